@@ -1,0 +1,1 @@
+"""distprove: a Ray-distributed multi-GPU partition prover."""

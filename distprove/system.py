@@ -1,0 +1,114 @@
+"""What a proof system must implement so that the driver can prove with it. Groth16 and the STARK both do.
+
+    Job -> plan -> [Partition] -> synthesise -> (commit -> shared challenge) -> prove -> verify -> aggregate -> Proof
+
+The driver calls `plan` and `aggregate` once; everything else runs in executors, for each partition. Values that cross
+between processes are plain data: bytes, str, int, dicts and lists of them, and NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import Backend
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The unit that one GPU proves."""
+
+    index: int
+    name: str
+    """Unique within the job, fit for a file name; named after the input's file."""
+    digest: bytes
+    """32 bytes that bind the partition's content (its input) and the key it is proven under. Public."""
+    source: dict[str, Any]
+    """What `synthesise` needs: paths, or small inputs. May be secret; never logged or written to a run."""
+
+
+@dataclass
+class Synthesised:
+    """A partition ready to be proven. `arrays` are secret."""
+
+    name: str
+    arrays: dict[str, NDArray[np.uint64]]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PartitionProof:
+    """The proof of one partition: public data only."""
+
+    name: str
+    digest: bytes
+    public: tuple[int, ...]
+    """Public values, in the system's order."""
+    data: dict[str, Any]
+    """The system's own encoding of the proof: what goes into proof.msgpack."""
+
+
+@dataclass
+class PhaseTimes:
+    """Seconds per named phase, and bytes over PCIe, of one partition on one prover."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    to_device: int = 0
+    to_host: int = 0
+
+
+class Synthesiser(Protocol):
+    """Turns a partition's input into its witness, on the CPU. Picklable factory state; no GPU."""
+
+    def synthesise(self, partition: Partition) -> Synthesised:
+        """Raises InputError subclasses (not retried) when the input is at fault."""
+
+
+class Prover(Protocol):
+    """A key resident on one backend."""
+
+    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+        """The partition's commitment for the shared challenge; None for systems without one (Groth16)."""
+
+    def prove(
+        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, PhaseTimes]: ...
+
+    def close(self) -> None: ...
+
+
+class ProofSystem(Protocol):
+    """One proof system with one program (circuit or AIRs) and key. Cheap to pickle: big data goes by `shared`."""
+
+    name: str
+    needs_barrier: bool
+    """Whether `commit` must have run for every partition before any `prove`."""
+
+    def key_digest(self) -> bytes:
+        """SHA-256 of the verification key in its canonical encoding."""
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts for reports: curve, sizes, where the key comes from, whether the set-up is insecure."""
+
+    def shared(self) -> dict[str, NDArray[np.uint8]]:
+        """Large read-only files (key, witness program) as byte arrays, put once per node and handed back to
+        `synthesiser` and `prover`. In one process these are maps of the files, not copies."""
+
+    def plan(self) -> list[Partition]:
+        """The partitions, in order. Deterministic."""
+
+    def synthesiser(self, shared: dict[str, NDArray[np.uint8]], threads: int) -> Synthesiser: ...
+
+    def prover(self, shared: dict[str, NDArray[np.uint8]], backend: Backend) -> Prover: ...
+
+    def verify(self, proof: PartitionProof) -> bool:
+        """Whether this partition's proof holds under the system's key."""
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        """Whether all hold, checked together with random coefficients."""
+
+    def verification_key(self) -> dict[str, Any]:
+        """The public verification key, as it goes into proof.msgpack."""

@@ -1,0 +1,230 @@
+"""The interface between proof systems and what computes them.
+
+Arrays in, arrays out, in the backend's own memory (NumPy on the CPU, CuPy on a GPU). The terms are the field's:
+
+* A field vector has shape (..., n, limbs) and dtype uint64: little-endian limbs, Montgomery form unless said otherwise.
+* Scalars of an MSM have shape (n, limbs) and are canonical integers, not in Montgomery form.
+* An affine point has `curve.point_limbs(group)` words: x, y in Montgomery form (G2: c0, c1 each); all zero is infinity.
+
+Two implementations exist, `kernels.cpu.CpuBackend` and `kernels.cuda.CudaBackend`; a third needs only this file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.curves import Curve, Field, Group
+
+Array = Any
+"""An array in the backend's own memory: numpy.ndarray or cupy.ndarray."""
+
+HostArray = NDArray[Any]
+
+
+class BackendError(Exception):
+    """A request the backend refuses, or a fault of the device. The message says what was needed and what there was."""
+
+
+class OutOfMemory(BackendError):
+    """The arena's budget, or the device, cannot hold what was asked for."""
+
+
+class SizeError(BackendError, ValueError):
+    """A size, shape or dtype that the kernels do not handle: refused before launch."""
+
+
+@dataclass(frozen=True)
+class CsrMatrix:
+    """A sparse matrix over a prime field whose values come from a small dictionary (most R1CS values are 1 or -1).
+
+    Row i holds entries row_ptr[i] to row_ptr[i + 1]; entry k is values[value_index[k]] at column columns[k].
+    """
+
+    rows: int
+    cols: int
+    row_ptr: HostArray
+    """(rows + 1,) uint32"""
+    columns: HostArray
+    """(nnz,) uint32, each < cols"""
+    value_index: HostArray
+    """(nnz,) uint32, each < len(values)"""
+    values: HostArray
+    """(distinct, limbs) uint64, Montgomery form"""
+
+    @property
+    def nnz(self) -> int:
+        return int(self.columns.shape[0])
+
+
+@dataclass
+class Traffic:
+    """Bytes that crossed between host and device memory since the backend was made (zero on the CPU)."""
+
+    to_device: int = 0
+    to_host: int = 0
+
+    def snapshot(self) -> Traffic:
+        return Traffic(self.to_device, self.to_host)
+
+    def since(self, earlier: Traffic) -> Traffic:
+        return Traffic(self.to_device - earlier.to_device, self.to_host - earlier.to_host)
+
+
+class PointTable(Protocol):
+    """Fixed points of an MSM, resident in the backend, possibly with precomputed multiples. Made by `load_points`."""
+
+    curve: Curve
+    group: Group
+    n: int
+    nbytes: int
+
+
+class PendingPoint(Protocol):
+    """A point that may still be under way on the device."""
+
+    def result(self) -> HostArray:
+        """The affine point, (point_limbs,) uint64 on the host; waits for the device."""
+
+
+class Matrix(Protocol):
+    """A CSR matrix resident in the backend. Made by `load_matrix`."""
+
+    rows: int
+    cols: int
+    nbytes: int
+
+
+@dataclass
+class DeviceInfo:
+    """What a backend runs on, for reports and `doctor`."""
+
+    name: str
+    kind: str  # "cpu" | "cuda"
+    memory_total: int
+    memory_budget: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Backend(ABC):
+    """One device. Not thread-safe: one backend per thread that computes (an actor has one)."""
+
+    name: str
+    traffic: Traffic
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def info(self) -> DeviceInfo: ...
+
+    @abstractmethod
+    def to_device(self, host: HostArray) -> Array:
+        """A copy of `host` in the backend's memory (the CPU backend returns `host` itself). Counted in `traffic`."""
+
+    @abstractmethod
+    def to_host(self, array: Array) -> HostArray:
+        """The array on the host; waits for what computes it. Counted in `traffic`."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array: ...
+
+    @abstractmethod
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array: ...
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for all work handed to the device."""
+
+    # -- field vectors ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def sub(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def mul(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def mul_sub(self, field: Field, a: Array, b: Array, c: Array, out: Array | None = None) -> Array:
+        """a * b - c, elementwise."""
+
+    @abstractmethod
+    def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
+        """a[i] * first * base^i; `base` and `first` are integers in standard form."""
+
+    @abstractmethod
+    def to_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def from_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def batch_inverse(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        """1 / a[i]; zero stays zero."""
+
+    @abstractmethod
+    def equal(self, a: Array, b: Array) -> bool:
+        """Whether two arrays hold the same words. One flag crosses to the host."""
+
+    # -- transforms -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def ntt(
+        self,
+        field: Field,
+        a: Array,
+        *,
+        inverse: bool = False,
+        coset: int | None = None,
+        bit_reversed_input: bool = False,
+        bit_reversed_output: bool = False,
+    ) -> Array:
+        """The transform of each length-n vector of `a`, shape (n, limbs) or (batch, n, limbs), in place.
+
+        Forward: out[i] = sum_j a[j] (coset * w^i)^j, with w = field.root_of_unity(log2 n). Inverse undoes exactly that,
+        1/n included. n is a power of two, 2^0 to 2^two_adicity. `coset` is an integer in standard form. Returns `a`.
+        """
+
+    @abstractmethod
+    def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix: ...
+
+    @abstractmethod
+    def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
+        """matrix @ x, (rows, limbs) in Montgomery form. `standard_form`: x holds canonical integers (a raw witness)."""
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def load_points(
+        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
+    ) -> PointTable:
+        """Make fixed points ready for `msm`.
+
+        `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file
+        that may not be aligned; the CPU backend uses it in place. `memory` bounds what the table with its precomputed
+        multiples may take, in bytes (None: the backend chooses from what is free).
+        """
+
+    @abstractmethod
+    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
+        """sum_i scalars[i] * points[start + i], for scalars (m, limbs) with start + m <= n, canonical integers."""
+
+    @abstractmethod
+    def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
+        """scalars[i] * base for one affine `base`: (n, point_limbs) affine points in the backend's memory."""
+
+    @abstractmethod
+    def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
+        """Index of the first point that is not canonical, not on the curve or not in the subgroup; None if all are."""
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back all memory. The backend must not be used afterwards."""

@@ -1,0 +1,113 @@
+// A prime field in Montgomery form, any number of limbs. Values are always canonical (< p).
+#pragma once
+#include "field/limbs.h"
+
+namespace dp {
+
+template <class P>
+struct DP_ALIGN Fp {
+  using Params = P;
+  static constexpr int LIMBS64 = P::LIMBS64;
+  static constexpr int N = LIMBS64 * 64 / LIMB_BITS;
+  static constexpr int BYTES = LIMBS64 * 8;
+
+  limb_t v[N];
+
+  DP_HD static Fp zero() {
+    Fp r;
+    for (int i = 0; i < N; ++i) r.v[i] = 0;
+    return r;
+  }
+  DP_HD static Fp one() {
+    constexpr Words<LIMBS64> c = P::r();
+    return from_words(c);
+  }
+  DP_HD static Fp from_words(const Words<LIMBS64>& c) {
+    Fp r;
+    for (int i = 0; i < N; ++i) r.v[i] = limb_of<LIMBS64>(c, i);
+    return r;
+  }
+  DP_HD static Fp modulus() {
+    constexpr Words<LIMBS64> c = P::words();
+    return from_words(c);
+  }
+  DP_HD static Fp from_u64(u64 x) {
+    Words<LIMBS64> c{};
+    c.w[0] = x;
+    return from_words(c).to_montgomery();
+  }
+
+  DP_HD bool is_zero() const {
+    limb_t x = 0;
+    for (int i = 0; i < N; ++i) x |= v[i];
+    return x == 0;
+  }
+  DP_HD bool operator==(const Fp& o) const {
+    limb_t x = 0;
+    for (int i = 0; i < N; ++i) x |= v[i] ^ o.v[i];
+    return x == 0;
+  }
+  DP_HD bool operator!=(const Fp& o) const { return !(*this == o); }
+
+  // x < p, for values that come from outside
+  DP_HD bool is_canonical() const {
+    Fp p = modulus(), t;
+    return sub_n<N>(t.v, v, p.v) != 0;
+  }
+
+  DP_HD Fp operator+(const Fp& o) const {
+    Fp s, t, p = modulus();
+    add_n<N>(s.v, v, o.v);  // no carry out: every modulus here leaves the top bit clear
+    limb_t borrow = sub_n<N>(t.v, s.v, p.v);
+    for (int i = 0; i < N; ++i) s.v[i] = borrow ? s.v[i] : t.v[i];
+    return s;
+  }
+  DP_HD Fp operator-(const Fp& o) const {
+    Fp s, t, p = modulus();
+    limb_t borrow = sub_n<N>(s.v, v, o.v);
+    for (int i = 0; i < N; ++i) p.v[i] = borrow ? p.v[i] : 0;
+    add_n<N>(t.v, s.v, p.v);
+    return t;
+  }
+  DP_HD Fp neg() const { return zero() - *this; }
+  DP_HD Fp dbl() const { return *this + *this; }
+  DP_HD Fp operator*(const Fp& o) const {
+    Fp r;
+    mont_mul<P, N>(r.v, v, o.v);
+    return r;
+  }
+  DP_HD Fp sqr() const { return *this * *this; }
+
+  DP_HD Fp to_montgomery() const {
+    constexpr Words<LIMBS64> c = P::r2();
+    return *this * from_words(c);
+  }
+  DP_HD Fp from_montgomery() const {
+    Words<LIMBS64> c{};
+    c.w[0] = 1;
+    return *this * from_words(c);
+  }
+
+  // this^e, e given as little-endian 64-bit words
+  template <int M>
+  DP_HD Fp pow(const Words<M>& e) const {
+    Fp r = one();
+    bool any = false;
+    for (int i = M * 64 - 1; i >= 0; --i) {
+      if (any) r = r.sqr();
+      if ((e.w[i >> 6] >> (i & 63)) & 1) {
+        r = any ? r * *this : *this;
+        any = true;
+      }
+    }
+    return r;
+  }
+  // Fermat; 0 maps to 0. Hot paths share one inversion between many elements instead.
+  DP_HD Fp inverse() const {
+    Words<LIMBS64> e = P::words();
+    e.w[0] -= 2;  // no borrow: every modulus here ends in a word greater than 1
+    return pow<LIMBS64>(e);
+  }
+};
+
+}  // namespace dp

@@ -1,0 +1,31 @@
+// What differs between the host compiler and NVRTC, and nothing else. Every other header is the same text on both.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define DP_HD __host__ __device__ __forceinline__
+#define DP_ALIGN __align__(16)  // two (or three) 16-byte accesses per field element
+#else
+#define DP_HD inline __attribute__((always_inline))
+#define DP_ALIGN  // host arrays may be views into a mapped key at any byte offset; loads go through memcpy
+#include <cstdint>
+#include <cstring>
+#endif
+
+namespace dp {
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+// The machine limb: 32-bit on the device, whose integer units are 32 bits wide; 64-bit on the host. Both are
+// little-endian, so an element has the same bytes on both.
+#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
+#define DP_DEVICE 1
+using limb_t = u32;
+constexpr int LIMB_BITS = 32;
+#else
+#define DP_DEVICE 0
+using limb_t = u64;
+constexpr int LIMB_BITS = 64;
+#endif
+
+}  // namespace dp
