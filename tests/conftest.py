@@ -1,0 +1,47 @@
+"""Fixtures that several test folders share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real circuits with keys and inputs; skips where it is not to be had."""
+    path = Path(os.environ.get("DISTPROVE_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    if not (path / "circom").is_dir():
+        pytest.skip(f"no real circuits at {path} (set DISTPROVE_SHARED_DATA)")
+    return path
+
+
+class Snarkjs:
+    """Runs the snarkjs command line."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    def __call__(self, *args: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = ["node", str(self.program), *map(str, args)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+        if check and done.returncode != 0:
+            raise AssertionError(f"snarkjs {' '.join(map(str, args))}: {done.stdout}{done.stderr}")
+        return done
+
+
+@pytest.fixture(scope="session")
+def snarkjs() -> Snarkjs:
+    """snarkjs from tests/interop/node_modules, or where DISTPROVE_SNARKJS points; skips without Node."""
+    if shutil.which("node") is None:
+        pytest.skip("Node is not installed")
+    default = ROOT / "tests" / "interop" / "node_modules" / "snarkjs" / "build" / "cli.cjs"
+    program = Path(os.environ.get("DISTPROVE_SNARKJS", default))
+    if not program.is_file():
+        pytest.skip(f"snarkjs is not installed at {program} (make node)")
+    return Snarkjs(program)
