@@ -1,4 +1,4 @@
-"""Between Python integers and the kernels' arrays. For tests, set-up and single values: vectors stay arrays elsewhere."""
+"""Between Python integers and the kernels' arrays. For tests, set-up and single values; vectors stay arrays."""
 
 from __future__ import annotations
 
