@@ -164,6 +164,15 @@ def nvrtc_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def _program_types() -> tuple[Any, Any]:
+    """cuda-core's Program and ProgramOptions. Imported once, here: its first import is not safe from several threads."""
+    try:
+        from cuda.core import Program, ProgramOptions
+    except ImportError:  # before cuda-core 0.5
+        from cuda.core.experimental import Program, ProgramOptions
+    return Program, ProgramOptions
+
+
 class Compiler:
     """Compiles kernel sources for one architecture. Thread-safe; compilations run on `threads` threads of its own."""
 
@@ -171,6 +180,7 @@ class Compiler:
         """`arch` is NVRTC's name, such as "sm_90". `cache_dir` defaults to the user's cache folder."""
         self.arch = arch
         self.version = nvrtc_version()
+        self._program, self._program_options = _program_types()
         self._cache_dir = default_cache_dir() if cache_dir is None else cache_dir
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="nvrtc")
         self._lock = threading.Lock()
@@ -208,7 +218,7 @@ class Compiler:
             "arch": self.arch,
             "std": "c++17",
             "ptxas_options": ["-v"],
-            "define_macro": list(source.defines),
+            "define_macro": list(source.defines) or None,
         }
 
     def _key(self, source: KernelSource, text: str) -> str:
@@ -216,14 +226,10 @@ class Compiler:
         return hashlib.sha256(options.encode() + b"\0" + text.encode()).hexdigest()
 
     def _run_nvrtc(self, source: KernelSource, text: str) -> CompiledKernels:
-        try:
-            from cuda.core import Program, ProgramOptions
-        except ImportError:  # before cuda-core 0.5
-            from cuda.core.experimental import Program, ProgramOptions
         log = io.StringIO()
         begin = time.perf_counter()
         try:
-            program = Program(text, "c++", ProgramOptions(**self._options(source)))
+            program = self._program(text, "c++", self._program_options(**self._options(source)))
             cubin = bytes(program.compile("cubin", logs=log).code)
         except Exception as error:  # cuda-core raises its own types, one per layer that can fail
             raise BackendError(f"{source.title} does not compile for {self.arch}: {error}\n{log.getvalue()}") from error
