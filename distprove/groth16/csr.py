@@ -1,0 +1,33 @@
+"""Building `CsrMatrix` from the entries that circuit files hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.groth16.elements import Words
+from kernels.backend import CsrMatrix
+
+Indices = NDArray[np.uint32]
+
+
+def csr_from_entries(
+    rows: int, cols: int, row: NDArray[np.unsignedinteger], column: Indices, value_index: Indices, values: Words
+) -> CsrMatrix:
+    """A rows x cols matrix from entries in any order; entries of a row keep their order.
+
+    `row`, `column`, `value_index`: (nnz,), already known to be in range. `values`: (distinct, limbs) Montgomery form.
+    """
+    if row.shape[0] and np.any(row[1:] < row[:-1]):
+        order = np.argsort(row, kind="stable")
+        column, value_index = column[order], value_index[order]
+    row_ptr = np.zeros(rows + 1, dtype=np.uint32)
+    np.cumsum(np.bincount(row, minlength=rows), out=row_ptr[1:])
+    return CsrMatrix(
+        rows=rows,
+        cols=cols,
+        row_ptr=row_ptr,
+        columns=np.ascontiguousarray(column, dtype=np.uint32),
+        value_index=np.ascontiguousarray(value_index, dtype=np.uint32),
+        values=values,
+    )
