@@ -4,9 +4,9 @@
 
 A section is `identifier u32 | size u64 | size bytes`; sections come in any order; all integers are little-endian.
 
-Reading is bounded and copies nothing: a file is mapped, or a byte array that is already in memory is used as it is (keys
-arrive through an object store as read-only arrays), and sections are views of it. Nothing is allocated in proportion to
-a number that stands in the file before that number was checked against the file's size.
+Reading is bounded and copies nothing: a file is mapped, or a byte array that is already in memory is used as it is
+(keys arrive through an object store as read-only arrays), and sections are views of it. Nothing is allocated in
+proportion to a number in the file before that number has been checked against the file's size.
 """
 
 from __future__ import annotations

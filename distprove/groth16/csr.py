@@ -31,3 +31,12 @@ def csr_from_entries(
         value_index=np.ascontiguousarray(value_index, dtype=np.uint32),
         values=values,
     )
+
+
+def row_range(matrix: CsrMatrix, first: int, last: int) -> tuple[slice, Indices]:
+    """The entries of rows first to last - 1, as far as there are so many rows, and the row of each entry."""
+    last = min(last, matrix.rows)
+    first = min(first, last)
+    pointers = matrix.row_ptr[first : last + 1].astype(np.int64)
+    rows = np.repeat(np.arange(first, last, dtype=np.uint32), np.diff(pointers))
+    return slice(int(pointers[0]), int(pointers[-1])), rows

@@ -35,7 +35,7 @@ class Circuit(Protocol):
 class Witness:
     """The wires' values. Secret: they never appear in its repr or in an error."""
 
-    curve: Curve
+    curve: Curve = field(repr=False)
     values: Words = field(repr=False)
     """(n, limbs) uint64, aligned; canonical integers, not in Montgomery form"""
     name: str = "<witness>"

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionReader, Source
-from distprove.groth16.csr import csr_from_entries
+from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from kernels.backend import CsrMatrix
 from kernels.curves import Curve, Field, Group, curve_by_modulus
@@ -77,10 +77,10 @@ def _entry_type(limbs: int) -> np.dtype[np.void]:
 
 @dataclass(frozen=True)
 class ZKey:
-    """A proving key. Point sections are views of the file, (n, 8 * point_limbs) uint8, at whatever address they have."""
+    """A proving key. Point sections are views of the file, (n, 8 * point_limbs) uint8, possibly at odd addresses."""
 
     name: str
-    curve: Curve
+    curve: Curve = field(repr=False)
     n_vars: int
     """wires, the constant 1 included"""
     n_public: int
@@ -376,7 +376,7 @@ def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDAr
     """Section 4 in snarkjs' order: by constraint, in it A's entries before B's. Some rows at a time."""
     stored = [scale(fr, matrix.values, fr.r) for matrix in (a, b)]  # x R -> x R^2
     for first in range(0, max(a.rows, b.rows), _ROWS_AT_ONCE):
-        parts = [_row_range(matrix, first, first + _ROWS_AT_ONCE) for matrix in (a, b)]
+        parts = [row_range(matrix, first, first + _ROWS_AT_ONCE) for matrix in (a, b)]
         records = np.empty(sum(part.stop - part.start for part, _ in parts), dtype=_entry_type(fr.limbs))
         constraint = np.concatenate([rows for _, rows in parts])
         order = np.argsort(constraint, kind="stable")
@@ -388,15 +388,6 @@ def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDAr
         ):
             records[column] = np.concatenate([pick(which, part) for which, (part, _) in enumerate(parts)])[order]
         yield records
-
-
-def _row_range(matrix: CsrMatrix, first: int, last: int) -> tuple[slice, NDArray[np.uint32]]:
-    """The entries of rows first to last - 1 (as many of them as there are), and the row of each."""
-    last = min(last, matrix.rows)
-    first = min(first, last)
-    pointers = matrix.row_ptr[first : last + 1].astype(np.int64)
-    rows = np.repeat(np.arange(first, last, dtype=np.uint32), np.diff(pointers))
-    return slice(int(pointers[0]), int(pointers[-1])), rows
 
 
 def _write_contribution(out: BinFileWriter, contribution: Contribution) -> None:
