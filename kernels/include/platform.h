@@ -18,7 +18,10 @@ using u64 = unsigned long long;
 
 // The machine limb: 32-bit on the device, whose integer units are 32 bits wide; 64-bit on the host. Both are
 // little-endian, so an element has the same bytes on both.
-#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
+//
+// DP_EMULATE (the tests' host build of the kernels) asks for the device's 32-bit limbs with portable carry chains
+// instead of PTX, so that the same kernel text runs on a CPU.
+#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || defined(DP_EMULATE)
 #define DP_DEVICE 1
 using limb_t = u32;
 constexpr int LIMB_BITS = 32;
@@ -26,6 +29,12 @@ constexpr int LIMB_BITS = 32;
 #define DP_DEVICE 0
 using limb_t = u64;
 constexpr int LIMB_BITS = 64;
+#endif
+
+#if DP_DEVICE && !defined(DP_EMULATE)
+#define DP_PTX 1
+#else
+#define DP_PTX 0
 #endif
 
 }  // namespace dp

@@ -76,7 +76,11 @@ struct DP_ALIGN Fp {
     mont_mul<P, N>(r.v, v, o.v);
     return r;
   }
-  DP_HD Fp sqr() const { return *this * *this; }
+  DP_HD Fp sqr() const {
+    Fp r;
+    mont_sqr<P, N>(r.v, v);
+    return r;
+  }
 
   DP_HD Fp to_montgomery() const {
     constexpr Words<LIMBS64> c = P::r2();

@@ -1,5 +1,6 @@
 // Carry chains: the only arithmetic that is written twice, once for the host (64-bit limbs) and once for the device
-// (32-bit limbs). add_n and sub_n return the carry or borrow out; mont_mul is the whole Montgomery product.
+// (32-bit limbs, in field/limbs32.h). add_n and sub_n return the carry or borrow out; mont_mul and mont_sqr are
+// the whole Montgomery product and square.
 #pragma once
 #include "field/params.h"
 
@@ -15,37 +16,23 @@ DP_HD constexpr limb_t limb_of(const Words<N64>& c, int i) {
 #endif
 }
 
+}  // namespace dp
+
 #if DP_DEVICE
-
-template <int N>
-DP_HD limb_t add_n(limb_t* r, const limb_t* a, const limb_t* b) {
-  limb_t carry;
-  asm("add.cc.u32 %0, %1, %2;" : "=r"(r[0]) : "r"(a[0]), "r"(b[0]));
-#pragma unroll
-  for (int i = 1; i < N; ++i) asm volatile("addc.cc.u32 %0, %1, %2;" : "=r"(r[i]) : "r"(a[i]), "r"(b[i]));
-  asm volatile("addc.u32 %0, 0, 0;" : "=r"(carry));
-  return carry;
-}
-
-template <int N>
-DP_HD limb_t sub_n(limb_t* r, const limb_t* a, const limb_t* b) {
-  limb_t borrow;
-  asm volatile("sub.cc.u32 %0, %1, %2;" : "=r"(r[0]) : "r"(a[0]), "r"(b[0]));
-#pragma unroll
-  for (int i = 1; i < N; ++i) asm volatile("subc.cc.u32 %0, %1, %2;" : "=r"(r[i]) : "r"(a[i]), "r"(b[i]));
-  asm volatile("subc.u32 %0, 0, 0;" : "=r"(borrow));
-  return borrow & 1;
-}
-
+#include "field/limbs32.h"
 #else
 
+namespace dp {
+
+using wide_t = unsigned __int128;
+
 template <int N>
 DP_HD limb_t add_n(limb_t* r, const limb_t* a, const limb_t* b) {
-  unsigned __int128 t = 0;
+  wide_t t = 0;
   for (int i = 0; i < N; ++i) {
-    t += (unsigned __int128)a[i] + b[i];
+    t += (wide_t)a[i] + b[i];
     r[i] = (limb_t)t;
-    t >>= 64;
+    t >>= LIMB_BITS;
   }
   return (limb_t)t;
 }
@@ -54,48 +41,32 @@ template <int N>
 DP_HD limb_t sub_n(limb_t* r, const limb_t* a, const limb_t* b) {
   limb_t borrow = 0;
   for (int i = 0; i < N; ++i) {
-    unsigned __int128 t = (unsigned __int128)a[i] - b[i] - borrow;
+    wide_t t = (wide_t)a[i] - b[i] - borrow;
     r[i] = (limb_t)t;
-    borrow = (limb_t)(t >> 64) & 1;
+    borrow = (limb_t)(t >> LIMB_BITS) & 1;
   }
   return borrow;
 }
-
-#endif
 
 // Portable Montgomery product a * b / R mod p (CIOS without the extra carry word: every modulus here leaves its top bit
 // clear). Result < p for inputs < p.
 template <class P, int N>
 DP_HD void mont_mul(limb_t* r, const limb_t* a, const limb_t* b) {
-#if DP_DEVICE
-  using wide = u64;
-#else
-  using wide = unsigned __int128;
-#endif
   constexpr Words<P::LIMBS64> p = P::words();
   constexpr limb_t inv = (limb_t)P::inv64();
   limb_t t[N + 1] = {};
-#if DP_DEVICE
-#pragma unroll
-#endif
   for (int i = 0; i < N; ++i) {
-    wide c = 0;
-#if DP_DEVICE
-#pragma unroll
-#endif
+    wide_t c = 0;
     for (int j = 0; j < N; ++j) {
-      c += (wide)a[j] * b[i] + t[j];
+      c += (wide_t)a[j] * b[i] + t[j];
       t[j] = (limb_t)c;
       c >>= LIMB_BITS;
     }
     limb_t hi = t[N] + (limb_t)c;
     limb_t m = t[0] * inv;
-    c = ((wide)m * limb_of<P::LIMBS64>(p, 0) + t[0]) >> LIMB_BITS;
-#if DP_DEVICE
-#pragma unroll
-#endif
+    c = ((wide_t)m * limb_of<P::LIMBS64>(p, 0) + t[0]) >> LIMB_BITS;
     for (int j = 1; j < N; ++j) {
-      c += (wide)m * limb_of<P::LIMBS64>(p, j) + t[j];
+      c += (wide_t)m * limb_of<P::LIMBS64>(p, j) + t[j];
       t[j - 1] = (limb_t)c;
       c >>= LIMB_BITS;
     }
@@ -109,4 +80,11 @@ DP_HD void mont_mul(limb_t* r, const limb_t* a, const limb_t* b) {
   for (int i = 0; i < N; ++i) r[i] = borrow ? t[i] : s[i];
 }
 
+template <class P, int N>
+DP_HD void mont_sqr(limb_t* r, const limb_t* a) {
+  mont_mul<P, N>(r, a, a);
+}
+
 }  // namespace dp
+
+#endif

@@ -1,0 +1,289 @@
+"""Compiles the CUDA kernels with NVRTC, with or without a GPU, and keeps the results on disk.
+
+A kernel source is one `.cu` file of `kernels/cuda` plus preprocessor definitions (the field or curve it is for). It is
+flattened with its headers into one string first: the cache key then covers every byte that the compiler sees, so an
+edited header can never run a stale kernel. Kernels are `extern "C" __global__` functions, found by their plain names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.backend import BackendError
+
+PACKAGE = Path(__file__).resolve().parent
+SOURCES = PACKAGE / "cuda"
+HEADERS = PACKAGE / "include"
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*$')
+_PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\s*$")
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_PROPERTIES = re.compile(r"Function properties for (\w+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+_CACHE_MAGIC = b"dpkernel1"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One compilation: a file of `kernels/cuda` and its preprocessor definitions, in order."""
+
+    name: str
+    """File name without `.cu`."""
+    defines: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What people read: `ntt(FIELD=Bn254Fr)`."""
+        return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.defines)})"
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What one kernel takes of a multiprocessor, as ptxas reports it. Registers per thread; the rest in bytes."""
+
+    name: str
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared: int
+
+
+@dataclass(frozen=True)
+class CompiledKernels:
+    """A cubin and the resources of its kernels."""
+
+    arch: str
+    cubin: bytes = field(repr=False)
+    kernels: dict[str, KernelResources]
+    seconds: float
+    """Compilation time; what it was when the cubin comes from the cache."""
+    cached: bool
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One line of `distprove kernels`."""
+
+    source: str
+    arch: str
+    resources: KernelResources
+    seconds: float
+    cached: bool
+
+
+def flatten(name: str) -> str:
+    """The text of `kernels/cuda/<name>.cu` with every quoted include put in place once. Raises BackendError."""
+    seen: set[Path] = set()
+    out: list[str] = []
+
+    def emit(path: Path) -> None:
+        seen.add(path)
+        shown = path.relative_to(PACKAGE).as_posix()
+        out.append(f'#line 1 "{shown}"')
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if _PRAGMA_ONCE.match(line):
+                out.append("")
+                continue
+            include = _INCLUDE.match(line)
+            if include is None:
+                out.append(line)
+                continue
+            target = next((p for p in (path.parent / include[1], HEADERS / include[1]) if p.is_file()), None)
+            if target is None:
+                raise BackendError(f"{shown}:{number} includes {include[1]!r}, which is in no header folder")
+            target = target.resolve()
+            if target not in seen:
+                emit(target)
+            out.append(f'#line {number + 1} "{shown}"')
+
+    source = SOURCES / f"{name}.cu"
+    if not source.is_file():
+        raise BackendError(f"there is no kernel source {source.name!r}")
+    emit(source)
+    return "\n".join(out) + "\n"
+
+
+def parse_ptxas(log: str) -> dict[str, KernelResources]:
+    """The resources of each kernel in a `--ptxas-options=-v` log.
+
+    Device functions that were not inlined have property lines too, but no entry line; their frames do not count.
+    """
+    entry = subject = ""
+    frames: dict[str, tuple[int, int, int]] = {}
+    kernels: dict[str, KernelResources] = {}
+    for line in log.splitlines():
+        if m := _ENTRY.search(line):
+            entry = m[1]
+        elif m := _PROPERTIES.search(line):
+            subject = m[1]
+        elif m := _FRAME.search(line):
+            frames[subject] = (int(m[1]), int(m[2]), int(m[3]))
+        elif (m := _REGISTERS.search(line)) and entry:
+            shared = _SHARED.search(line)
+            stack, stores, loads = frames.get(entry, (0, 0, 0))
+            kernels[entry] = KernelResources(entry, int(m[1]), stores, loads, stack, int(shared[1]) if shared else 0)
+            entry = ""
+    return kernels
+
+
+def default_cache_dir() -> Path:
+    """`$XDG_CACHE_HOME/distprove/kernels`, by default under `~/.cache`."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "distprove" / "kernels"
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """NVRTC's version. Raises BackendError when NVRTC or its Python interface is not installed."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise BackendError(f"NVRTC's Python interface is missing (pip install 'distprove[cuda13]'): {error}") from error
+    try:
+        status, major, minor = nvrtc.nvrtcVersion()
+    except RuntimeError as error:  # the interface is there, the library is not
+        raise BackendError(f"NVRTC cannot be loaded (pip install 'distprove[cuda13]'): {error}") from error
+    if int(status) != 0:
+        raise BackendError(f"NVRTC does not answer: status {int(status)}")
+    return int(major), int(minor)
+
+
+def _program_types() -> tuple[Any, Any]:
+    """cuda-core's Program and ProgramOptions. Imported once, here: its first import is not safe from several threads."""
+    try:
+        from cuda.core import Program, ProgramOptions
+    except ImportError:  # before cuda-core 0.5
+        from cuda.core.experimental import Program, ProgramOptions
+    return Program, ProgramOptions
+
+
+class Compiler:
+    """Compiles kernel sources for one architecture. Thread-safe; compilations run on `threads` threads of its own."""
+
+    def __init__(self, arch: str, *, cache_dir: Path | None = None, threads: int = 4) -> None:
+        """`arch` is NVRTC's name, such as "sm_90". `cache_dir` defaults to the user's cache folder."""
+        self.arch = arch
+        self.version = nvrtc_version()
+        self._program, self._program_options = _program_types()
+        self._cache_dir = default_cache_dir() if cache_dir is None else cache_dir
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="nvrtc")
+        self._lock = threading.Lock()
+        self._started: dict[KernelSource, Future[CompiledKernels]] = {}
+
+    def start(self, source: KernelSource) -> Future[CompiledKernels]:
+        """Begin compiling in the background; a source is compiled once however often it is asked for."""
+        with self._lock:
+            future = self._started.get(source)
+            if future is None:
+                future = self._started[source] = self._pool.submit(self._compile, source)
+        return future
+
+    def compile(self, source: KernelSource) -> CompiledKernels:
+        """The compiled source; waits. Raises BackendError with NVRTC's log when the source does not compile."""
+        return self.start(source).result()
+
+    def close(self) -> None:
+        """Drop compilations that have not begun; wait for those that run."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _compile(self, source: KernelSource) -> CompiledKernels:
+        text = flatten(source.name)
+        path = self._cache_dir / f"{self._key(source, text)}.cubin"
+        cached = _read_cache(path, self.arch)
+        if cached is not None:
+            return cached
+        compiled = self._run_nvrtc(source, text)
+        _write_cache(path, compiled)
+        return compiled
+
+    def _options(self, source: KernelSource) -> dict[str, Any]:
+        return {
+            "name": f"{source.name}.cu",
+            "arch": self.arch,
+            "std": "c++17",
+            "ptxas_options": ["-v"],
+            "define_macro": list(source.defines) or None,
+        }
+
+    def _key(self, source: KernelSource, text: str) -> str:
+        options = json.dumps([self._options(source), self.version], sort_keys=True)
+        return hashlib.sha256(options.encode() + b"\0" + text.encode()).hexdigest()
+
+    def _run_nvrtc(self, source: KernelSource, text: str) -> CompiledKernels:
+        log = io.StringIO()
+        begin = time.perf_counter()
+        try:
+            program = self._program(text, "c++", self._program_options(**self._options(source)))
+            cubin = bytes(program.compile("cubin", logs=log).code)
+        except Exception as error:  # cuda-core raises its own types, one per layer that can fail
+            raise BackendError(f"{source.title} does not compile for {self.arch}: {error}\n{log.getvalue()}") from error
+        seconds = time.perf_counter() - begin
+        kernels = parse_ptxas(log.getvalue())
+        if not kernels:
+            raise BackendError(f"{source.title} holds no kernel, or NVRTC's report of it has changed its format")
+        return CompiledKernels(self.arch, cubin, kernels, seconds, cached=False)
+
+
+def list_kernels(arch: str, sources: Iterable[KernelSource], *, cache_dir: Path | None = None) -> list[KernelRow]:
+    """Registers, spills and shared memory of every kernel of `sources` on `arch`. Needs no GPU."""
+    compiler = Compiler(arch, cache_dir=cache_dir, threads=min(8, os.cpu_count() or 1))
+    try:
+        futures = [(source, compiler.start(source)) for source in sources]
+        return [
+            KernelRow(source.title, arch, resources, done.seconds, done.cached)
+            for source, future in futures
+            for done in [future.result()]
+            for resources in done.kernels.values()
+        ]
+    finally:
+        compiler.close()
+
+
+def _read_cache(path: Path, arch: str) -> CompiledKernels | None:
+    """What `_write_cache` left at `path`; None when it is absent or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    head = len(_CACHE_MAGIC) + _DIGEST_BYTES
+    payload = data[head:]
+    if data[: len(_CACHE_MAGIC)] != _CACHE_MAGIC or data[len(_CACHE_MAGIC) : head] != hashlib.sha256(payload).digest():
+        return None
+    meta_end = 4 + int.from_bytes(payload[:4], "little")
+    meta = json.loads(payload[4:meta_end])
+    cubin = payload[meta_end:]
+    kernels = {row["name"]: KernelResources(**row) for row in meta["kernels"]}
+    return CompiledKernels(arch, cubin, kernels, meta["seconds"], cached=True)
+
+
+def _write_cache(path: Path, compiled: CompiledKernels) -> None:
+    """Write through a temporary name, so that a reader sees all or nothing.
+
+    A folder that cannot be written is no error: the kernel is there, only the next process compiles it again.
+    """
+    meta = json.dumps({"kernels": [asdict(k) for k in compiled.kernels.values()], "seconds": compiled.seconds}).encode()
+    payload = len(meta).to_bytes(4, "little") + meta + compiled.cubin
+    data = _CACHE_MAGIC + hashlib.sha256(payload).digest() + payload
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem[:16], suffix=".tmp", delete=False) as file:
+            file.write(data)
+        os.replace(file.name, path)
+    except OSError:
+        return

@@ -1,0 +1,148 @@
+"""What the CUDA backend asks of a device: memory, copies, streams and kernels by name.
+
+`kernels.launch.CudaDevice` is the real one, on CuPy. The tests have another that runs the same kernels on the host, so
+everything above this interface (launch arithmetic, pass plans, buffer use) is exercised without a GPU.
+
+Arrays are of the device's own kind and are only sliced, reshaped and asked for shape, dtype and nbytes here; every byte
+of work is done by a kernel or by a method of `Device`.
+
+Ordering: all methods work on `Device.stream` unless another stream is given. Memory comes back to the arena when the
+last reference goes, and is reused at once by work later in `Device.stream`; whoever uses an array on another stream
+makes `Device.stream` wait for that work before dropping it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernels.backend import Array, DeviceInfo, HostArray, SizeError, Traffic
+from kernels.compiler import KernelResources, KernelSource
+
+MAX_GRID = 2**31 - 1
+"""Blocks along a grid's first dimension."""
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """A kernel argument passed by value: the bytes of `words` are the struct."""
+
+    words: HostArray
+
+
+Argument = Any
+"""A device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (a null pointer).
+A plain Python int is refused: its width would be a guess."""
+
+Shape = int | tuple[int, ...]
+"""A launch dimension: x, or (x, y[, z])."""
+
+
+class Event(Protocol):
+    """A point in a stream's work."""
+
+    def synchronize(self) -> None:
+        """Wait until the work before it is done."""
+
+
+class Stream(Protocol):
+    """A queue of device work, in order."""
+
+    def record(self) -> Event: ...
+
+    def wait(self, event: Event) -> None:
+        """Later work in this stream waits for `event`; the host does not."""
+
+    def synchronize(self) -> None: ...
+
+
+class Fetch(Protocol):
+    """A copy to the host that may still be under way."""
+
+    def result(self) -> HostArray:
+        """The array; waits for this copy and what it copies, and for nothing else."""
+
+
+class Kernel(Protocol):
+    """One kernel of a loaded module."""
+
+    resources: KernelResources
+
+    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
+        """Threads per block for the highest occupancy, a multiple of 32, at most `limit`."""
+
+    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
+        """How many blocks of this shape one multiprocessor holds at a time."""
+
+    def launch(
+        self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
+    ) -> None:
+        """Queue the kernel. `shared` is dynamic shared memory in bytes per block."""
+
+    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
+        """Queue the kernel with one thread per item, in blocks of `block()`; no items, no launch."""
+
+
+class Device(Protocol):
+    """One device with its arena, streams and compiled kernels."""
+
+    sm_count: int
+    shared_limit: int
+    """Dynamic shared memory one block may have, in bytes."""
+    traffic: Traffic
+    stream: Stream
+
+    def info(self) -> DeviceInfo: ...
+
+    def new_stream(self) -> Stream: ...
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        """Uninitialised memory from the arena. Raises OutOfMemory."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array: ...
+
+    def clear(self, array: Array, stream: Stream | None = None) -> None:
+        """Set a contiguous array to zero bytes."""
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        """Copy between contiguous arrays of equal size."""
+
+    def upload(self, host: HostArray) -> Array:
+        """A copy of `host` on the device. `host` may be changed as soon as this returns."""
+
+    def download(self, array: Array) -> HostArray: ...
+
+    def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
+        """Start copying a small array to the host."""
+
+    def prepare(self, source: KernelSource) -> None:
+        """Begin to compile `source` in the background."""
+
+    def kernel(self, source: KernelSource, name: str) -> Kernel:
+        """A kernel of `source`, compiled and loaded on first use. Raises BackendError."""
+
+    def memory_free(self) -> int:
+        """Bytes the arena can still give."""
+
+    def memory_peak(self) -> int:
+        """The most bytes in use at once so far."""
+
+    def synchronize(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def grid_for(items: int, per_block: int) -> int:
+    """Blocks that cover `items`. Raises SizeError when one grid cannot."""
+    blocks = -(-items // per_block)
+    if blocks > MAX_GRID:
+        raise SizeError(f"{items} items in blocks of {per_block} need {blocks} blocks; a grid has at most {MAX_GRID}")
+    return blocks
+
+
+def check_index32(what: str, count: int) -> None:
+    """Raise SizeError unless indices below `count` fit the kernels' 32-bit unsigned index."""
+    if not 0 <= count <= 2**32 - 1:
+        raise SizeError(f"{what}: {count} does not fit a 32-bit index (at most {2**32 - 1})")

@@ -1,0 +1,295 @@
+"""The CUDA device, on CuPy: kernels from `kernels.compiler`, launched on CuPy streams over the arena's memory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.backend import Array, BackendError, DeviceInfo, HostArray, SizeError, Traffic
+from kernels.compiler import CompiledKernels, Compiler, KernelResources, KernelSource
+from kernels.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
+
+try:
+    import cupy
+except ImportError as _error:
+    raise BackendError(f"CuPy is not installed (pip install 'distprove[cuda13]' or '[cuda12]'): {_error}") from _error
+
+from kernels.arena import Arena, PinnedBuffers, PinnedStaging
+
+CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
+
+
+def installed_cupy() -> list[str]:
+    """The CuPy distributions that are installed, as `name version`."""
+    found = []
+    for name in CUPY_PACKAGES:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def device_count() -> int:
+    """CUDA devices this process can see. Raises BackendError, saying which part is missing, when there is none."""
+    found = installed_cupy()
+    if len(found) > 1:
+        raise BackendError(f"several CuPy packages are installed ({', '.join(found)}): uninstall all but one")
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendError(f"no usable CUDA driver or device: {error}") from error
+    if count == 0:
+        raise BackendError("the CUDA driver sees no device")
+    return count
+
+
+class CudaEvent:
+    """A CuPy event."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+    def synchronize(self) -> None:
+        self.event.synchronize()
+
+
+class CudaStream:
+    """A CuPy stream that does not synchronise with the default one."""
+
+    def __init__(self) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def record(self) -> CudaEvent:
+        return CudaEvent(self.stream.record(cupy.cuda.Event(disable_timing=True)))
+
+    def wait(self, event: Event) -> None:
+        assert isinstance(event, CudaEvent)
+        self.stream.wait_event(event.event)
+
+    def synchronize(self) -> None:
+        self.stream.synchronize()
+
+
+class CudaKernel:
+    """One function of a loaded cubin."""
+
+    def __init__(self, function: Any, resources: KernelResources, stream: CudaStream, shared_limit: int) -> None:
+        self.resources = resources
+        self._function = function
+        self._stream = stream
+        self._blocks: dict[tuple[int, int], int] = {}
+        # Without this a block gets at most 48 KiB of dynamic shared memory.
+        attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, shared_limit - resources.shared)
+
+    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
+        key = (limit, shared_per_block)
+        if key not in self._blocks:
+            _, size = cupy.cuda.driver.occupancyMaxPotentialBlockSize(self._function.ptr, shared_per_block, limit)
+            self._blocks[key] = max(32, size // 32 * 32)
+        return self._blocks[key]
+
+    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
+        return int(cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(self._function.ptr, block, shared))
+
+    def launch(
+        self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
+    ) -> None:
+        queue = self._stream if stream is None else stream
+        assert isinstance(queue, CudaStream)
+        with queue.stream:
+            self._function(_triple(grid), _triple(block), tuple(map(_argument, args)), shared_mem=shared)
+
+    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
+        if items:
+            block = self.block()
+            self.launch(grid_for(items, block), block, args, stream=stream)
+
+
+class CudaFetch:
+    """A copy to pinned memory, finished on `result`."""
+
+    def __init__(self, array: Array, stream: CudaStream, buffers: PinnedBuffers) -> None:
+        self._array: Array | None = array  # keeps the memory until the copy is done
+        self._buffers = buffers
+        self._shape, self._dtype, self._nbytes = array.shape, array.dtype, array.nbytes
+        self._host: HostArray | None = None
+        self._memory = buffers.take(self._nbytes)
+        kind = cupy.cuda.runtime.memcpyDeviceToHost
+        cupy.cuda.runtime.memcpyAsync(self._memory.ptr, array.data.ptr, self._nbytes, kind, stream.stream.ptr)
+        self._event = stream.record()
+
+    def result(self) -> HostArray:
+        if self._host is None:
+            self._event.synchronize()
+            flat = np.frombuffer(self._memory, dtype=self._dtype, count=math.prod(self._shape))
+            self._host = flat.reshape(self._shape).copy()
+            self._buffers.give(self._memory, self._nbytes)
+            self._array = None
+        return self._host
+
+
+class CudaDevice:
+    """One CUDA device: its arena, a compute stream, a copy stream, pinned staging, and kernels by name."""
+
+    def __init__(
+        self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, compile_threads: int = 4
+    ) -> None:
+        """`budget` bounds the device memory in bytes (None: what is free). Raises BackendError, OutOfMemory."""
+        count = device_count()
+        if not 0 <= index < count:
+            raise BackendError(f"there is no CUDA device {index}: this process sees {count}")
+        self.index = index
+        self._device = cupy.cuda.Device(index)
+        self._device.use()
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        self.name = properties["name"].decode()
+        self.sm_count = int(properties["multiProcessorCount"])
+        self.shared_limit = int(properties["sharedMemPerBlockOptin"])
+        self.memory_total = int(properties["totalGlobalMem"])
+        self.arch = f"sm_{properties['major']}{properties['minor']}"
+        self.traffic = Traffic()
+        self.stream: CudaStream = CudaStream()
+        self._copy_stream = CudaStream()
+        self.arena = Arena(budget)
+        self._staging = PinnedStaging()
+        self._fetch_buffers = PinnedBuffers()
+        self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=compile_threads)
+        self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
+        self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
+
+    def info(self) -> DeviceInfo:
+        runtime = cupy.cuda.runtime
+        return DeviceInfo(
+            self.name,
+            "cuda",
+            self.memory_total,
+            self.arena.budget,
+            {
+                "index": self.index,
+                "arch": self.arch,
+                "multiprocessors": self.sm_count,
+                "driver": runtime.driverGetVersion(),
+                "runtime": runtime.runtimeGetVersion(),
+                "nvrtc": "{}.{}".format(*self.compiler.version),
+                "cupy": ", ".join(installed_cupy()),
+                "peak_bytes": self.arena.peak,
+            },
+        )
+
+    def new_stream(self) -> CudaStream:
+        return CudaStream()
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        self._device.use()  # the current device is per thread, and the caller's thread may be new
+        with self.stream.stream:  # so that the block is in the compute stream's part of the pool
+            return self.arena.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
+        array = self.empty(shape, dtype)
+        self.clear(array, stream)
+        return array
+
+    def clear(self, array: Array, stream: Stream | None = None) -> None:
+        _require_contiguous(array)
+        if array.nbytes:
+            array.data.memset_async(0, array.nbytes, self._queue(stream).stream)
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        _require_contiguous(target)
+        _require_contiguous(source)
+        if target.nbytes != source.nbytes:
+            raise SizeError(f"copy of {source.nbytes} bytes onto {target.nbytes}")
+        if target.nbytes:
+            target.data.copy_from_device_async(source.data, target.nbytes, self._queue(stream).stream)
+
+    def upload(self, host: HostArray) -> Array:
+        contiguous = np.ascontiguousarray(host)
+        array = self.empty(contiguous.shape, contiguous.dtype)
+        if contiguous.nbytes:
+            self._copy_stream.wait(self.stream.record())  # the block's last user may still be at work
+            self._staging.to_device(array.data.ptr, contiguous, self._copy_stream.stream)
+            self.stream.wait(self._copy_stream.record())
+            self.traffic.to_device += contiguous.nbytes
+        return array
+
+    def download(self, array: Array) -> HostArray:
+        _require_contiguous(array)
+        host = np.empty(array.shape, array.dtype)
+        if host.nbytes:
+            self._copy_stream.wait(self.stream.record())
+            self._staging.to_host(host, array.data.ptr, self._copy_stream.stream)
+            self.traffic.to_host += host.nbytes
+        return host
+
+    def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
+        _require_contiguous(array)
+        self.traffic.to_host += array.nbytes
+        return CudaFetch(array, self._queue(stream), self._fetch_buffers)
+
+    def memory_free(self) -> int:
+        return self.arena.free
+
+    def memory_peak(self) -> int:
+        return self.arena.peak
+
+    # -- kernels ----------------------------------------------------------------------------------------------------
+
+    def prepare(self, source: KernelSource) -> None:
+        self.compiler.start(source)
+
+    def kernel(self, source: KernelSource, name: str) -> Kernel:
+        self._device.use()
+        key = (source, name)
+        if key not in self._kernels:
+            if source not in self._modules:
+                compiled = self.compiler.compile(source)
+                module = cupy.cuda.Module()
+                module.load(compiled.cubin)
+                self._modules[source] = (module, compiled)
+            module, compiled = self._modules[source]
+            resources = compiled.kernels.get(name)
+            if resources is None:
+                raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
+            self._kernels[key] = CudaKernel(module.get_function(name), resources, self.stream, self.shared_limit)
+        return self._kernels[key]
+
+    def synchronize(self) -> None:
+        self._device.synchronize()
+
+    def close(self) -> None:
+        self.synchronize()
+        self.compiler.close()
+        self._kernels.clear()
+        self._modules.clear()
+        self.arena.close()
+
+    def _queue(self, stream: Stream | None) -> CudaStream:
+        queue = self.stream if stream is None else stream
+        assert isinstance(queue, CudaStream)
+        return queue
+
+
+def _triple(shape: Shape) -> tuple[int, int, int]:
+    x, y, z = (*((shape,) if isinstance(shape, int) else shape), 1, 1)[:3]
+    return x, y, z
+
+
+def _argument(value: Argument) -> Any:
+    if isinstance(value, ByValue):
+        return np.ascontiguousarray(value.words)  # CuPy passes a host array's bytes by value
+    if value is None or isinstance(value, (cupy.ndarray, np.generic)):
+        return value
+    raise SizeError(f"a kernel argument must be an array or a NumPy scalar of known width, not {type(value).__name__}")
+
+
+def _require_contiguous(array: Array) -> None:
+    if not array.flags.c_contiguous:
+        raise SizeError(f"an array of shape {array.shape} must be contiguous in memory")
