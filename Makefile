@@ -1,30 +1,96 @@
-# make test: sets up everything and passes the tests. make demo: sets up everything and proves a job.
+# make demo: sets up everything and proves a job. make test: sets up everything and passes the tests.
+#
+# Needs python3 (3.10 to 3.13) with pip, make and a C++ compiler. Everything else goes into .uv, .venv and build, here.
 PYTHON ?= python3
+# The CUDA extra follows the driver that nvidia-smi reports: cuda12, cuda13, or none. `make EXTRA= ...` leaves it out.
+EXTRA ?= $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: \(1[23]\)\..*/cuda\1/p')
+
 UV := .uv/bin/uv
 VENV := .venv
-STAMP := $(VENV)/.ready
-SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h')
+BIN := $(VENV)/bin
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
+NATIVE := kernels/CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h' -o -name '*.inc')
+INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: test lint demo clean setup
-setup: $(STAMP)
+.PHONY: demo test lint format setup gpu-compile performance constraints node clean check-tools
+.DELETE_ON_ERROR:
 
-$(UV):
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv uv
+demo: $(VENV)/.ready
+	$(BIN)/distprove demo
 
-$(VENV)/bin/python: | $(UV)
-	PYTHONPATH=.uv $(UV) venv --quiet --python $(PYTHON) $(VENV)
+test: lint node
+	$(BIN)/python -m pytest -q
 
-$(STAMP): $(SOURCES) | $(VENV)/bin/python
-	PYTHONPATH=.uv $(UV) pip install --quiet --python $(VENV)/bin/python --constraint constraints.txt --editable '.[test]'
+setup: $(VENV)/.ready
+
+lint: $(VENV)/.ready-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Every CUDA kernel through NVRTC, no GPU needed: registers and spills for each architecture we support.
+gpu-compile: $(VENV)/.ready-test
+	$(BIN)/distprove kernels --arch 80 --arch 90 --arch 100 --arch 120
+
+# docs/performance.md from the raw results in docs/results.
+performance: $(VENV)/.ready
+	$(BIN)/python -m distprove.bench.render
+
+constraints: $(UV)
+	$(UV) pip compile --quiet --universal --python-version 3.10 --extra test --extra cuda12 --extra cuda13 \
+	  --no-annotate --no-header --no-emit-index-url pyproject.toml .ci/build-requirements.txt --output-file constraints.new
+	{ sed -n '/^#/p' constraints.txt; cat constraints.new; } > constraints.tmp
+	mv constraints.tmp constraints.txt
+	rm constraints.new
+
+# -- the environment ------------------------------------------------------------------------------------------------
+
+check-tools:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "distprove needs Python 3.10 to 3.13; name one with make PYTHON=..." >&2; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null \
+	  || { echo "No C++ compiler: install the package g++ (or clang, and set CXX)" >&2; exit 1; }
+
+# uv without a venv: Debian's python3 may come without the venv module, and its pip refuses to install system-wide.
+$(UV): | check-tools
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 \
+	  || { echo "pip is missing: install the package python3-pip" >&2; exit 1; }
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv --constraint constraints.txt uv
+
+# The extension needs Python's headers. Where the system's python3 has none, uv brings a Python that has.
+$(BIN)/python: | $(UV)
+	@if $(PYTHON) -c 'import os, sys, sysconfig; \
+	  sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'; \
+	then $(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV); \
+	else \
+	  version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  echo "$(PYTHON) has no headers; setting up a Python $$version that has"; \
+	  $(UV) venv --quiet --clear --managed-python --python $$version $(VENV) \
+	    || { echo "Python.h is missing: install the package python3-dev" >&2; exit 1; }; \
+	fi
+
+# No build isolation: the build folder then stays valid between runs, and an edit recompiles only what it touches.
+$(VENV)/.ready: pyproject.toml constraints.txt .ci/build-requirements.txt $(NATIVE) | check-tools $(BIN)/python
+	$(INSTALL) --requirement .ci/build-requirements.txt
+	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])'
 	touch $@
 
-lint: $(STAMP)
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
+$(VENV)/.ready-test: $(VENV)/.ready
+	$(INSTALL) --requirement pyproject.toml --extra test
+	touch $@
 
-test: lint
-	$(VENV)/bin/python -m pytest -q
+# snarkjs for the interop tests, which skip without Node.
+node:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(INTEROP); \
+	else echo "npm is not installed: the tests against snarkjs will be skipped"; fi
+
+$(INTEROP): tests/interop/package.json
+	npm install --prefix tests/interop --no-audit --no-fund --no-package-lock --loglevel=error
+	touch $@
 
 clean:
-	rm -rf $(VENV) .uv build
+	rm -rf .uv $(VENV) build demo-run tests/interop/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

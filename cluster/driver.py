@@ -1,0 +1,160 @@
+"""The driver: a plan in, a proof out, everything on disk on the way."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from cluster.dispatch import Dispatcher, Progress
+from cluster.executors import Executor
+from cluster.report import PartitionReport, Report, public_message
+from cluster.run import Barrier, Run
+from cluster.timeline import Timeline
+from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
+from distprove.job import ExecutorSettings
+from distprove.proof import Proof
+from distprove.system import Partition, PartitionProof, ProofSystem
+
+
+def prove(
+    system: ProofSystem,
+    executor: Executor,
+    run: Run,
+    settings: ExecutorSettings,
+    progress: Callable[[Progress], None] | None = None,
+) -> Proof:
+    """Prove every partition of `system` that `run` does not hold yet, and bind them into one proof.
+
+    Starting and resuming are the same thing: what the run holds is verified and kept, the rest is proven. The executor
+    is started here if there is anything to do; closing it is the caller's business. Writes report.json and
+    timeline.json however it ends.
+
+    Raises InputError when the key or plan is not usable, ClusterError when the workers cannot be placed, JobFailed
+    when some partition could not be proven (the others are kept), KeyboardInterrupt on SIGINT and SIGTERM. In all
+    these cases the run can be resumed.
+    """
+    with interruptible():
+        timeline = Timeline()
+        report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
+        report.started = timeline.began
+        try:
+            # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
+            plan = system.plan()
+            run.check_plan(system, plan)
+            report.partitions = [PartitionReport(p.name) for p in plan]
+            run.note("session", executor=executor.kind, partitions=len(plan))
+
+            # 2. Take up what an earlier session left. A file proves nothing by being there: each is verified again.
+            done, barrier = take_up(system, run, plan, report)
+
+            # 3. Dispatch until each partition is proven and verified, or has failed.
+            proofs = Dispatcher(system, plan, done, barrier, executor, run, settings, report, timeline, progress).run()
+            failed = [p for p in report.partitions if p.status == "failed"]
+            if failed:
+                more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+                raise JobFailed(
+                    f"{len(failed)} of {len(plan)} partitions failed: {failed[0].name}: {failed[0].error}{more}"
+                )
+
+            # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
+            proof = Proof.assemble(system, [proofs[p.name] for p in plan])
+            Proof.from_bytes(proof.to_bytes())
+            run.store_proof(proof)
+            report.status, report.job_digest = "proved", proof.job_digest.hex()
+        except KeyboardInterrupt:
+            report.status, report.error = "interrupted", "interrupted; the run can be resumed"
+            raise
+        except BaseException as error:
+            report.status, report.error = "failed", public_message(error)
+            raise
+        finally:
+            # 5. Report, whatever happened.
+            report.wall_seconds = time.time() - timeline.began
+            report.governors = executor.governor_report()
+            for worker in report.workers:
+                worker.busy_seconds = timeline.busy(worker.id)
+            run.store_json("timeline.json", timeline.to_record())
+            run.store_json("report.json", report.to_record())
+            run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest)
+    return proof
+
+
+def take_up(
+    system: ProofSystem, run: Run, plan: list[Partition], report: Report
+) -> tuple[dict[str, PartitionProof], Barrier | None]:
+    """The stored partition proofs that are readable and verify, by name; others are removed, counted and proven again.
+
+    For a system with a barrier also its commitments and challenge. Proofs without them, or they without a proof, bind
+    nothing, and the session starts over.
+    """
+    found: dict[str, PartitionProof] = {}
+    for partition in plan:
+        try:
+            stored = run.load(partition)
+        except InputError as error:
+            _discard(run, partition, report, str(error))
+            continue
+        if stored is not None:
+            found[partition.name] = stored
+    # All at once is several times faster than one by one; only if the batch fails is it worth asking which.
+    if found and not _holds(lambda: system.verify_batch(list(found.values()))):
+        for partition in plan:
+            proof = found.get(partition.name)
+            if proof is not None and not _holds(lambda proof=proof: system.verify(proof)):  # type: ignore[misc]
+                del found[partition.name]
+                _discard(run, partition, report, "does not verify")
+    barrier = None
+    if system.needs_barrier and found:
+        barrier = _load_barrier(run)
+        if barrier is None or barrier[0].keys() != {p.name for p in plan}:
+            for partition in plan:
+                if found.pop(partition.name, None) is not None:
+                    _discard(run, partition, report, "the commitments it was proven under are lost")
+            barrier = None
+    for entry in report.partitions:
+        if entry.name in found:
+            entry.status = "resumed"
+    if found:
+        run.note("resumed", partitions=len(found))
+    return found, barrier
+
+
+def _load_barrier(run: Run) -> Barrier | None:
+    try:
+        return run.load_barrier()
+    except FormatError:
+        return None
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except (FormatError, InvalidProof, InputError, ValueError, KeyError, TypeError):
+        return False  # proof data that cannot even be read is a proof that does not hold
+
+
+def _discard(run: Run, partition: Partition, report: Report, reason: str) -> None:
+    report.counters.damaged_files += 1
+    run.note("damaged", partition=partition.name, reason=reason)
+    run.discard(partition)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside the block SIGTERM raises KeyboardInterrupt, as SIGINT does: a scheduler's stop ends like a person's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers; whoever runs us in another one stops us in another way
+        return
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,306 @@
+"""Where work runs: one interface, an executor inside this process, and (in `ray_executor`) one over Ray.
+
+An executor owns workers: provers, each with one device and the key resident, and synthesisers. It runs what the driver
+submits and reports each thing once it is over, in whatever order things end. It decides nothing: which partition goes
+where, what is tried again and who is given up is the driver's business, so both executors behave alike.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.backends import BackendChoice
+from actors.prover import ProverWorker
+from actors.synthesiser import SynthesiserWorker
+from cluster.devices import cuda_devices
+from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
+
+
+class Role(str, Enum):
+    PROVER = "prover"
+    SYNTHESISER = "synthesiser"
+
+
+class Kind(str, Enum):
+    """What a worker can be asked. VERIFY runs beside the driver and has no worker."""
+
+    LOAD = "load"
+    SYNTHESISE = "synthesise"
+    COMMIT = "commit"
+    PROVE = "prove"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker's public facts: its id is unique within the executor."""
+
+    id: str
+    role: Role
+    node: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something submitted. `partition` is None for LOAD; `worker` is None for VERIFY."""
+
+    kind: Kind
+    worker: str | None
+    partition: str | None
+
+
+@dataclass
+class Finished:
+    """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
+
+    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT bytes; PROVE (PartitionProof, PhaseTimes); VERIFY bool.
+    Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
+    """
+
+    task: Task
+    value: Any = None
+    error: BaseException | None = None
+    started: float = 0.0
+    ended: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """A witness, wherever it is. `handle` means something to the executor only, and is secret."""
+
+    handle: Any = field(repr=False)
+    nbytes: int
+    seconds: float
+
+
+class WorkerDied(Exception):
+    """The worker's process ended before the task did. The worker comes back; it must be loaded again."""
+
+
+class WorkLost(Exception):
+    """The witness is gone (its node died); it must be made again."""
+
+
+class Executor(ABC):
+    """See the module's text. Use as a context manager; `start` once, then submit and wait."""
+
+    kind: str
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        self.settings = settings
+        self._done: SimpleQueue[Finished] = SimpleQueue()
+        self._verifier: _Thread | None = None
+        self._system: ProofSystem | None = None
+
+    @abstractmethod
+    def start(self, system: ProofSystem) -> list[Worker]:
+        """Place the workers. Each must be loaded before it is used. Raises ClusterError for missing resources."""
+
+    @abstractmethod
+    def load(self, worker: Worker) -> None:
+        """Load program or key on a worker, also after its death. Finishes when the worker is ready."""
+
+    @abstractmethod
+    def synthesise(self, worker: Worker, partition: Partition) -> None: ...
+
+    @abstractmethod
+    def commit(self, worker: Worker, partition: Partition, work: Work) -> None: ...
+
+    @abstractmethod
+    def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None: ...
+
+    def verify(self, proof: PartitionProof) -> None:
+        """Verify beside the driver, whatever the prover's machine may have said."""
+        assert self._system is not None, "start first"
+        if self._verifier is None:
+            self._verifier = _Thread("verifier", self._done)
+        system = self._system
+        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), lambda: system.verify(proof))
+
+    @abstractmethod
+    def wait(self, timeout: float) -> Finished | None:
+        """The next task that is over, or None after `timeout` seconds."""
+
+    @abstractmethod
+    def retire(self, worker: Worker) -> None:
+        """Stop a worker for good. Its unfinished tasks may or may not be reported."""
+
+    def governor_report(self) -> list[dict[str, Any]]:
+        """What each node's governor has to say at the end."""
+        return []
+
+    def close(self, *, now: bool = False) -> None:
+        """Stop everything this executor started. `now`: without waiting for what runs."""
+        if self._verifier is not None:
+            self._verifier.stop(wait=not now)
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(now=error is not None)
+
+
+class InProcessExecutor(Executor):
+    """Workers are threads of this process. Native code lets go of the interpreter lock, so they overlap."""
+
+    kind = "local"
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        self._shared: dict[str, NDArray[np.uint8]] = {}
+        self._provers: dict[str, ProverWorker] = {}
+        self._synthesisers: dict[str, SynthesiserWorker] = {}
+        self._threads: dict[str, _Thread] = {}
+        self._governor = LocalGovernor(Budget(threads=1, memory=1))
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        settings = self.settings
+        self._system = system
+        self._shared = system.shared()
+        self._governor = LocalGovernor(node_budget(settings))
+        threads = settings.threads or usable_cpus()
+        choices = [BackendChoice(name="cuda", device=device) for device in local_devices(settings)]
+        if not choices:
+            name = "cpu" if settings.backend == "auto" else settings.backend
+            choices = [BackendChoice(name=name, threads=threads)]
+        for index, choice in enumerate(choices):
+            self._provers[f"prover-{index}"] = ProverWorker(system, choice)
+        # One witness in the making per prover hides behind its proofs; more would only take the provers' cores.
+        count = settings.synthesisers or min(len(choices), threads)
+        for index in range(count):
+            self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(system, max(1, threads // count))
+        for name in (*self._provers, *self._synthesisers):
+            self._threads[name] = _Thread(name, self._done)
+        return [Worker(name, Role.PROVER, "local") for name in self._provers] + [
+            Worker(name, Role.SYNTHESISER, "local") for name in self._synthesisers
+        ]
+
+    def load(self, worker: Worker) -> None:
+        target = self._provers.get(worker.id) or self._synthesisers[worker.id]
+        self._threads[worker.id].submit(Task(Kind.LOAD, worker.id, None), lambda: target.load(self._shared))
+
+    def synthesise(self, worker: Worker, partition: Partition) -> None:
+        assert self._system is not None, "start first"
+        synthesiser, need = self._synthesisers[worker.id], predicted_bytes(self._system, partition)
+
+        def work() -> Work:
+            with self._governor.lease(threads=1, memory=need):
+                return work_of(synthesiser.synthesise(partition))
+
+        self._threads[worker.id].submit(Task(Kind.SYNTHESISE, worker.id, partition.name), work)
+
+    def commit(self, worker: Worker, partition: Partition, work: Work) -> None:
+        prover = self._provers[worker.id]
+        task = Task(Kind.COMMIT, worker.id, partition.name)
+        self._threads[worker.id].submit(task, lambda: prover.commit(partition, work.handle))
+
+    def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None:
+        prover = self._provers[worker.id]
+        task = Task(Kind.PROVE, worker.id, partition.name)
+        self._threads[worker.id].submit(task, lambda: prover.prove(partition, work.handle, challenge))
+
+    def wait(self, timeout: float) -> Finished | None:
+        try:
+            return self._done.get(timeout=timeout)
+        except Empty:
+            return None
+
+    def retire(self, worker: Worker) -> None:
+        self._threads[worker.id].stop(wait=False)
+
+    def governor_report(self) -> list[dict[str, Any]]:
+        return [{"node": "local", **self._governor.report()}]
+
+    def close(self, *, now: bool = False) -> None:
+        for thread in self._threads.values():
+            thread.stop(wait=not now)
+        if not now:
+            for prover in self._provers.values():
+                with self._governor.lease(lane=True):
+                    prover.close()
+        self._provers, self._threads = {}, {}
+        super().close(now=now)
+
+
+def open_executor(settings: ExecutorSettings) -> Executor:
+    """The executor the settings ask for: in this process, over a Ray that is joined, or over one started for it."""
+    if settings.local:
+        return InProcessExecutor(settings)
+    from cluster.ray_executor import RayExecutor  # Ray takes seconds to import: only who uses it pays
+
+    return RayExecutor(settings)
+
+
+def work_of(witness: Synthesised) -> Work:
+    """A witness in this process, as the driver sees it."""
+    return Work(witness, sum(array.nbytes for array in witness.arrays.values()), witness.seconds)
+
+
+def local_devices(settings: ExecutorSettings) -> list[int]:
+    """CUDA devices of this machine that the settings allow. Raises ClusterError when asked-for ones are missing."""
+    if settings.backend not in ("auto", "cuda") or settings.gpus == 0:
+        return []
+    found = cuda_devices()
+    wanted = found if settings.gpus is None else settings.gpus
+    if wanted > found or (settings.backend == "cuda" and not found):
+        raise ClusterError(f"{max(1, wanted)} CUDA devices asked for, {found} usable here (see `distprove doctor`)")
+    return list(range(wanted))
+
+
+def usable_cpus() -> int:
+    """CPUs this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+class _Thread:
+    """A daemon thread that runs tasks in order and reports each to `done`.
+
+    Daemon, because a kernel under way cannot be interrupted and must not keep an interrupted driver from ending.
+    """
+
+    def __init__(self, name: str, done: SimpleQueue[Finished]) -> None:
+        self._tasks: SimpleQueue[tuple[Task, Callable[[], Any]] | None] = SimpleQueue()
+        self._done = done
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=f"distprove-{name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, task: Task, call: Callable[[], Any]) -> None:
+        self._tasks.put((task, call))
+
+    def stop(self, *, wait: bool) -> None:
+        """Run nothing that has not begun; `wait` for what has."""
+        self._stopped = True
+        self._tasks.put(None)
+        if wait:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (item := self._tasks.get()) is not None and not self._stopped:
+            task, call = item
+            finished = Finished(task, started=time.time())
+            try:
+                finished.value = call()
+            except BaseException as error:  # whatever it is, the driver must hear of it
+                finished.error = error
+            finished.ended = time.time()
+            self._done.put(finished)
+            del item, call, finished  # a witness must not live on until the next task comes

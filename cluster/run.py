@@ -1,0 +1,273 @@
+"""A run on disk: one folder that survives anything short of losing the disk.
+
+    job.json                    the job's record, the plan (names and digests), public facts; written once
+    journal.jsonl               one event a line, appended and synced; a torn last line is cut off when it is opened
+    again partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified
+    again barrier.msgpack             commitments and shared challenge, for systems with a barrier proof.msgpack
+    the job's proof timeline.json, report.json  when what happened where, and the summary lock
+    held by the driver at work
+
+Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
+temporary name, synced and renamed. Nothing secret is written: no witness, no input, only paths and digests. A digest of
+an input that can be guessed lets the owner of this folder's job.json confirm the guess, so the folder is made for its
+owner alone (mode 0700), and none of these digests is in the proof.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from distprove import canonical
+from distprove.errors import FormatError, InputError, UsageError
+from distprove.files import read_bounded, sync_folder, write_atomically
+from distprove.job import Job
+from distprove.names import is_name
+from distprove.proof import Proof, check_fields, decode_partition, encode_partition
+from distprove.system import Partition, PartitionProof, ProofSystem
+
+FORMAT = "distprove.run"
+VERSION = 1
+MAX_RECORD = 1 << 28
+MAX_PARTITION = 1 << 28
+
+Barrier = tuple[dict[str, bytes], bytes]
+"""Commitments by partition, and the challenge drawn from them."""
+
+
+class Run:
+    """An open run folder, locked for this process. Use as a context manager."""
+
+    def __init__(self, path: Path, record: dict[str, Any], lock: IO[str]) -> None:
+        self.path = path
+        self.record = record
+        """The content of job.json."""
+        self._lock = lock
+        self._journal = _open_journal(path / "journal.jsonl")
+
+    @classmethod
+    def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
+        """Make the folder of a new run. Raises UsageError where one is already, or other files are."""
+        if path.exists() and (not path.is_dir() or any(entry.name != "lock" for entry in path.iterdir())):
+            if (path / "job.json").is_file():
+                raise UsageError(f"{path} already holds a run; resume it, or choose another folder")
+            raise UsageError(f"{path} is not empty and not a run; choose another folder")
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = _take_lock(path)
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "created": time.time(),
+            "system": system.name,
+            "key_digest": system.key_digest().hex(),
+            "facts": system.describe(),
+            "job": job.to_record() if job is not None else None,
+            "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
+        }
+        (path / "partitions").mkdir(exist_ok=True)
+        write_atomically(path / "job.json", _json(record))
+        return cls(path, record, lock)
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Open an existing run to resume it. Raises UsageError, InputError or FormatError."""
+        if not (path / "job.json").is_file():
+            raise UsageError(f"{path} is not a run (it has no job.json)")
+        lock = _take_lock(path)
+        try:
+            return cls(path, read_record(path), lock)
+        except BaseException:
+            lock.close()
+            raise
+
+    def job(self) -> Job:
+        """The job as it was given. Raises InputError when its files are gone, UsageError for a run made without one."""
+        if self.record["job"] is None:
+            raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
+        return Job.from_record(self.record["job"])
+
+    def check_plan(self, system: ProofSystem, plan: list[Partition]) -> None:
+        """Raise InputError unless the key and every input are what they were when the run began."""
+        if system.name != self.record["system"] or system.key_digest().hex() != self.record["key_digest"]:
+            raise InputError(f"{self.path}: the key is not the one that this run began with")
+        began = [(item["name"], item["digest"]) for item in self.record["partitions"]]
+        now = [(p.name, p.digest.hex()) for p in plan]
+        if [name for name, _ in began] != [name for name, _ in now]:
+            raise InputError(f"{self.path}: the partitions are not those that this run began with")
+        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
+        if changed:
+            raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Append an event to the journal; it is on disk when this returns."""
+        line = json.dumps({"time": round(time.time(), 6), "event": event, **facts}, separators=(",", ":"))
+        self._journal.write(line.encode() + b"\n")
+        self._journal.flush()
+        os.fsync(self._journal.fileno())
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The journal so far, oldest first."""
+        return read_journal(self.path)
+
+    # -- partitions -------------------------------------------------------------------------------------------------
+
+    def partition_path(self, name: str) -> Path:
+        if not is_name(name):
+            raise ValueError("not a partition name")
+        return self.path / "partitions" / f"{name}.msgpack"
+
+    def store(self, proof: PartitionProof) -> None:
+        """Keep a verified partition proof."""
+        body = canonical.encode(encode_partition(proof))
+        content = {"format": "distprove.partition", "version": VERSION, "body": body}
+        # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+        content["sha256"] = hashlib.sha256(body).digest()
+        write_atomically(self.partition_path(proof.name), canonical.encode(content))
+
+    def load(self, partition: Partition) -> PartitionProof | None:
+        """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
+        path = self.partition_path(partition.name)
+        if not path.exists():
+            return None
+        content = canonical.decode(read_bounded(path, MAX_PARTITION), str(path))
+        check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
+        if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
+            raise FormatError(f"{path}: damaged, or of another version")
+        proof = decode_partition(canonical.decode(content["body"], str(path)), str(path))
+        if (proof.name, proof.digest) != (partition.name, partition.digest):
+            raise FormatError(f"{path}: the proof of another partition")
+        return proof
+
+    def discard(self, partition: Partition) -> None:
+        """Remove a stored proof that does not hold."""
+        path = self.partition_path(partition.name)
+        path.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+    # -- the barrier ------------------------------------------------------------------------------------------------
+
+    def store_barrier(self, commitments: dict[str, bytes], challenge: bytes) -> None:
+        """Keep the commitments that the shared challenge was drawn from: a retried partition must reproduce its own."""
+        write_atomically(
+            self.path / "barrier.msgpack", canonical.encode({"commitments": commitments, "challenge": challenge})
+        )
+
+    def load_barrier(self) -> Barrier | None:
+        """Commitments and challenge, or None before the barrier. Raises FormatError."""
+        path = self.path / "barrier.msgpack"
+        if not path.exists():
+            return None
+        content = canonical.decode(read_bounded(path, MAX_RECORD), str(path))
+        check_fields(content, {"commitments": dict, "challenge": bytes}, str(path))
+        if not all(isinstance(value, bytes) for value in content["commitments"].values()):
+            raise FormatError(f"{path}: a commitment that is not a byte string")
+        return content["commitments"], content["challenge"]
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    @property
+    def proof_path(self) -> Path:
+        return self.path / "proof.msgpack"
+
+    def store_proof(self, proof: Proof) -> None:
+        proof.write(self.proof_path)
+
+    def store_json(self, name: str, value: Any) -> None:
+        """Write `report.json` or `timeline.json`."""
+        write_atomically(self.path / name, _json(value))
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the journal and give up the lock."""
+        self._journal.close()
+        self._lock.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The content of a run's job.json, checked. Raises InputError or FormatError."""
+    file = path / "job.json"
+    try:
+        record = json.loads(read_bounded(file, MAX_RECORD))
+    except (ValueError, RecursionError):
+        raise FormatError(f"{file}: not JSON") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
+        raise FormatError(f"{file}: not a run that this distprove reads")
+    kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list}
+    if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()) or "job" not in record:
+        raise FormatError(f"{file}: incomplete")
+    for item in record["partitions"]:
+        if not isinstance(item, dict) or not is_name(item.get("name")) or not isinstance(item.get("digest"), str):
+            raise FormatError(f"{file}: a partition without a name or digest")
+    return record
+
+
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """The events of the run at `path`, oldest first; a torn last line is left out. Needs no lock."""
+    with open(path / "journal.jsonl", "rb") as file:
+        for line in file:
+            try:
+                event = json.loads(line) if line.endswith(b"\n") else None
+            except ValueError:
+                event = None  # the disk's fault: the journal is a story, the partition files are the state
+            if isinstance(event, dict):
+                yield event
+
+
+def _open_journal(path: Path) -> IO[bytes]:
+    """Open to append, after cutting off a line that a crash left unfinished."""
+    file = open(path, "a+b")  # noqa: SIM115 - closed by Run.close
+    end = file.seek(0, os.SEEK_END)
+    position = end
+    while position > 0:
+        start = max(0, position - 4096)
+        file.seek(start)
+        block = file.read(position - start)
+        newline = block.rfind(b"\n")
+        if newline >= 0:
+            position = start + newline + 1
+            break
+        position = start
+    if position != end:
+        file.truncate(position)
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+    return file
+
+
+def _take_lock(path: Path) -> IO[str]:
+    """Lock the folder for this process; the kernel gives the lock back however the process ends. Raises UsageError."""
+    lock = open(path / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the run is open
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read(200).strip() or "another process"
+        lock.close()
+        raise UsageError(f"{path} is in use by {holder}") from None
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    lock.flush()
+    return lock
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=False).encode() + b"\n"

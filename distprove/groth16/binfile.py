@@ -1,0 +1,262 @@
+"""The container that `.zkey`, `.wtns`, `.r1cs` and `.ptau` share (iden3's binary file format).
+
+    magic, 4 ASCII bytes | version, u32 | number of sections, u32 | sections
+
+A section is `identifier u32 | size u64 | size bytes`; sections come in any order; all integers are little-endian.
+
+Reading is bounded and copies nothing: a file is mapped, or a byte array that is already in memory is used as it is
+(keys arrive through an object store as read-only arrays), and sections are views of it. Nothing is allocated in
+proportion to a number in the file before that number has been checked against the file's size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import FormatError, InputError, UsageError
+
+Bytes = NDArray[np.uint8]
+
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Bytes]
+"""What every reader takes: a path, or the file's content."""
+
+_HEADER = struct.Struct("<4sII")
+_SECTION = struct.Struct("<IQ")
+
+MAX_SECTIONS = 64
+"""No known format has more than 16; a bound keeps a header from making the section scan long."""
+
+
+def map_file(path: str | os.PathLike[str]) -> Bytes:
+    """The file's content as a read-only map, (size,) uint8. Raises InputError, or FormatError when it is empty.
+
+    The map must not outlive a truncation of the file by someone else: the system then ends the process (SIGBUS).
+    """
+    name = os.fspath(path)
+    try:
+        # Looked at before it is opened: opening a pipe would block.
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            raise InputError(f"{name}: not a regular file")
+        with open(name, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                raise FormatError(f"{name}: the file is empty")
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def load(source: Source, name: str | None = None) -> tuple[Bytes, str]:
+    """The source's bytes as a read-only (size,) uint8 array, and the name that errors call it by."""
+    if isinstance(source, (str, os.PathLike)):
+        return map_file(source), name or os.fspath(source)
+    data = np.frombuffer(source, dtype=np.uint8) if not isinstance(source, np.ndarray) else source
+    if data.dtype != np.uint8 or data.ndim != 1:
+        raise UsageError(f"a file's content is a (size,) uint8 array, not {data.shape} {data.dtype}")
+    view = data.view()
+    view.flags.writeable = False
+    return view, name or "<bytes>"
+
+
+class SectionReader:
+    """A cursor over one section. Every read is checked against the section's end; FormatError names the place."""
+
+    def __init__(self, file: BinFile, title: str, offset: int, size: int) -> None:
+        self._file = file
+        self._title = title
+        self._position = offset
+        self._end = offset + size
+
+    @property
+    def remaining(self) -> int:
+        """Bytes from the cursor to the section's end."""
+        return self._end - self._position
+
+    def error(self, what: str) -> FormatError:
+        """A FormatError at the cursor."""
+        return FormatError(f"{self._file.name}: {self._title}, byte {self._position}: {what}")
+
+    def take(self, size: int) -> Bytes:
+        """A view of the next `size` bytes."""
+        if size > self.remaining:
+            raise self.error(f"needs {size} more bytes, {self.remaining} are left")
+        view = self._file.data[self._position : self._position + size]
+        self._position += size
+        return view
+
+    def u8(self) -> int:
+        return int(self.take(1)[0])
+
+    def u32(self) -> int:
+        return int.from_bytes(self.take(4).tobytes(), "little")
+
+    def u64(self) -> int:
+        return int.from_bytes(self.take(8).tobytes(), "little")
+
+    def integer(self, size: int) -> int:
+        """An unsigned integer of `size` bytes."""
+        return int.from_bytes(self.take(size).tobytes(), "little")
+
+    def prime(self, title: str) -> tuple[int, int]:
+        """A modulus, stored as its size in bytes and then the number: (size, modulus)."""
+        size = self.u32()
+        if size % 8 or not 8 <= size <= 256:
+            raise self.error(f"the {title} has {size} bytes, which no field has")
+        return size, self.integer(size)
+
+    def rows(self, count: int, row_size: int) -> Bytes:
+        """A view of the next `count` records of `row_size` bytes, (count, row_size)."""
+        return self.take(count * row_size).reshape(count, row_size)
+
+    def finish(self) -> None:
+        """Raises FormatError unless the section has been read to its end."""
+        if self.remaining:
+            raise self.error(f"{self.remaining} bytes too many")
+
+
+@dataclass(frozen=True)
+class BinFile:
+    """A container whose section table has been checked."""
+
+    name: str
+    """The path, or what the caller called the bytes; errors begin with it."""
+    version: int
+    data: Bytes = field(repr=False)
+    sections: dict[int, tuple[int, int]]
+    """identifier -> (offset of the content, size), bytes"""
+
+    @classmethod
+    def read(cls, source: Source, magic: str, versions: tuple[int, ...], *, name: str | None = None) -> BinFile:
+        """Check the header and the section table. Raises FormatError or InputError."""
+        data, name = load(source, name)
+        size = data.shape[0]
+        if size < _HEADER.size:
+            raise FormatError(f"{name}: {size} bytes are too few for a .{magic} file")
+        found, version, count = _HEADER.unpack(data[: _HEADER.size].tobytes())
+        if found != magic.encode():
+            raise FormatError(f"{name}: not a .{magic} file (it begins with {found!r})")
+        if version not in versions:
+            raise FormatError(f"{name}: .{magic} version {version} is not supported (only {versions[-1]})")
+        if count > MAX_SECTIONS:
+            raise FormatError(f"{name}: the header announces {count} sections, more than the {MAX_SECTIONS} allowed")
+        sections: dict[int, tuple[int, int]] = {}
+        position = _HEADER.size
+        for number in range(1, count + 1):
+            if position + _SECTION.size > size:
+                raise FormatError(f"{name}: truncated at byte {size}, before section {number} of {count}")
+            ident, length = _SECTION.unpack(data[position : position + _SECTION.size].tobytes())
+            position += _SECTION.size
+            if length > size - position:
+                raise FormatError(
+                    f"{name}: section {ident} at byte {position} claims {length} bytes, {size - position} are left"
+                )
+            if ident in sections:
+                raise FormatError(f"{name}: section {ident} occurs twice, the second time at byte {position}")
+            sections[ident] = (position, length)
+            position += length
+        if position != size:
+            raise FormatError(f"{name}: {size - position} bytes follow the last section, at byte {position}")
+        return cls(name, version, data, sections)
+
+    def section(self, ident: int, title: str) -> SectionReader:
+        """A reader of section `ident`, which errors call `title`. Raises FormatError when it is missing."""
+        if ident not in self.sections:
+            raise FormatError(f"{self.name}: section {ident} ({title}) is missing")
+        offset, size = self.sections[ident]
+        return SectionReader(self, f"section {ident} ({title})", offset, size)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A new file that takes `path`'s place, synced, only when the block ends without an exception."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+class BinFileWriter:
+    """Writes a container section by section, as a stream, under a temporary name until it is complete.
+
+    with BinFileWriter(path, "wtns", version=2, sections=2) as out:
+        with out.section(1):
+            out.u32(32)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], magic: str, *, version: int, sections: int, mode: int = 0o666
+    ) -> None:
+        self._stack = contextlib.ExitStack()
+        self._path, self._mode = path, mode
+        self._header = _HEADER.pack(magic.encode(), version, sections)
+        self._announced, self._written = sections, 0
+        self._file: BinaryIO
+
+    def __enter__(self) -> BinFileWriter:
+        self._file = self._stack.enter_context(replacing(self._path, self._mode))
+        self._file.write(self._header)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._written != self._announced:
+            mismatch = ValueError(f"{self._written} sections written, {self._announced} announced")
+            self._stack.__exit__(type(mismatch), mismatch, None)
+            raise mismatch
+        self._stack.__exit__(kind, error, trace)
+
+    @contextlib.contextmanager
+    def section(self, ident: int) -> Iterator[None]:
+        """What is written inside is the content of section `ident`; its size is filled in at the end."""
+        self._file.write(_SECTION.pack(ident, 0))
+        start = self._file.tell()
+        yield
+        end = self._file.tell()
+        self._file.seek(start - _SECTION.size)
+        self._file.write(_SECTION.pack(ident, end - start))
+        self._file.seek(end)
+        self._written += 1
+
+    def write(self, data: bytes | NDArray[np.generic]) -> None:
+        """Bytes, or an array's memory as it is (C order, little-endian)."""
+        self._file.write(data if isinstance(data, bytes) else np.ascontiguousarray(data).data)
+
+    def u32(self, value: int) -> None:
+        self._file.write(struct.pack("<I", value))
+
+    def u64(self, value: int) -> None:
+        self._file.write(struct.pack("<Q", value))
+
+    def prime(self, modulus: int, size: int) -> None:
+        """A modulus as `SectionReader.prime` reads it."""
+        self.u32(size)
+        self._file.write(modulus.to_bytes(size, "little"))

@@ -1,0 +1,84 @@
+"""Checks and encodings of long vectors of field elements, vectorised and in bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.curves import CURVES, Curve, Field
+
+Words = NDArray[np.uint64]
+
+_CHUNK = 1 << 15
+"""Rows handled at a time: 1 MiB of 256-bit elements, which stays in the cache and bounds every temporary."""
+
+
+def curve_by_order(r: int) -> Curve:
+    """The curve whose scalar field has modulus `r`. Raises KeyError."""
+    for curve in CURVES:
+        if curve.fr.modulus == r:
+            return curve
+    raise KeyError("no known curve has this scalar field modulus")
+
+
+def as_words(raw: NDArray[np.uint8]) -> Words:
+    """(n, 8 * limbs) bytes as (n, limbs) uint64: a view where the memory is aligned, else a copy."""
+    n, size = raw.shape
+    if raw.ctypes.data % 8 == 0 and raw.flags.c_contiguous:
+        return raw.view("<u8").reshape(n, size // 8)
+    words = np.empty((n, size // 8), dtype=np.uint64)
+    words.view(np.uint8)[:] = raw
+    return words
+
+
+def first_not_canonical(field: Field, elements: Words) -> int | None:
+    """Index of the first row of (n, limbs) that is not below the modulus; None if all are."""
+    modulus = [(field.modulus >> (64 * i)) & (2**64 - 1) for i in range(field.limbs)]
+    for start in range(0, elements.shape[0], _CHUNK):
+        rows = elements[start : start + _CHUNK]
+        undecided = rows[:, -1] >= modulus[-1]
+        # The highest word settles all but a handful of rows; the rest are compared as integers.
+        for index in np.flatnonzero(undecided):
+            if int.from_bytes(rows[index].tobytes(), "little") >= field.modulus:
+                return start + int(index)
+    return None
+
+
+def scale(field: Field, elements: Words, factor: int) -> Words:
+    """elements[i] * factor mod p, on integers as they stand (no Montgomery reduction). (n, limbs)."""
+    out = np.empty((elements.shape[0], field.limbs), dtype=np.uint64)
+    raw = out.view(np.uint8)
+    size, p = field.bytes, field.modulus
+    for start in range(0, elements.shape[0], _CHUNK):
+        data = np.ascontiguousarray(elements[start : start + _CHUNK], dtype="<u8").tobytes()
+        scaled = b"".join(
+            (int.from_bytes(data[i : i + size], "little") * factor % p).to_bytes(size, "little")
+            for i in range(0, len(data), size)
+        )
+        raw[start : start + _CHUNK] = np.frombuffer(scaled, dtype=np.uint8).reshape(-1, size)
+    return out
+
+
+def dictionary(elements: Words) -> tuple[Words, NDArray[np.uint32]]:
+    """The distinct rows of (n, limbs) `elements`, and for each row its index among them, (n,) uint32.
+
+    Rows are sorted by a 64-bit fingerprint, which is much faster than sorting them whole; should two distinct rows
+    share one (they can be made to), the whole rows are sorted instead.
+    """
+    n, limbs = elements.shape
+    fingerprint = np.zeros(n, dtype=np.uint64)
+    for start in range(0, n, _CHUNK):
+        mixed = fingerprint[start : start + _CHUNK]
+        for limb in range(limbs):
+            mixed ^= elements[start : start + _CHUNK, limb]
+            mixed *= np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+    _, first, inverse = np.unique(fingerprint, return_index=True, return_inverse=True)
+    del fingerprint
+    index = inverse.reshape(-1).astype(np.uint32)
+    distinct = np.ascontiguousarray(elements[first])
+    for start in range(0, n, _CHUNK):
+        if not np.array_equal(distinct[index[start : start + _CHUNK]], elements[start : start + _CHUNK]):
+            rows, inverse = np.unique(elements, axis=0, return_inverse=True)
+            return np.ascontiguousarray(rows), inverse.reshape(-1).astype(np.uint32)
+    return distinct, index

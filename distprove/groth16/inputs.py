@@ -1,0 +1,100 @@
+"""A circuit's input: a JSON object from signal names to values, as snarkjs takes it. Values are secret.
+
+A value is an integer, or a nested list of them in row-major order. An integer is written as a number or as a string,
+decimal or 0x; negative ones are taken modulo the field. Errors name the signal, never a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from distprove.errors import FormatError, WitnessGenerationError
+from distprove.groth16.binfile import Source, load
+from kernels.curves import Field
+
+Inputs = Mapping[str, Any]
+
+_INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
+_MAX_DEPTH = 32
+_EXACT_FLOAT = 1 << 53
+
+
+def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
+    """The JSON object in a file. Raises FormatError, or InputError when the file cannot be read.
+
+    Integers are kept exactly, however long; snarkjs rounds those beyond 2^53 that are not in quotes.
+    """
+    data, name = load(source, name)
+    try:
+        parsed = json.loads(data.tobytes(), object_pairs_hook=_without_duplicates)
+    except json.JSONDecodeError as error:
+        # The decoder's message and position are public; the text around them is not, so the cause is dropped.
+        raise FormatError(f"{name}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except _DuplicateKey as error:
+        raise FormatError(f"{name}: the signal {error.args[0]!r} occurs twice") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{name}: not usable JSON ({type(error).__name__})") from None
+    if not isinstance(parsed, dict):
+        raise FormatError(f"{name}: the input must be a JSON object from signal names to values")
+    return parsed
+
+
+class _DuplicateKey(Exception):
+    pass
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKey(key)
+        found[key] = value
+    return found
+
+
+def flatten(signal: str, value: Any, field: Field) -> bytes:
+    """The signal's values in row-major order, reduced, `field.bytes` little-endian bytes each.
+
+    Raises WitnessGenerationError.
+    """
+    return b"".join(
+        (_integer(signal, leaf) % field.modulus).to_bytes(field.bytes, "little") for leaf in _leaves(signal, value, 0)
+    )
+
+
+def _leaves(signal: str, value: Any, depth: int) -> Iterator[Any]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        yield value
+        return
+    if depth == _MAX_DEPTH:
+        raise WitnessGenerationError(f"signal {signal!r}: lists are nested more than {_MAX_DEPTH} deep")
+    for item in value:
+        yield from _leaves(signal, item, depth + 1)
+
+
+def _integer(signal: str, value: Any) -> int:
+    if isinstance(value, str):
+        if not _INTEGER.match(value):
+            raise WitnessGenerationError(f"signal {signal!r}: a string is not a decimal or 0x integer")
+        return int(value, 16 if "x" in value.lower() else 10)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_FLOAT:
+        return int(value)
+    kind = {dict: "an object", float: "a number that is not an exact integer", type(None): "null"}
+    raise WitnessGenerationError(f"signal {signal!r}: {kind.get(type(value), type(value).__name__)} is not an integer")
+
+
+def fnv1a(name: str) -> int:
+    """The 64-bit FNV-1a hash that circom knows an input signal by."""
+    state = 0xCBF29CE484222325
+    for character in name:
+        state = (state ^ ord(character)) * 0x100000001B3 & (2**64 - 1)
+    return state

@@ -1,0 +1,115 @@
+"""`.ptau`: the powers of tau of a phase-1 ceremony, as snarkjs writes them (version 1).
+
+    section 1   n8 u32 | q | power u32 | power of the ceremony u32
+    section 2   tau^i G1, i < 2^(power + 1) - 1      section 3   tau^i G2, i < 2^power
+    section 4   alpha tau^i G1, i < 2^power          section 5   beta tau^i G1, i < 2^power
+    section 6   beta G2                              section 7   contributions (not read)
+    section 12  to 15: sections 2 to 5 in Lagrange bases, for the domains of 2^0, 2^1, ... points one after the other;
+                there once `snarkjs powersoftau prepare phase2` has been run
+
+Points are affine, in Montgomery form. Sections are views of the file: a ceremony's file can be tens of gigabytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from distprove.errors import FormatError
+from distprove.groth16.binfile import BinFile, Bytes, Source
+from kernels.curves import Curve, Group, curve_by_modulus
+
+VERSION = 1
+_MAX_POWER = 28
+"""snarkjs' own bound, that of BN254's scalar field; keeps sizes computed from the header small."""
+
+
+class Powers(IntEnum):
+    """A sequence of powers, by the section that holds it."""
+
+    TAU_G1 = 2
+    TAU_G2 = 3
+    ALPHA_TAU_G1 = 4
+    BETA_TAU_G1 = 5
+
+    @property
+    def group(self) -> Group:
+        return Group.G2 if self is Powers.TAU_G2 else Group.G1
+
+
+@dataclass(frozen=True)
+class Ptau:
+    """A phase-1 file. Points are (n, 8 * point_limbs) uint8 views, possibly at odd addresses."""
+
+    name: str
+    curve: Curve = field(repr=False)
+    power: int
+    """circuits of up to 2^power constraints"""
+    ceremony_power: int
+    file: BinFile = field(repr=False)
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the Lagrange sections are there."""
+        return 12 in self.file.sections
+
+    def powers(self, which: Powers) -> Bytes:
+        """x^0, x^1, ... of one sequence, as listed above."""
+        return self._section(which, which.name, which.group, _count(which, self.power))
+
+    @property
+    def beta_g2(self) -> Bytes:
+        """beta G2, one row."""
+        return self._section(6, "beta G2", Group.G2, 1)
+
+    def lagrange(self, which: Powers, log_n: int) -> Bytes:
+        """L_i(tau) times the sequence's base point for the domain of 2^log_n points, i < 2^log_n.
+
+        `log_n` goes to `power`, for TAU_G1 to power + 1. Raises FormatError when the file is not prepared for phase 2,
+        or too small.
+        """
+        if not self.prepared:
+            raise FormatError(f"{self.name}: not prepared for phase 2 (run: snarkjs powersoftau prepare phase2)")
+        levels = self.power + (2 if which is Powers.TAU_G1 else 1)
+        if not 0 <= log_n < levels:
+            raise FormatError(f"{self.name}: powers of tau up to 2^{self.power} are too few for a domain of 2^{log_n}")
+        section = self._section(10 + which, f"Lagrange {which.name}", which.group, (1 << levels) - 1)
+        return section[(1 << log_n) - 1 : (2 << log_n) - 1]
+
+    def _section(self, ident: int, title: str, group: Group, count: int) -> Bytes:
+        section = self.file.section(ident, title)
+        points = section.rows(count, 8 * self.curve.point_limbs(group))
+        section.finish()
+        return points
+
+
+def _count(which: Powers, power: int) -> int:
+    return (2 << power) - 1 if which is Powers.TAU_G1 else 1 << power
+
+
+def read_ptau(source: Source, *, name: str | None = None) -> Ptau:
+    """Read a `.ptau` file's header and check the size of every section of points, prepared ones included.
+
+    Whether the points are on the curve is the caller's to check. Raises FormatError, or InputError.
+    """
+    file = BinFile.read(source, "ptau", (VERSION,), name=name)
+    header = file.section(1, "header")
+    size, q = header.prime("base field's modulus")
+    try:
+        curve = curve_by_modulus(q)
+    except KeyError:
+        raise header.error("the curve is neither BN254 nor BLS12-381") from None
+    if size != curve.fq.bytes:
+        raise header.error(f"{size} bytes a coordinate, {curve.title} has {curve.fq.bytes}")
+    power, ceremony_power = header.u32(), header.u32()
+    header.finish()
+    if power > _MAX_POWER:
+        raise FormatError(f"{file.name}: power {power} is more than {_MAX_POWER}, the largest there is")
+    ptau = Ptau(file.name, curve, power, ceremony_power, file)
+    for which in Powers:
+        ptau.powers(which)
+        if ptau.prepared:
+            ptau.lagrange(which, power)
+    if ptau.beta_g2.shape[0] != 1:
+        raise FormatError(f"{file.name}: section 6 (beta G2) is not one point")
+    return ptau

@@ -1,0 +1,219 @@
+"""`.r1cs`: a circuit's constraints, as circom writes them (version 1, iden3's r1csfile specification).
+
+    section 1   n8 u32 | prime | wires u32 | outputs u32 | public inputs u32 | private inputs u32 | labels u64
+                | constraints u32
+    section 2   per constraint three linear combinations A, B, C, with A(w) B(w) = C(w):
+                count u32, then count times: wire u32 | coefficient (n8 bytes, canonical, not Montgomery)
+    section 3   per wire the number of its signal before simplification, u64 (may be missing)
+    section 4   custom gates, section 5 their uses: PLONK only, refused
+
+Wires are ordered: the constant 1, outputs, public inputs, private inputs, the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import FormatError, InputError
+from distprove.groth16.binfile import BinFile, BinFileWriter, SectionReader, Source
+from distprove.groth16.csr import row_range
+from distprove.groth16.elements import Words, curve_by_order, dictionary, first_not_canonical, scale
+from kernels.backend import CsrMatrix
+from kernels.curves import Curve, Field
+
+VERSION = 1
+_MAX_ENTRIES = 1 << 32
+
+
+@dataclass(frozen=True)
+class R1cs:
+    """A rank-1 constraint system: (a w) * (b w) = c w, elementwise. Matrices are n_constraints x n_vars."""
+
+    curve: Curve = field(repr=False)
+    n_vars: int
+    """wires, the constant 1 included"""
+    n_outputs: int
+    n_public_inputs: int
+    n_private_inputs: int
+    a: CsrMatrix = field(repr=False)
+    b: CsrMatrix = field(repr=False)
+    c: CsrMatrix = field(repr=False)
+    n_labels: int = 0
+    """signals before simplification; 0: as many as wires"""
+    wire_labels: NDArray[np.uint64] | None = field(default=None, repr=False)
+    """(n_vars,): each wire's signal before simplification; None: the wire's own number"""
+
+    @property
+    def n_constraints(self) -> int:
+        return self.a.rows
+
+    @property
+    def n_public(self) -> int:
+        """Public wires, without the constant 1."""
+        return self.n_outputs + self.n_public_inputs
+
+
+def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:
+    """Read a `.r1cs` file. Raises FormatError, or InputError when it cannot be read.
+
+    The three matrices share one dictionary of values, in Montgomery form. A circuit of 2^20 constraints takes a second.
+    """
+    file = BinFile.read(source, "r1cs", (VERSION,), name=name)
+    header = file.section(1, "header")
+    size, prime = header.prime("prime")
+    try:
+        curve = curve_by_order(prime)
+    except KeyError:
+        raise header.error("the prime is neither BN254's nor BLS12-381's") from None
+    if size != curve.fr.bytes:
+        raise header.error(f"{size} bytes an element, {curve.title} has {curve.fr.bytes}")
+    n_vars, n_outputs, n_public_inputs, n_private_inputs = (header.u32() for _ in range(4))
+    n_labels, n_constraints = header.u64(), header.u32()
+    header.finish()
+    if n_outputs + n_public_inputs >= n_vars:
+        raise FormatError(f"{file.name}: {n_outputs + n_public_inputs} public wires do not fit into {n_vars} wires")
+    if n_vars > file.data.shape[0]:
+        # Set-up allocates by this number; without section 3 nothing else in the file bounds it.
+        raise FormatError(f"{file.name}: {n_vars} wires in a file of {file.data.shape[0]} bytes")
+    _refuse_custom_gates(file)
+    a, b, c = _read_constraints(file.section(2, "constraints"), curve.fr, n_constraints, n_vars)
+    return R1cs(
+        curve=curve,
+        n_vars=n_vars,
+        n_outputs=n_outputs,
+        n_public_inputs=n_public_inputs,
+        n_private_inputs=n_private_inputs,
+        a=a,
+        b=b,
+        c=c,
+        n_labels=n_labels,
+        wire_labels=_read_labels(file, n_vars),
+    )
+
+
+def _refuse_custom_gates(file: BinFile) -> None:
+    for ident in (4, 5):
+        if ident in file.sections and file.section(ident, "custom gates").u32():
+            raise FormatError(f"{file.name}: the circuit uses custom gates, which Groth16 cannot prove")
+
+
+def _read_labels(file: BinFile, n_vars: int) -> NDArray[np.uint64] | None:
+    if 3 not in file.sections:
+        return None
+    section = file.section(3, "wire labels")
+    labels = section.rows(n_vars, 8)
+    section.finish()
+    return np.frombuffer(labels.tobytes(), dtype="<u8")
+
+
+def _read_constraints(
+    section: SectionReader, field: Field, rows: int, cols: int
+) -> tuple[CsrMatrix, CsrMatrix, CsrMatrix]:
+    if section.remaining % 4 or rows > section.remaining // 12:
+        raise section.error(f"{section.remaining} bytes do not hold {rows} constraints")
+    start = section.error
+    raw = section.take(section.remaining)
+    width = 1 + field.bytes // 4  # words of an entry
+    counts = _combination_lengths(raw.data.cast("I"), 3 * rows, width)
+    if counts is None:
+        raise start(f"the linear combinations of {rows} constraints do not fill the section exactly")
+
+    # What is left without the counts is one table of entries, combination after combination.
+    keep = np.ones(raw.shape[0] // 4, dtype=np.bool_)
+    keep[np.cumsum(1 + width * counts, dtype=np.int64) - (1 + width * counts)] = False
+    entries = raw.view("<u4")[keep].reshape(-1, width)
+    del keep
+    wires = np.ascontiguousarray(entries[:, 0])
+    if wires.shape[0] >= _MAX_ENTRIES:
+        raise start(f"{wires.shape[0]} entries are more than the index type holds")
+    if wires.shape[0] and int(wires.max()) >= cols:
+        raise start(f"entry {int(wires.argmax())} names wire {int(wires.max())}, there are {cols}")
+    distinct, index = dictionary(entries[:, 1:].view("<u8"))
+    del entries
+    bad = first_not_canonical(field, distinct)
+    if bad is not None:
+        raise start(f"the coefficient of entry {int(np.argmax(index == bad))} is not below the prime")
+    values = scale(field, distinct, field.r)  # to Montgomery form
+    side = np.repeat(np.tile(np.arange(3, dtype=np.uint8), rows), counts)
+
+    def matrix(which: int) -> CsrMatrix:
+        mine = side == which
+        row_ptr = np.zeros(rows + 1, dtype=np.uint32)
+        np.cumsum(counts[which::3], out=row_ptr[1:])
+        return CsrMatrix(rows, cols, row_ptr, wires[mine], index[mine], values)
+
+    return matrix(0), matrix(1), matrix(2)
+
+
+def _combination_lengths(words: memoryview, combinations: int, width: int) -> NDArray[np.int64] | None:
+    """The number of entries of each linear combination; None unless they fill `words` exactly.
+
+    The lengths chain the records together, so this one walk is sequential: 0.1 us a combination.
+    """
+    counts = array("I", bytes(4 * combinations))
+    position = 0
+    try:
+        for i in range(combinations):
+            count = words[position]
+            counts[i] = count
+            position += 1 + width * count
+    except IndexError:
+        return None
+    return np.frombuffer(counts, dtype=np.uint32).astype(np.int64) if position == len(words) else None
+
+
+def write_r1cs(path: str | os.PathLike[str], r1cs: R1cs) -> None:
+    """Write the file as circom does. Raises InputError when the matrices' sizes do not agree."""
+    matrices = (r1cs.a, r1cs.b, r1cs.c)
+    if any(m.rows != r1cs.n_constraints or m.cols > r1cs.n_vars for m in matrices):
+        raise InputError(f"the matrices are not {r1cs.n_constraints} constraints over {r1cs.n_vars} wires")
+    labels = r1cs.wire_labels if r1cs.wire_labels is not None else np.arange(r1cs.n_vars, dtype=np.uint64)
+    if labels.shape != (r1cs.n_vars,):
+        raise InputError(f"{labels.shape[0]} labels for {r1cs.n_vars} wires")
+    with BinFileWriter(path, "r1cs", version=VERSION, sections=3) as out:
+        # circom's own order of sections, so that the file is the same byte for byte.
+        with out.section(2):
+            for words in _constraint_words(r1cs.curve.fr, matrices):
+                out.write(words)
+        with out.section(1):
+            out.prime(r1cs.curve.fr.modulus, r1cs.curve.fr.bytes)
+            for number in (r1cs.n_vars, r1cs.n_outputs, r1cs.n_public_inputs, r1cs.n_private_inputs):
+                out.u32(number)
+            out.u64(r1cs.n_labels or r1cs.n_vars)
+            out.u32(r1cs.n_constraints)
+        with out.section(3):
+            out.write(labels.astype("<u8"))
+
+
+_ROWS_AT_ONCE = 1 << 16
+
+
+def _constraint_words(field: Field, matrices: tuple[CsrMatrix, ...]) -> Iterator[NDArray[np.uint32]]:
+    """Section 2, some constraints at a time: the inverse of `_read_constraints`."""
+    inverse = pow(field.r, -1, field.modulus)
+    standard: list[Words] = [scale(field, matrix.values, inverse) for matrix in matrices]
+    width = 1 + field.bytes // 4
+    for first in range(0, matrices[0].rows, _ROWS_AT_ONCE):
+        parts = [row_range(matrix, first, first + _ROWS_AT_ONCE) for matrix in matrices]
+        n = min(_ROWS_AT_ONCE, matrices[0].rows - first)
+        counts = np.stack([np.bincount(rows - first, minlength=n) for _, rows in parts], axis=1).reshape(-1)
+        order = np.argsort(np.concatenate([rows for _, rows in parts]), kind="stable")
+        entries = np.empty((order.shape[0], width), dtype="<u4")
+        entries[:, 0] = np.concatenate([m.columns[part] for m, (part, _) in zip(matrices, parts, strict=True)])[order]
+        values = np.concatenate(
+            [v[m.value_index[part]] for v, m, (part, _) in zip(standard, matrices, parts, strict=True)]
+        )
+        entries[:, 1:] = values[order].view("<u4")
+        words = np.empty(counts.shape[0] + entries.size, dtype="<u4")
+        starts = np.cumsum(1 + width * counts) - (1 + width * counts)
+        is_entry = np.ones(words.shape[0], dtype=np.bool_)
+        is_entry[starts] = False
+        words[starts] = counts
+        words[is_entry] = entries.reshape(-1)
+        yield words

@@ -1,0 +1,355 @@
+"""Runs circom 2's witness programs (`circuit.wasm`) in wasmtime: inputs in, witness out.
+
+The protocol is that of circom's own witness_calculator.js. A program exchanges one field element at a time through a
+shared buffer, word by word; done from Python that costs a foreign call per word, 300,000 of them for a small circuit.
+So a second, tiny module of ours (`_BRIDGE`) is linked to the program and loops inside the sandbox: a signal's values
+go in with one call, and the whole witness comes out with one.
+
+The program is not trusted. It sees nothing but four callbacks, its memory is bounded, it is interrupted at a deadline,
+and what it returns is checked. What it prints (`log()`) is dropped, because that is witness data. wasmtime is called
+without the interpreter's lock, so threads generate witnesses in parallel; each call has an instance of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import wasmtime
+
+from distprove.errors import DistproveError, FormatError, WitnessGenerationError
+from distprove.groth16.binfile import Source, load
+from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
+from distprove.groth16.inputs import Inputs, flatten, fnv1a
+from kernels.curves import Curve
+
+_BRIDGE = """
+(module
+  (import "circuit" "writeSharedRWMemory" (func $write (param i32 i32)))
+  (import "circuit" "readSharedRWMemory" (func $read (param i32) (result i32)))
+  (import "circuit" "setInputSignal" (func $set (param i32 i32 i32)))
+  (import "circuit" "getWitness" (func $get (param i32)))
+  (memory (export "memory") 1)
+
+  ;; Hand over `count` values of `words` words, which lie at 0, as the signal with hash (high, low).
+  (func (export "set") (param $high i32) (param $low i32) (param $count i32) (param $words i32)
+    (local $i i32) (local $j i32) (local $from i32)
+    (block $done (loop $values
+      (br_if $done (i32.ge_u (local.get $i) (local.get $count)))
+      (local.set $j (i32.const 0))
+      (block $full (loop $copy
+        (br_if $full (i32.ge_u (local.get $j) (local.get $words)))
+        (call $write (local.get $j) (i32.load (local.get $from)))
+        (local.set $from (i32.add (local.get $from) (i32.const 4)))
+        (local.set $j (i32.add (local.get $j) (i32.const 1)))
+        (br $copy)))
+      (call $set (local.get $high) (local.get $low) (local.get $i))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br $values))))
+
+  ;; Fetch `count` wires of `words` words to 0.
+  (func (export "get") (param $count i32) (param $words i32)
+    (local $i i32) (local $j i32) (local $to i32)
+    (block $done (loop $wires
+      (br_if $done (i32.ge_u (local.get $i) (local.get $count)))
+      (call $get (local.get $i))
+      (local.set $j (i32.const 0))
+      (block $full (loop $copy
+        (br_if $full (i32.ge_u (local.get $j) (local.get $words)))
+        (i32.store (local.get $to) (call $read (local.get $j)))
+        (local.set $to (i32.add (local.get $to) (i32.const 4)))
+        (local.set $j (i32.add (local.get $j) (i32.const 1)))
+        (br $copy)))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br $wires)))))
+"""
+
+_PAGE = 1 << 16
+_TICK = 0.05  # seconds; how finely deadlines are kept
+
+_SIGNATURES = {
+    "getFieldNumLen32": ((), ("i32",)),
+    "getRawPrime": ((), ()),
+    "getWitnessSize": ((), ("i32",)),
+    "getInputSize": ((), ("i32",)),
+    "init": (("i32",), ()),
+    "readSharedRWMemory": (("i32",), ("i32",)),
+    "writeSharedRWMemory": (("i32", "i32"), ()),
+    "setInputSignal": (("i32", "i32", "i32"), ()),
+    "getWitness": (("i32",), ()),
+}
+"""What a program must export, with its parameters and results."""
+
+_OPTIONAL = {
+    "getInputSignalSize": (("i32", "i32"), ("i32",)),  # since circom 2.0.4 or so
+    "getMessageChar": ((), ("i32",)),  # since circom 2.0.7
+}
+
+_FAULTS = {
+    1: "the signal is not an input of the circuit",
+    2: "too many input signals are set",
+    3: "the signal is set already",
+    4: "an assertion or constraint of the circuit does not hold for this input",
+    5: "the program has not enough memory",
+    6: "the signal has more values than the circuit takes",
+}
+_ASSERTION = 4
+
+_TRACE = re.compile(r"Error in template [A-Za-z0-9_$]{1,120} line: [0-9]{1,9}")
+"""The only messages passed on: a program could put values into any other text."""
+_MAX_MESSAGE = 4096
+_MAX_SIGNALS_NAMED = 8
+
+
+class _Fault(Exception):
+    """The program called exceptionHandler."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+class WitnessProgram:
+    """A compiled witness program. Thread-safe: it may be shared by threads that generate."""
+
+    def __init__(
+        self,
+        wasm: Source,
+        *,
+        name: str | None = None,
+        deadline: float = 600.0,
+        memory_limit: int = 2 << 30,
+    ) -> None:
+        """Compile a program, from a path or from its bytes.
+
+        `deadline` bounds each generation, in seconds; `memory_limit` bounds the program's memory, in bytes.
+        Raises FormatError when it is not a circom 2 witness program for BN254 or BLS12-381.
+        """
+        data, self.name = load(wasm, name)
+        self._deadline, self._memory_limit = deadline, memory_limit
+        config = wasmtime.Config()
+        config.epoch_interruption = True
+        self._engine = wasmtime.Engine(config)
+        self._clock = _Clock(self._engine)
+        try:
+            self._module = wasmtime.Module(self._engine, data.tobytes())
+        except wasmtime.WasmtimeError as error:
+            raise FormatError(f"{self.name}: not a WebAssembly module: {str(error).splitlines()[0]}") from None
+        self._check_interface()
+        self._bridge = wasmtime.Module(self._engine, _BRIDGE)
+        with self._running(self.deadline_ticks) as instance:
+            self.curve, self.n_vars, self.n_inputs = instance.describe()
+
+    @property
+    def prime(self) -> int:
+        """The modulus of the field the program computes in."""
+        return self.curve.fr.modulus
+
+    @property
+    def deadline_ticks(self) -> int:
+        return max(1, int(self._deadline / _TICK)) + 1
+
+    def generate(self, inputs: Inputs) -> Words:
+        """The witness for `inputs` (signal name -> integer or nested list): (n_vars, limbs) uint64, canonical.
+
+        Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
+        """
+        field = self.curve.fr
+        flat = {signal: flatten(signal, value, field) for signal, value in inputs.items()}
+        with self._running(self.deadline_ticks) as instance:
+            instance.start()
+            for signal, values in flat.items():
+                instance.set_signal(signal, values, field.bytes)
+            given = sum(len(values) for values in flat.values()) // field.bytes
+            if given < self.n_inputs:
+                named = ", ".join(list(flat)[:_MAX_SIGNALS_NAMED]) or "none"
+                raise WitnessGenerationError(
+                    f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: {named})"
+                )
+            witness = instance.witness(self.n_vars, field.limbs)
+        if first_not_canonical(field, witness) is not None:
+            raise WitnessGenerationError(f"{self.name}: the program returned a wire that is not below the prime")
+        return witness
+
+    def generate_many(self, inputs: Sequence[Inputs], threads: int) -> list[Words]:
+        """The witnesses for several inputs, in order, on `threads` threads. Raises the first error in order."""
+        with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="witness") as pool:
+            return list(pool.map(self.generate, inputs))
+
+    def _check_interface(self) -> None:
+        exports = {e.name: e.type for e in self._module.exports if isinstance(e.type, wasmtime.FuncType)}
+        for export, signature in (_SIGNATURES | _OPTIONAL).items():
+            if export not in exports:
+                if export in _OPTIONAL:
+                    continue
+                old = " (it was made by circom 1, which is not supported)" if "getPRawPrime" in exports else ""
+                raise FormatError(f"{self.name}: not a circom 2 witness program: it does not export {export}{old}")
+            found = tuple(tuple(str(t) for t in side) for side in (exports[export].params, exports[export].results))
+            if found != signature:
+                raise FormatError(f"{self.name}: not a circom 2 witness program: {export} has the type {found}")
+        for item in self._module.imports:
+            if item.module != "runtime" or not isinstance(item.type, wasmtime.FuncType) or item.type.results:
+                raise FormatError(f"{self.name}: not a circom 2 witness program: it imports {item.module}.{item.name}")
+
+    @contextlib.contextmanager
+    def _running(self, ticks: int) -> Iterator[_Instance]:
+        """A fresh instance; what wasmtime raises inside becomes a WitnessGenerationError."""
+        store = wasmtime.Store(self._engine)
+        store.set_limits(memory_size=self._memory_limit, instances=2, memories=2)
+        store.set_epoch_deadline(ticks)
+        try:
+            with self._clock.ticking():
+                yield _Instance(self.name, store, self._module, self._bridge)
+        except DistproveError:
+            raise
+        except wasmtime.Trap as trap:
+            if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
+                raise WitnessGenerationError(
+                    f"{self.name}: the program ran for {self._deadline:g} s, its limit"
+                ) from None
+            # A trap's text holds the program's function names and addresses only, but ends in a long backtrace.
+            reason = getattr(trap.trap_code, "name", "unknown").lower().replace("_", " ")
+            raise WitnessGenerationError(f"{self.name}: the program trapped: {reason}") from None
+        except wasmtime.WasmtimeError as error:
+            raise WitnessGenerationError(f"{self.name}: the program cannot run: {str(error).splitlines()[0]}") from None
+        finally:
+            store.close()
+
+
+class _Instance:
+    """One run of a program: the instance, the bridge, and what the program said."""
+
+    def __init__(self, name: str, store: wasmtime.Store, module: wasmtime.Module, bridge: wasmtime.Module) -> None:
+        self._name, self._store = name, store
+        self._message: list[str] = []
+        callbacks = {"exceptionHandler": self._on_exception, "printErrorMessage": self._on_message}
+        imports = [
+            wasmtime.Func(store, item.type, callbacks.get(item.name, _ignore), access_caller=True)
+            for item in module.imports
+        ]
+        self._exports = wasmtime.Instance(store, module, imports).exports(store)
+        self._bridge = wasmtime.Instance(store, bridge, [self._exports[item.name] for item in bridge.imports]).exports(
+            store
+        )
+
+    def describe(self) -> tuple[Curve, int, int]:
+        """The program's curve, number of wires, and number of input values."""
+        words = self._call("getFieldNumLen32")
+        if not 0 < words <= 64:
+            raise FormatError(f"{self._name}: the program's field elements have {words} words")
+        self._call("getRawPrime")
+        prime = sum((self._call("readSharedRWMemory", i) & 0xFFFFFFFF) << (32 * i) for i in range(words))
+        try:
+            curve = curve_by_order(prime)
+        except KeyError:
+            raise FormatError(f"{self._name}: the program's prime is neither BN254's nor BLS12-381's") from None
+        if words != 2 * curve.fr.limbs:
+            raise FormatError(f"{self._name}: the program's field elements have {words} words")
+        return curve, self._call("getWitnessSize") & 0xFFFFFFFF, self._call("getInputSize") & 0xFFFFFFFF
+
+    def start(self) -> None:
+        self._call("init", 0)
+
+    def set_signal(self, signal: str, values: bytes, size: int) -> None:
+        """Hand over one signal. The last one makes the program run."""
+        count, key = len(values) // size, fnv1a(signal)
+        high, low = _signed(key >> 32), _signed(key & 0xFFFFFFFF)
+        if "getInputSignalSize" in self._exports:
+            expected = self._call("getInputSignalSize", high, low)
+            if expected < 0:
+                raise WitnessGenerationError(f"{self._name}: {signal!r} is not an input signal of the circuit")
+            if count != expected:
+                raise WitnessGenerationError(
+                    f"{self._name}: signal {signal!r} takes {expected} values, {count} are given"
+                )
+        self._room(len(values)).write(self._store, values)
+        try:
+            self._bridge["set"](self._store, high, low, count, size // 4)
+        except _Fault as fault:
+            raise self._failure(fault, signal) from None
+
+    def witness(self, n_vars: int, limbs: int) -> Words:
+        size = 8 * limbs * n_vars
+        memory = self._room(size)
+        try:
+            self._bridge["get"](self._store, n_vars, 2 * limbs)
+        except _Fault as fault:
+            raise self._failure(fault) from None
+        return np.frombuffer(memory.read(self._store, 0, size), dtype="<u8").reshape(n_vars, limbs)
+
+    def _room(self, size: int) -> wasmtime.Memory:
+        """The bridge's memory, grown to hold `size` bytes."""
+        memory = self._bridge["memory"]
+        missing = size - memory.data_len(self._store)
+        if missing > 0:
+            memory.grow(self._store, -(-missing // _PAGE))
+        return memory
+
+    def _call(self, export: str, *arguments: int) -> int:
+        try:
+            return int(self._exports[export](self._store, *arguments) or 0)
+        except _Fault as fault:
+            raise self._failure(fault) from None
+
+    def _failure(self, fault: _Fault, signal: str | None = None) -> WitnessGenerationError:
+        text = _FAULTS.get(fault.code, f"the program failed with code {fault.code}")
+        if signal is not None and fault.code != _ASSERTION:  # an assertion fails in the run, not in one signal
+            text = f"signal {signal!r}: {text}"
+        traces = _TRACE.findall("".join(self._message))
+        # circom prints the innermost template first.
+        return WitnessGenerationError(f"{self._name}: {text}" + (f" ({'; '.join(traces)})" if traces else ""))
+
+    def _on_exception(self, _caller: Any, code: int) -> None:
+        raise _Fault(code)
+
+    def _on_message(self, caller: wasmtime.Caller) -> None:
+        read = caller.get("getMessageChar")
+        if not isinstance(read, wasmtime.Func):
+            return
+        while len(self._message) < _MAX_MESSAGE:
+            character = read(caller)
+            if not isinstance(character, int) or not 0 < character < 128:
+                break
+            self._message.append(chr(character))
+        self._message.append("\n")
+
+
+def _ignore(*_arguments: Any) -> None:
+    """What the program logs is witness data."""
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
+
+
+class _Clock:
+    """Advances an engine's epoch every `_TICK` seconds, while anything runs on it."""
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._users = 0
+        self._stop = threading.Event()
+
+    @contextlib.contextmanager
+    def ticking(self) -> Iterator[None]:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._stop = threading.Event()
+                threading.Thread(target=self._run, args=(self._stop,), name="witness-clock", daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._stop.set()
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(_TICK):
+            self._engine.increment_epoch()

@@ -1,0 +1,90 @@
+"""`.wtns`: a circuit's witness, as circom's witness programs and snarkjs write it (version 2).
+
+section 1   n8 u32 | prime (n8 bytes) | number of values u32
+section 2   the values, n8 bytes each: canonical integers, not in Montgomery form; the first is the wire that is 1
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from distprove.errors import CurveMismatch, FormatError, WitnessMismatch
+from distprove.groth16.binfile import BinFile, BinFileWriter, Source
+from distprove.groth16.elements import Words, as_words, curve_by_order, first_not_canonical
+from kernels.curves import Curve
+
+VERSION = 2
+_PRIVATE = 0o600
+
+
+class Circuit(Protocol):
+    """What a witness is held against: a `ZKey`, or anything else that knows its curve and number of wires."""
+
+    @property
+    def curve(self) -> Curve: ...
+
+    @property
+    def n_vars(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The wires' values. Secret: they never appear in its repr or in an error."""
+
+    curve: Curve = field(repr=False)
+    values: Words = field(repr=False)
+    """(n, limbs) uint64, aligned; canonical integers, not in Montgomery form"""
+    name: str = "<witness>"
+
+    def check_for(self, circuit: Circuit) -> None:
+        """Raises CurveMismatch or WitnessMismatch unless this can be a witness of `circuit`."""
+        if self.curve is not circuit.curve:
+            raise CurveMismatch(
+                f"{self.name}: the witness is for {self.curve.title}, the key for {circuit.curve.title}"
+            )
+        n = self.values.shape[0]
+        if n != circuit.n_vars:
+            raise WitnessMismatch(f"{self.name}: the witness has {n} wires, the circuit {circuit.n_vars}")
+        if int(self.values[0, 0]) != 1 or np.any(self.values[0, 1:]):
+            raise WitnessMismatch(f"{self.name}: the first wire is not 1, so this is not a witness of a circom circuit")
+
+
+def read_wtns(source: Source, *, name: str | None = None) -> Witness:
+    """Read a `.wtns` file. The values are copied only if the file has them at an odd address (snarkjs' layout does).
+
+    Raises FormatError when it is malformed or holds a value not below the prime, InputError when it cannot be read.
+    """
+    file = BinFile.read(source, "wtns", (VERSION,), name=name)
+    header = file.section(1, "header")
+    size, prime = header.prime("prime")
+    count = header.u32()
+    header.finish()
+    try:
+        curve = curve_by_order(prime)
+    except KeyError:
+        raise header.error("the prime is neither BN254's nor BLS12-381's") from None
+    if size != curve.fr.bytes:
+        raise header.error(f"{size} bytes an element, {curve.title} has {curve.fr.bytes}")
+    body = file.section(2, "values")
+    values = as_words(body.rows(count, size))
+    body.finish()
+    if count == 0:
+        raise FormatError(f"{file.name}: the witness is empty")
+    bad = first_not_canonical(curve.fr, values)
+    if bad is not None:
+        raise FormatError(f"{file.name}: section 2 (values): wire {bad} is not below the prime")
+    return Witness(curve, values, file.name)
+
+
+def write_wtns(path: str | os.PathLike[str], curve: Curve, values: Words) -> None:
+    """Write (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file."""
+    with BinFileWriter(path, "wtns", version=VERSION, sections=2, mode=_PRIVATE) as out:
+        with out.section(1):
+            out.prime(curve.fr.modulus, curve.fr.bytes)
+            out.u32(values.shape[0])
+        with out.section(2):
+            out.write(np.asarray(values, dtype="<u8"))

@@ -1,0 +1,407 @@
+"""`.zkey`: a Groth16 proving key, as snarkjs writes it (version 1; layout in snarkjs' zkey_utils.js and zkey_new.js).
+
+    section 1   protocol u32 (1 is Groth16)
+    section 2   n8q u32 | q | n8r u32 | r | wires u32 | public u32 | domain size u32
+                | alpha1 | beta1 | beta2 | gamma2 | delta1 | delta2
+    section 3   IC, public + 1 points of G1: the public wires' commitments, wire 0 first
+    section 4   count u32, then entries of A and B: matrix u32 (0 is A, 1 is B) | constraint u32 | wire u32 | value
+    section 5   A, a point of G1 per wire          section 6   B1, a point of G1 per wire
+    section 7   B2, a point of G2 per wire         section 8   C, a point of G1 per private wire
+    section 9   H, domain-size points of G1, in the Lagrange basis of the odd coset
+    section 10  the phase-2 ceremony: circuit hash (64 bytes) | count u32 | contributions
+
+Points are affine, coordinates in Montgomery form, all zero for infinity. The values of section 4 are multiplied by R^2
+(R = 2^256), once more than Montgomery form, so that one Montgomery product with a canonical witness yields Montgomery
+form. C of the constraint system is not in the file: it follows from A and B for a satisfied witness.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import FormatError, InvalidKey
+from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionReader, Source
+from distprove.groth16.csr import csr_from_entries, row_range
+from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
+from kernels.backend import CsrMatrix
+from kernels.curves import Curve, Field, Group, curve_by_modulus
+
+VERSION = 1
+GROTH16 = 1
+_PROTOCOLS = {2: "PLONK", 10: "FFLONK"}
+
+INSECURE_DEV_NAME = "distprove insecure-dev"
+"""Name of the contribution in a key whose secret was made by one program, without a ceremony: for development only."""
+
+
+@dataclass(frozen=True)
+class VerificationKeyPoints:
+    """The points a verification key is made of: (point_limbs,) uint64 each, Montgomery form; `ic` one row a point."""
+
+    alpha1: Words
+    beta1: Words
+    beta2: Words
+    gamma2: Words
+    delta1: Words
+    delta2: Words
+    ic: Words
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One contribution to the phase-2 ceremony. Points are (point_limbs,) uint64, Montgomery form."""
+
+    delta_after: Words
+    g1_s: Words
+    g1_sx: Words
+    g2_spx: Words
+    transcript: bytes
+    """64 bytes"""
+    kind: int = 0
+    """0: a person's; 1: a random beacon's"""
+    name: str | None = None
+    iterations_exponent: int | None = None
+    beacon: bytes | None = None
+
+
+def _entry_type(limbs: int) -> np.dtype[np.void]:
+    return np.dtype([("matrix", "<u4"), ("constraint", "<u4"), ("wire", "<u4"), ("value", "<u8", (limbs,))])
+
+
+@dataclass(frozen=True)
+class ZKey:
+    """A proving key. Point sections are views of the file, (n, 8 * point_limbs) uint8, possibly at odd addresses."""
+
+    name: str
+    curve: Curve = field(repr=False)
+    n_vars: int
+    """wires, the constant 1 included"""
+    n_public: int
+    """public wires, without the constant 1"""
+    domain_size: int
+    alpha1: Words = field(repr=False)
+    beta1: Words = field(repr=False)
+    beta2: Words = field(repr=False)
+    gamma2: Words = field(repr=False)
+    delta1: Words = field(repr=False)
+    delta2: Words = field(repr=False)
+    ic: Bytes = field(repr=False)
+    coefficients: NDArray[np.void] = field(repr=False)
+    """(entries,) records of matrix, constraint, wire, value; a view of section 4, indices not yet checked"""
+    points_a: Bytes = field(repr=False)
+    points_b1: Bytes = field(repr=False)
+    points_b2: Bytes = field(repr=False)
+    points_c: Bytes = field(repr=False)
+    points_h: Bytes = field(repr=False)
+    circuit_hash: bytes | None = field(repr=False)
+    """64 bytes (snarkjs' csHash); None when the file has no section 10"""
+    contributions: tuple[Contribution, ...] = field(repr=False)
+    data: Bytes = field(repr=False)
+    """the whole file"""
+
+    @property
+    def n_private(self) -> int:
+        return self.n_vars - self.n_public - 1
+
+    @property
+    def insecure(self) -> bool:
+        """Whether the key says of itself that it was made without a ceremony."""
+        return any(c.name == INSECURE_DEV_NAME for c in self.contributions)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the whole file."""
+        return hashlib.sha256(self.data.data).digest()
+
+    def verification_key_points(self) -> VerificationKeyPoints:
+        return VerificationKeyPoints(
+            alpha1=self.alpha1,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            gamma2=self.gamma2,
+            delta1=self.delta1,
+            delta2=self.delta2,
+            ic=_points(self.ic),
+        )
+
+    def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
+        """A and B of the constraint system, domain_size x n_vars. They share one dictionary of values.
+
+        Raises InvalidKey when an entry is out of range or its value is not below the modulus.
+        """
+        entries, fr = self.coefficients, self.curve.fr
+        matrix, constraint, wire = entries["matrix"], entries["constraint"], entries["wire"]
+        for column, bound, what in (
+            (matrix, 2, "matrix"),
+            (constraint, self.domain_size, "constraint"),
+            (wire, self.n_vars, "wire"),
+        ):
+            if entries.shape[0] and int(column.max()) >= bound:
+                worst = int(column.argmax())
+                raise InvalidKey(
+                    f"{self.name}: coefficient {worst} names {what} {int(column[worst])}, there are {bound}"
+                )
+        distinct, index = dictionary(entries["value"])
+        bad = first_not_canonical(fr, distinct)
+        if bad is not None:
+            raise InvalidKey(f"{self.name}: coefficient {int(np.argmax(index == bad))} is not below the modulus")
+        values = scale(fr, distinct, pow(fr.r, -1, fr.modulus))  # x R^2 -> x R
+        chosen = [np.flatnonzero(matrix == which) for which in (0, 1)]
+        a, b = (
+            csr_from_entries(self.domain_size, self.n_vars, constraint[at], wire[at], index[at], values)
+            for at in chosen
+        )
+        return a, b
+
+
+def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
+    """Read a Groth16 `.zkey` from a path, or from its bytes without copying them.
+
+    Sizes, counts and primes are checked here. Whether the points lie on the curve and in the subgroup is not: that is
+    the caller's choice (`Backend.check_points`); nor are the coefficients (`ZKey.matrices` checks them).
+    Raises FormatError, or InputError when the file cannot be read.
+    """
+    file = BinFile.read(source, "zkey", (VERSION,), name=name)
+    protocol = file.section(1, "protocol")
+    which = protocol.u32()
+    protocol.finish()
+    if which != GROTH16:
+        raise FormatError(f"{file.name}: the key is for {_PROTOCOLS.get(which, f'protocol {which}')}, not for Groth16")
+
+    header = file.section(2, "Groth16 header")
+    curve = _read_curve(header)
+    n_vars, n_public, domain_size = header.u32(), header.u32(), header.u32()
+    if n_public >= n_vars:
+        raise header.error(f"{n_public} public wires and the constant do not fit into {n_vars} wires")
+    if domain_size & (domain_size - 1) or not n_public < domain_size <= 1 << curve.fr.two_adicity:
+        raise header.error(f"domain size {domain_size} is not a power of two that {n_public} public wires fit")
+    groups = (Group.G1, Group.G1, Group.G2, Group.G2, Group.G1, Group.G2)
+    alpha1, beta1, beta2, gamma2, delta1, delta2 = (_read_point(header, curve, group) for group in groups)
+    header.finish()
+
+    def points(ident: int, title: str, group: Group, count: int) -> Bytes:
+        section = file.section(ident, title)
+        view = section.rows(count, 8 * curve.point_limbs(group))
+        section.finish()
+        return view
+
+    circuit_hash, contributions = _read_ceremony(file, curve)
+    return ZKey(
+        name=file.name,
+        curve=curve,
+        n_vars=n_vars,
+        n_public=n_public,
+        domain_size=domain_size,
+        alpha1=alpha1,
+        beta1=beta1,
+        beta2=beta2,
+        gamma2=gamma2,
+        delta1=delta1,
+        delta2=delta2,
+        ic=points(3, "IC", Group.G1, n_public + 1),
+        coefficients=_read_coefficients(file, curve.fr),
+        points_a=points(5, "A points", Group.G1, n_vars),
+        points_b1=points(6, "B1 points", Group.G1, n_vars),
+        points_b2=points(7, "B2 points", Group.G2, n_vars),
+        points_c=points(8, "C points", Group.G1, n_vars - n_public - 1),
+        points_h=points(9, "H points", Group.G1, domain_size),
+        circuit_hash=circuit_hash,
+        contributions=contributions,
+        data=file.data,
+    )
+
+
+def _read_curve(header: SectionReader) -> Curve:
+    size_q, q = header.prime("base field's modulus")
+    size_r, r = header.prime("scalar field's modulus")
+    try:
+        curve = curve_by_modulus(q)
+    except KeyError:
+        raise header.error("the curve is neither BN254 nor BLS12-381") from None
+    if r != curve.fr.modulus or size_q != curve.fq.bytes or size_r != curve.fr.bytes:
+        raise header.error(f"the scalar field, or a field's size, is not that of {curve.title}")
+    return curve
+
+
+def _points(raw: Bytes) -> Words:
+    """An aligned copy of (n, bytes) points as (n, point_limbs) words."""
+    return np.frombuffer(raw.tobytes(), dtype="<u8").reshape(raw.shape[0], raw.shape[1] // 8)
+
+
+def _read_point(section: SectionReader, curve: Curve, group: Group) -> Words:
+    return np.frombuffer(section.take(8 * curve.point_limbs(group)).tobytes(), dtype="<u8")
+
+
+def _read_coefficients(file: BinFile, fr: Field) -> NDArray[np.void]:
+    section = file.section(4, "coefficients")
+    entry = _entry_type(fr.limbs)
+    entries = section.rows(section.u32(), entry.itemsize)
+    section.finish()
+    return entries.reshape(-1).view(entry)
+
+
+def _read_ceremony(file: BinFile, curve: Curve) -> tuple[bytes | None, tuple[Contribution, ...]]:
+    # Provers do without section 10, and some writers leave it out.
+    if 10 not in file.sections:
+        return None, ()
+    section = file.section(10, "contributions")
+    circuit_hash = section.take(64).tobytes()
+    count = section.u32()
+    contributions = tuple(_read_contributions(section, curve, count))
+    section.finish()
+    return circuit_hash, contributions
+
+
+def _read_contributions(section: SectionReader, curve: Curve, count: int) -> Iterator[Contribution]:
+    for _ in range(count):
+        delta_after, g1_s, g1_sx = (_read_point(section, curve, Group.G1) for _ in range(3))
+        g2_spx = _read_point(section, curve, Group.G2)
+        transcript = section.take(64).tobytes()
+        kind = section.u32()
+        parameters = _read_parameters(section)
+        yield Contribution(
+            delta_after,
+            g1_s,
+            g1_sx,
+            g2_spx,
+            transcript,
+            kind,
+            name=parameters[_NAME].decode("utf-8", "replace") if _NAME in parameters else None,
+            iterations_exponent=parameters[_ITERATIONS][0] if _ITERATIONS in parameters else None,
+            beacon=parameters.get(_BEACON),
+        )
+
+
+_NAME, _ITERATIONS, _BEACON = 1, 2, 3
+
+
+def _read_parameters(section: SectionReader) -> dict[int, bytes]:
+    """A contribution's parameters: `size u32`, then tagged fields in rising order of their tags."""
+    size = section.u32()
+    if size > section.remaining:
+        raise section.error(f"{size} bytes of parameters are announced, {section.remaining} are left")
+    end = section.remaining - size
+    parameters: dict[int, bytes] = {}
+    last = 0
+    while section.remaining > end:
+        tag = section.u8()
+        if tag <= last or tag > _BEACON:
+            raise section.error(f"contribution parameter {tag} is unknown or out of order")
+        parameters[tag] = section.take(1 if tag == _ITERATIONS else section.u8()).tobytes()
+        last = tag
+    if section.remaining != end:
+        raise section.error("a contribution's parameters run over their size")
+    return parameters
+
+
+def write_zkey(
+    path: str | os.PathLike[str],
+    *,
+    curve: Curve,
+    n_vars: int,
+    n_public: int,
+    domain_size: int,
+    points: VerificationKeyPoints,
+    a: CsrMatrix,
+    b: CsrMatrix,
+    points_a: NDArray[np.generic],
+    points_b1: NDArray[np.generic],
+    points_b2: NDArray[np.generic],
+    points_c: NDArray[np.generic],
+    points_h: NDArray[np.generic],
+    circuit_hash: bytes,
+    contributions: Sequence[Contribution] = (),
+) -> None:
+    """Write a key byte for byte as snarkjs does: same order of sections, same order of coefficients.
+
+    Points are affine in Montgomery form, uint64 (n, point_limbs) or uint8 (n, 8 * point_limbs). `a` and `b` have at
+    most `domain_size` rows, the rows that copy the public wires included. Raises InvalidKey when sizes do not agree.
+    """
+    g1, g2 = curve.point_limbs(Group.G1), curve.point_limbs(Group.G2)
+    vectors = {
+        3: (points.ic, n_public + 1, g1),
+        5: (points_a, n_vars, g1),
+        6: (points_b1, n_vars, g1),
+        7: (points_b2, n_vars, g2),
+        8: (points_c, n_vars - n_public - 1, g1),
+        9: (points_h, domain_size, g1),
+    }
+    for ident, (vector, count, limbs) in vectors.items():
+        if vector.shape[0] != count or vector.nbytes != 8 * limbs * count:
+            raise InvalidKey(f"section {ident} must have {count} points of {limbs} words, not {vector.shape}")
+    if max(a.rows, b.rows) > domain_size or max(a.cols, b.cols) > n_vars:
+        raise InvalidKey(f"the matrices do not fit {domain_size} constraints and {n_vars} wires")
+    if len(circuit_hash) != 64:
+        raise InvalidKey(f"the circuit hash has {len(circuit_hash)} bytes, not 64")
+
+    with BinFileWriter(path, "zkey", version=VERSION, sections=10) as out:
+
+        def write_points(ident: int) -> None:
+            with out.section(ident):
+                out.write(vectors[ident][0])
+
+        with out.section(1):
+            out.u32(GROTH16)
+        with out.section(2):
+            out.prime(curve.fq.modulus, curve.fq.bytes)
+            out.prime(curve.fr.modulus, curve.fr.bytes)
+            for number in (n_vars, n_public, domain_size):
+                out.u32(number)
+            for point in (points.alpha1, points.beta1, points.beta2, points.gamma2, points.delta1, points.delta2):
+                out.write(point)
+        with out.section(4):
+            out.u32(a.nnz + b.nnz)
+            for entries in _coefficient_records(curve.fr, a, b):
+                out.write(entries)
+        for ident in (3, 9, 8, 5, 6, 7):
+            write_points(ident)
+        with out.section(10):
+            out.write(circuit_hash)
+            out.u32(len(contributions))
+            for contribution in contributions:
+                _write_contribution(out, contribution)
+
+
+_ROWS_AT_ONCE = 1 << 16
+
+
+def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDArray[np.void]]:
+    """Section 4 in snarkjs' order: by constraint, in it A's entries before B's. Some rows at a time."""
+    stored = [scale(fr, matrix.values, fr.r) for matrix in (a, b)]  # x R -> x R^2
+    for first in range(0, max(a.rows, b.rows), _ROWS_AT_ONCE):
+        parts = [row_range(matrix, first, first + _ROWS_AT_ONCE) for matrix in (a, b)]
+        records = np.empty(sum(part.stop - part.start for part, _ in parts), dtype=_entry_type(fr.limbs))
+        constraint = np.concatenate([rows for _, rows in parts])
+        order = np.argsort(constraint, kind="stable")
+        records["constraint"] = constraint[order]
+        for column, pick in (
+            ("matrix", lambda which, _part: np.full(_part.stop - _part.start, which, dtype=np.uint32)),
+            ("wire", lambda which, part: (a, b)[which].columns[part]),
+            ("value", lambda which, part: stored[which][(a, b)[which].value_index[part]]),
+        ):
+            records[column] = np.concatenate([pick(which, part) for which, (part, _) in enumerate(parts)])[order]
+        yield records
+
+
+def _write_contribution(out: BinFileWriter, contribution: Contribution) -> None:
+    for point in (contribution.delta_after, contribution.g1_s, contribution.g1_sx, contribution.g2_spx):
+        out.write(point)
+    out.write(contribution.transcript)
+    out.u32(contribution.kind)
+    parameters = b""
+    if contribution.name is not None:
+        encoded = contribution.name[:64].encode()
+        parameters += bytes([_NAME, len(encoded)]) + encoded
+    if contribution.iterations_exponent is not None:
+        parameters += bytes([_ITERATIONS, contribution.iterations_exponent])
+    if contribution.beacon is not None:
+        parameters += bytes([_BEACON, len(contribution.beacon)]) + contribution.beacon
+    out.u32(len(parameters))
+    out.write(parameters)

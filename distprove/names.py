@@ -1,0 +1,52 @@
+"""Names of partitions: after their files, fit for a file name on any system, unique within a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+MAX_LENGTH = 120
+_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_LENGTH - 1}}}")
+
+
+def is_name(name: object) -> bool:
+    """Whether `name` may name a partition: letters, digits, `_`, `-`, `.`, not first a `-` or `.`, 120 at most."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def natural_key(path: Path) -> tuple[tuple[tuple[int, int, str], ...], ...]:
+    """Sorts `in2` before `in10`, folder by folder: runs of digits compare as numbers."""
+
+    def parts(text: str) -> tuple[tuple[int, int, str], ...]:
+        # [0-9] and not \d: int() of other scripts' digits is fine, but their order would surprise.
+        pieces = re.findall(r"[0-9]+|[^0-9]+", text)
+        return tuple((0, int(piece), piece) if piece[0] in "0123456789" else (1, 0, piece) for piece in pieces)
+
+    return tuple(parts(part) for part in path.parts)
+
+
+def name_after(path: Path) -> str:
+    """The partition name a file suggests: its name without the last suffix, other characters replaced by `_`."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MAX_LENGTH]
+    return name if is_name(name) else f"_{name}"[:MAX_LENGTH]
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """The same names in the same order, repeats made distinct as `name-2`, `name-3`, ...
+
+    Names that differ only in case count as repeats, because some file systems hold them to be one.
+    """
+    wanted = list(names)
+    reserved = {name.lower() for name in wanted}  # a suffix must not take a name that another file has by right
+    seen: set[str] = set()
+    result = []
+    for name in wanted:
+        chosen, count = name, 1
+        while chosen.lower() in seen or (count > 1 and chosen.lower() in reserved):
+            count += 1
+            suffix = f"-{count}"
+            chosen = name[: MAX_LENGTH - len(suffix)] + suffix
+        seen.add(chosen.lower())
+        result.append(chosen)
+    return result

@@ -1,0 +1,208 @@
+"""proof.msgpack: the partition proofs of one job, bound into one file that verifies without a GPU, a key file or Ray.
+
+Layout (canonical MessagePack, see `distprove.canonical`; every map has exactly these keys):
+
+    {binding: bin32, format: "distprove.proof", job: bin32, key: bin32, partitions: [partition...], system: str,
+     verification_key: map, version: 1}
+    partition = {data: map, digest: bin32, name: str, public: [bin...]}
+
+Public values are big-endian without leading zeros (zero is one zero byte). The digests, all SHA-256 with domains:
+
+    partition digest = H(key digest, index, name, public values)          what one partition states, and where it stands
+    job digest       = H(system, key digest, count, partition digests)    what the whole file states
+    binding          = H(job digest, verification key, data of every partition)
+
+What this gives. A file that was changed in any way (a partition dropped, doubled, swapped or renamed, a public value,
+a proof or the key altered) without recomputing the digests is rejected when it is read. Someone who recomputes them
+gets a file with *another job digest*, and each of its partition proofs must still verify: they can leave out or
+reorder true statements, never state a false one. So a reader who needs exactly the job that was ordered, and not just
+true statements under a key, passes the job digest that they expect to `verify`; it fixes the number and order of
+partitions, their names, and every public value. The digest can be computed by anyone from those public facts with
+`job_digest`. It does not fix the proofs' own bytes (Groth16 proofs can be re-randomised by anyone); `binding` does, as
+a checksum.
+
+Digests of inputs are left out on purpose: a hash of a secret input that can be guessed would let anyone confirm a
+guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from distprove import canonical
+from distprove.errors import FormatError, InvalidProof
+from distprove.files import read_bounded, write_atomically
+from distprove.names import is_name
+from distprove.system import PartitionProof, ProofSystem
+
+FORMAT = "distprove.proof"
+VERSION = 1
+MAX_BYTES = 1 << 30
+MAX_PUBLIC_BYTES = 64
+"""Bytes of one public value; the largest scalar field in use needs 32."""
+
+
+class Verifier(Protocol):
+    """What a proof is checked with: a proof system's verification key. Every `ProofSystem` is one."""
+
+    def key_digest(self) -> bytes: ...
+
+    def verify(self, proof: PartitionProof) -> bool: ...
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A job's proof. Made by `assemble`, `from_bytes` or `read`; the digests hold by construction."""
+
+    system: str
+    key_digest: bytes
+    verification_key: dict[str, Any]
+    partitions: tuple[PartitionProof, ...]
+    """In the job's order; `digest` of each is the partition digest above."""
+
+    @classmethod
+    def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:
+        """Bind verified partition proofs, given in the job's order."""
+        key = system.key_digest()
+        bound = tuple(
+            replace(p, digest=partition_digest(key, index, p.name, p.public)) for index, p in enumerate(partitions)
+        )
+        return cls(system.name, key, system.verification_key(), bound)
+
+    @cached_property
+    def job_digest(self) -> bytes:
+        """32 bytes that name what the file states; see the module's text for what may be concluded from it."""
+        return _job_digest(self.system, self.key_digest, [p.digest for p in self.partitions])
+
+    @cached_property
+    def binding(self) -> bytes:
+        """32 bytes over everything in the file."""
+        data = [p.data for p in self.partitions]
+        return canonical.digest("distprove/binding/1", self.job_digest, self.verification_key, data)
+
+    def to_bytes(self) -> bytes:
+        """The content of proof.msgpack."""
+        return canonical.encode(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "system": self.system,
+                "key": self.key_digest,
+                "verification_key": self.verification_key,
+                "job": self.job_digest,
+                "partitions": [encode_partition(p) for p in self.partitions],
+                "binding": self.binding,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes, what: str = "proof") -> Proof:
+        """Parse and check the binding; no partition proof is verified yet. Raises FormatError or InvalidProof."""
+        top = canonical.decode(data, what)
+        if not isinstance(top, dict) or top.get("format") != FORMAT:
+            raise FormatError(f"{what}: not a distprove proof")
+        if top.get("version") != VERSION:
+            raise FormatError(f"{what}: version {top.get('version')!r}; this distprove reads version {VERSION}")
+        fields = {"format": str, "version": int, "system": str, "key": bytes, "verification_key": dict}
+        check_fields(top, {**fields, "job": bytes, "partitions": list, "binding": bytes}, what)
+        if not top["partitions"]:
+            raise FormatError(f"{what}: no partitions")
+        partitions = tuple(decode_partition(p, f"{what}: partition {i}") for i, p in enumerate(top["partitions"]))
+        if len({p.name for p in partitions}) != len(partitions):
+            raise InvalidProof(f"{what}: two partitions have the same name")
+        proof = cls(top["system"], top["key"], top["verification_key"], partitions)
+        for index, partition in enumerate(partitions):
+            if partition.digest != partition_digest(proof.key_digest, index, partition.name, partition.public):
+                raise InvalidProof(
+                    f"{what}: partition {index} ({partition.name}) is not what its digest says: "
+                    "it was moved, renamed or its public values changed"
+                )
+        if proof.job_digest != top["job"]:
+            raise InvalidProof(f"{what}: the partitions are not those that the job digest binds")
+        if proof.binding != top["binding"]:
+            raise InvalidProof(f"{what}: the content does not match its binding")
+        return proof
+
+    @classmethod
+    def read(cls, path: Path) -> Proof:
+        """Read proof.msgpack and check its binding. Raises InputError, FormatError or InvalidProof."""
+        return cls.from_bytes(read_bounded(path, MAX_BYTES), str(path))
+
+    def write(self, path: Path) -> None:
+        """Write proof.msgpack, atomically."""
+        write_atomically(path, self.to_bytes())
+
+    def verify(self, verifier: Verifier, expected_job: bytes | None = None) -> None:
+        """Verify every partition, as one batch, under `verifier`'s key; raises InvalidProof with what does not hold.
+
+        `expected_job` is the job digest the caller wants this to be a proof of. Without it, success means: each of
+        these statements is true under this key.
+        """
+        if verifier.key_digest() != self.key_digest:
+            raise InvalidProof(
+                f"the proof is for key {self.key_digest.hex()[:16]}..., not for {verifier.key_digest().hex()[:16]}..."
+            )
+        if expected_job is not None and expected_job != self.job_digest:
+            raise InvalidProof(f"the proof is of job {self.job_digest.hex()}, not of {expected_job.hex()}")
+        if not verifier.verify_batch(list(self.partitions)):
+            # The batch says only that something is wrong; one by one says what.
+            bad = [p.name for p in self.partitions if not verifier.verify(p)]
+            raise InvalidProof(f"does not verify: {', '.join(bad[:8]) or 'the batch'}{' ...' if len(bad) > 8 else ''}")
+
+
+def partition_digest(key_digest: bytes, index: int, name: str, public: Sequence[int]) -> bytes:
+    """What one partition states, and where it stands in its job."""
+    return canonical.digest("distprove/partition/1", key_digest, index, name, [encode_public(v) for v in public])
+
+
+def job_digest(system: str, key_digest: bytes, statements: Sequence[tuple[str, Sequence[int]]]) -> bytes:
+    """The job digest of (name, public values) in order: what a verifier computes to know which job to expect."""
+    digests = [partition_digest(key_digest, i, name, public) for i, (name, public) in enumerate(statements)]
+    return _job_digest(system, key_digest, digests)
+
+
+def _job_digest(system: str, key_digest: bytes, partitions: list[bytes]) -> bytes:
+    return canonical.digest("distprove/job/1", system, key_digest, len(partitions), partitions)
+
+
+def encode_public(value: int) -> bytes:
+    """Big-endian, no leading zeros; zero is one zero byte. Raises ValueError for what has no such form."""
+    if value < 0 or value.bit_length() > 8 * MAX_PUBLIC_BYTES:
+        raise ValueError("a public value is a non-negative integer of at most 64 bytes")
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+def encode_partition(proof: PartitionProof) -> dict[str, Any]:
+    """A partition proof as the map that stands in proof.msgpack and in a run's partition files."""
+    public = [encode_public(value) for value in proof.public]
+    return {"name": proof.name, "digest": proof.digest, "public": public, "data": proof.data}
+
+
+def decode_partition(value: Any, what: str) -> PartitionProof:
+    """The inverse of `encode_partition`, trusting nothing. Raises FormatError."""
+    check_fields(value, {"name": str, "digest": bytes, "public": list, "data": dict}, what)
+    if not is_name(value["name"]):
+        raise FormatError(f"{what}: not a partition name")
+    if len(value["digest"]) != 32:
+        raise FormatError(f"{what}: a digest has 32 bytes")
+    public = []
+    for item in value["public"]:
+        if not isinstance(item, bytes) or not 1 <= len(item) <= MAX_PUBLIC_BYTES or (len(item) > 1 and item[0] == 0):
+            raise FormatError(f"{what}: a public value that is not a canonical big-endian integer")
+        public.append(int.from_bytes(item, "big"))
+    return PartitionProof(value["name"], value["digest"], tuple(public), value["data"])
+
+
+def check_fields(value: Any, fields: dict[str, type], what: str) -> None:
+    """Raise FormatError unless `value` is a map with exactly these keys, holding these types."""
+    if not isinstance(value, dict) or value.keys() != fields.keys():
+        raise FormatError(f"{what}: expected the keys {', '.join(sorted(fields))}")
+    for key, kind in fields.items():
+        if not isinstance(value[key], kind) or (kind is int and isinstance(value[key], bool)):
+            raise FormatError(f"{what}: {key} must be of type {kind.__name__}")
