@@ -53,7 +53,7 @@ class PassTables:
 
 
 def plan_passes(log_n: int, log_radix: int) -> tuple[int, ...]:
-    """log2 of each pass's radix, as even as can be, the larger ones first; above `log_radix` when three would not do."""
+    """log2 of each pass's radix, even, the larger ones first; above `log_radix` where three passes would not do."""
     count = min(MAX_PASSES, max(1, -(-log_n // log_radix)))
     small, larger = divmod(log_n, count)
     return tuple(small + (i < larger) for i in range(count))
@@ -158,7 +158,7 @@ class NttEngine:
         return self._tables[key]
 
     def _make_room(self, nbytes: int) -> None:
-        """Forget tables not used for longest until `nbytes` more are within the share of memory that tables may take."""
+        """Forget the tables not used for longest until `nbytes` more fit the share of memory for tables."""
         if self._table_limit is None:
             self._table_limit = self._device.memory_free() // TABLE_SHARE
         used = sum(t.nbytes for tables in self._tables.values() for t in tables)
@@ -186,7 +186,7 @@ class NttEngine:
                 if coset is not None:
                     other, by_row = pow(coset, -(1 << done), p), True
             twiddles = None
-            if log_rest or inverse and (coset is not None or index == 0):
+            if log_rest or (inverse and (coset is not None or index == 0)):
                 # Without a digit that follows, the table is a plain scaling of the output: root 1, one column.
                 root = field.root_of_unity(log_rest + log_r)
                 twiddles = self._table(

@@ -100,9 +100,7 @@ def spmv(device: Device, matrix: CudaMatrix, x: Array, out: Array, *, standard_f
         return
     partial = device.empty((segments, matrix.field.limbs))
     cut = device.kernel(source, "spmv_segments")
-    cut.launch_items(
-        32 * segments, (matrix.segment_begin, matrix.segment_end, *entries, partial, np.uint32(segments))
-    )
+    cut.launch_items(32 * segments, (matrix.segment_begin, matrix.segment_end, *entries, partial, np.uint32(segments)))
     add = device.kernel(source, "spmv_long")
     arguments = (matrix.long_rows, matrix.first_segment, partial, out, np.uint32(long_rows), form)
     add.launch_items(32 * long_rows, arguments)
