@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import math
 from pathlib import Path
@@ -102,8 +103,18 @@ class CudaKernel:
     ) -> None:
         queue = self._stream if stream is None else stream
         assert isinstance(queue, CudaStream)
-        with queue.stream:
-            self._function(_triple(grid), _triple(block), tuple(map(_argument, args)), shared_mem=shared)
+        # The driver's own call: CuPy's takes no struct of several words by value.
+        values = [_argument(a) for a in args]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        cupy.cuda.driver.launchKernel(
+            self._function.ptr,
+            *_triple(grid),
+            *_triple(block),
+            shared,
+            queue.stream.ptr,
+            ctypes.addressof(pointers),
+            0,
+        )
 
     def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
         if items:
@@ -287,10 +298,16 @@ def _triple(shape: Shape) -> tuple[int, int, int]:
 
 
 def _argument(value: Argument) -> Any:
+    """A ctypes object that holds one kernel parameter as the kernel reads it."""
     if isinstance(value, ByValue):
-        return np.ascontiguousarray(value.words)  # CuPy passes a host array's bytes by value
-    if value is None or isinstance(value, (cupy.ndarray, np.generic)):
-        return value
+        return (ctypes.c_char * value.words.nbytes).from_buffer_copy(value.words.tobytes())
+    if isinstance(value, np.generic):
+        return (ctypes.c_char * value.nbytes).from_buffer_copy(value.tobytes())
+    if value is None:
+        return ctypes.c_void_p(0)
+    if isinstance(value, cupy.ndarray):
+        _require_contiguous(value)
+        return ctypes.c_void_p(value.data.ptr)
     raise SizeError(f"a kernel argument must be an array or a NumPy scalar of known width, not {type(value).__name__}")
 
 
