@@ -149,9 +149,12 @@ class CudaDevice:
     """One CUDA device: its arena, a compute stream, a copy stream, pinned staging, and kernels by name."""
 
     def __init__(
-        self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, compile_threads: int = 4
+        self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, threads: int = 4
     ) -> None:
-        """`budget` bounds the device memory in bytes (None: what is free). Raises BackendError, OutOfMemory."""
+        """`budget` bounds the device memory in bytes (None: what is free); `threads` compile, and copy to pinned memory.
+
+        Raises BackendError, OutOfMemory.
+        """
         count = device_count()
         if not 0 <= index < count:
             raise BackendError(f"there is no CUDA device {index}: this process sees {count}")
@@ -168,9 +171,9 @@ class CudaDevice:
         self._stream = CudaStream()
         self._copy_stream = CudaStream()
         self.arena = Arena(budget)
-        self._staging = PinnedStaging()
+        self._staging = PinnedStaging(threads=threads)
         self._fetch_buffers = PinnedBuffers()
-        self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=compile_threads)
+        self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
         self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
 
@@ -284,6 +287,7 @@ class CudaDevice:
         self.compiler.close()
         self._kernels.clear()
         self._modules.clear()
+        self._staging.close()
         self.arena.close()
 
     def _queue(self, stream: Stream | None) -> CudaStream:
@@ -300,7 +304,7 @@ def _triple(shape: Shape) -> tuple[int, int, int]:
 def _argument(value: Argument) -> Any:
     """A ctypes object that holds one kernel parameter as the kernel reads it."""
     if isinstance(value, ByValue):
-        return (ctypes.c_char * value.words.nbytes).from_buffer_copy(value.words.tobytes())
+        return value.packed
     if isinstance(value, np.generic):
         return (ctypes.c_char * value.nbytes).from_buffer_copy(value.tobytes())
     if value is None:
