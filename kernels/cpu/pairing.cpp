@@ -97,6 +97,15 @@ void scale_g1(const std::string& curve, const Rows& points, const Rows& scalars,
   });
 }
 
+// out: (n, point_limbs), -points[i]
+void negate_g1(const std::string& curve, const Rows& points, const OutRows& out) {
+  with_tower(curve, [&](auto tower) {
+    auto p = load<Affine<typename decltype(tower)::Fq>>(points);
+    for (auto& point : p) point = point.neg();
+    store(p, out);
+  });
+}
+
 // Canonical coordinates, on the curve (or infinity), and of order r.
 template <class Tower, class F>
 bool is_valid(const Affine<F>& p, const F& b) {
@@ -131,6 +140,7 @@ void bind_pairing(nb::module_& m) {
   m.def("pairing_product", &pairing_product, nb::arg("curve"), nb::arg("g1"), nb::arg("g2"), nb::arg("out"), Unlocked());
   m.def("combine_g1", &combine_g1, nb::arg("curve"), nb::arg("points"), nb::arg("scalars"), nb::arg("out"), Unlocked());
   m.def("scale_g1", &scale_g1, nb::arg("curve"), nb::arg("points"), nb::arg("scalars"), nb::arg("out"), Unlocked());
+  m.def("negate_g1", &negate_g1, nb::arg("curve"), nb::arg("points"), nb::arg("out"), Unlocked());
   m.def("first_invalid_point", &first_invalid, nb::arg("curve"), nb::arg("g2"), nb::arg("points"), Unlocked());
 }
 
