@@ -173,7 +173,7 @@ def _cgroup_quota() -> float | None:
 
 
 def _cgroup_bytes(v2: str, v1: str, below: int | None) -> int | None:
-    """A byte count of the control group; None if there is none, or one of at least `below` (v1 writes 2^63 for no limit)."""
+    """A byte count of the control group; None if there is none, or not one under `below` (v1: 2^63 is no limit)."""
     text = _read(CGROUP / v2) or _read(CGROUP / v1)
     if text is None or not text.isdigit():
         return None

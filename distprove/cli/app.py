@@ -1,4 +1,4 @@
-"""The command line's commands, gathered. Modules that compute are imported when a command runs, so that --help is quick."""
+"""The commands, gathered. Modules that compute are imported when a command runs, so that --help is quick."""
 
 from __future__ import annotations
 

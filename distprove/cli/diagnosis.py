@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import platform
@@ -89,14 +90,16 @@ def _processor(machine: Machine) -> Iterator[Finding]:
         advice = "" if cpu.quota >= cpu.usable else "the control group grants less than there are; threads follow it"
         yield Finding("processor", "control group", "note", f"{cpu.quota:g} processors", advice)
     if cpu.usable < cpu.logical:
-        yield Finding("processor", "affinity", "note", f"{cpu.usable} of {cpu.logical}", "taskset or a container says so")
+        yield Finding(
+            "processor", "affinity", "note", f"{cpu.usable} of {cpu.logical}", "taskset or a container says so"
+        )
     yield Finding("processor", "features", "ok", ", ".join(cpu.flags) or "none of those we look for")
     yield _native()
 
 
 def _native() -> Finding:
     try:
-        from kernels import _native as native
+        native = importlib.import_module("kernels._native")
     except ImportError as error:
         return Finding("processor", "native code", "fault", str(error), "build it: make setup, or pip install .")
     return Finding("processor", "native code", "ok", Path(native.__file__ or "built in").name)
@@ -218,14 +221,18 @@ def _ray() -> Iterator[Finding]:
         return
     yield Finding("ray", "version", "ok", version)
     mode = os.environ.get("RAY_AUTH_MODE")
-    token = "RAY_AUTH_TOKEN" in os.environ or Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
+    token = (
+        "RAY_AUTH_TOKEN" in os.environ or Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
+    )
     has_token = token is True or (isinstance(token, Path) and token.is_file())
     if mode == "token" and has_token:
         yield Finding("ray", "authentication", "ok", "token, with a token at hand")
     elif mode == "token":
-        yield Finding("ray", "authentication", "warning", "token, but no token here", "to join a cluster, set RAY_AUTH_TOKEN")
+        yield Finding(
+            "ray", "authentication", "warning", "token, but no token here", "to join a cluster, set RAY_AUTH_TOKEN"
+        )
     else:
-        advice = "a Ray that distprove starts has a token of its own; to join a cluster that asks for one, set RAY_AUTH_MODE=token"
+        advice = "a Ray started for a job has its own token; to join a cluster that asks for one, set RAY_AUTH_MODE=token"
         yield Finding("ray", "authentication", "note", "not set in this environment", advice)
     address = os.environ.get("RAY_ADDRESS")
     if address:
