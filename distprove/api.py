@@ -23,7 +23,7 @@ from cluster.session import prove_job, resume_job
 from distprove.errors import InputError, UsageError
 from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
-from distprove.systems import Verified, verify_proof
+from distprove.verification import Verified, verify_proof
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -62,9 +62,9 @@ def prove(
 ) -> ProveResult:
     """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
 
-    Either `job` (a `Job`, or the path of a job file) or `zkey` with `wasm` and `inputs`, or with `witnesses`; these take
-    files, globs and folders, and partitions are named after their files. `executor` overrides the job's own settings.
-    With `resume_existing` a run that is already at `out` is continued; it must be of the same key and inputs.
+    Either `job` (a `Job`, or the path of a job file), or `zkey` with `wasm` and `inputs`, or with `witnesses`; these
+    take files, globs and folders, and partitions are named after their files. `executor` overrides the job's own
+    settings. With `resume_existing` a run that is already at `out` is continued; it must be of the same key and inputs.
 
     Raises UsageError and InputError for what was given, ClusterError when the workers cannot be placed, JobFailed when
     a partition could not be proven (the run keeps the others and can be resumed).
@@ -98,9 +98,7 @@ def resume(
     return ProveResult(run, resume_job(run, progress, executor), read_report(run))
 
 
-def verify(
-    proof: str | Path | Proof, *, vk: str | Path | None = None, expected_job: bytes | None = None
-) -> Verified:
+def verify(proof: str | Path | Proof, *, vk: str | Path | None = None, expected_job: bytes | None = None) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
     `vk` is the verification key to trust (snarkjs' verification_key.json). Without it the proof is checked under the

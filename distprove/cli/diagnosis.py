@@ -232,7 +232,9 @@ def _ray() -> Iterator[Finding]:
             "ray", "authentication", "warning", "token, but no token here", "to join a cluster, set RAY_AUTH_TOKEN"
         )
     else:
-        advice = "a Ray started for a job has its own token; to join a cluster that asks for one, set RAY_AUTH_MODE=token"
+        advice = (
+            "a Ray started for a job has its own token; to join a cluster that asks for one, set RAY_AUTH_MODE=token"
+        )
         yield Finding("ray", "authentication", "note", "not set in this environment", advice)
     address = os.environ.get("RAY_ADDRESS")
     if address:

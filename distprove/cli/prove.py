@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from distprove import errors
+from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
-from distprove.cli.console import print_json, reports_errors, warn
-from distprove.errors import DistproveError, JobFailed, UsageError
+from distprove.cli.summary import show_summary
+from distprove.errors import DistproveError, InputError, JobFailed, UsageError
 from distprove.job import SYSTEMS, ExecutorSettings, Job, parse_bytes
 
 EXECUTION = "How it is run"
@@ -22,9 +24,7 @@ Address = Annotated[
     str | None,
     typer.Option(help="Join this Ray cluster (auto, or host:port) instead of starting one.", rich_help_panel=EXECUTION),
 ]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="CPU threads per node, at most.", rich_help_panel=EXECUTION)
-]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per node, at most.", rich_help_panel=EXECUTION)]
 GpuCount = Annotated[
     int | None, typer.Option("--gpus", min=0, help="GPUs to use, at most; 0 for none.", rich_help_panel=EXECUTION)
 ]
@@ -89,7 +89,9 @@ def prove(
         if not what.endswith(".toml") and not Path(what).exists():
             raise UsageError(f"{what!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
         if zkey or wasm or inputs or wtns or vk or title:
-            raise UsageError("a job file says what to prove; --zkey, --wasm, --input, --wtns, --vk, --title go without one")
+            raise UsageError(
+                "a job file says what to prove; --zkey, --wasm, --input, --wtns, --vk, --title go without one"
+            )
         job = Job.from_toml(Path(what))
     job = replace(job, executor=executor_settings(job.executor, given))
     if overwrite:
@@ -109,11 +111,13 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here."""
-    from distprove.cluster_view import recorded_settings
+    from cluster.run import Run
 
     given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
     given["memory"] = parse_bytes(memory) if memory is not None else None
-    run_job(run, None, resume_existing=True, as_json=as_json)
+    with Run.open(run) as opened:
+        recorded = opened.job().executor
+    run_job(run, None, settings=executor_settings(recorded, given), as_json=as_json)
 
 
 def executor_settings(base: ExecutorSettings, given: dict[str, Any]) -> ExecutorSettings:
@@ -128,25 +132,48 @@ def executor_settings(base: ExecutorSettings, given: dict[str, Any]) -> Executor
     return replace(base, **changes)
 
 
-def run_job(run: Path, job: Job | None, *, resume_existing: bool, as_json: bool) -> dict[str, Any]:
-    """Prove `job` into `run` (None: resume it), show what happens, and end with the summary or JSON."""
+def run_job(
+    run: Path,
+    job: Job | None,
+    *,
+    settings: ExecutorSettings | None = None,
+    resume_existing: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Prove `job` into `run` (None: resume it, with `settings`), show what happens, end with the summary or JSON."""
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
-    from distprove.cli.summary import show_summary
 
     try:
         with ProgressDisplay() as display:
             if job is None:
-                result = api.resume(run, progress=display)
+                result = api.resume(run, executor=settings, progress=display)
             else:
                 result = api.prove(job, out=run, resume_existing=resume_existing, progress=display)
-        report = result.report
     except JobFailed as error:
         # What succeeded is kept, so the table is worth as much as after a success.
         report = api.read_report(run)
-        if not as_json:
-            show_summary(stdout(), run, report)
-        else:
-            print_json({"run": str(run), **report})
-        raise
-    ...
+        _show(run, report, as_json)
+        fail(str(error), f"distprove resume {run} tries the rest again" if exit_code(report) == 1 else None)
+        raise typer.Exit(exit_code(report)) from None
+    _show(run, result.report, as_json)
+
+
+def exit_code(report: dict[str, Any]) -> int:
+    """Of a job that failed: 2 when nothing but its inputs is at fault, so that trying again is useless; else 1."""
+    kinds = {p["error_kind"] for p in report["partitions"] if p["status"] == "failed"}
+    types = [getattr(errors, str(kind), DistproveError) for kind in kinds]
+    return InputError.exit_code if types and all(issubclass(t, InputError) for t in types) else JobFailed.exit_code
+
+
+def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json({"run": str(run), "proof": str(run / "proof.msgpack"), **report})
+    else:
+        show_summary(stdout(), run, report)
+
+
+def _delete_run(run: Path) -> None:
+    """Remove a previous run; anything else that stands there is left alone, and `prove` refuses it."""
+    if (run / "job.json").is_file():
+        shutil.rmtree(run)
