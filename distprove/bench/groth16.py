@@ -18,7 +18,7 @@ from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import read_wtns
-from distprove.groth16.zkey import ZKey, read_zkey
+from distprove.groth16.zkey import read_zkey
 from distprove.system import PhaseTimes
 from kernels.backend import Backend, HostArray
 from kernels.curves import Curve
@@ -55,7 +55,7 @@ def bench_synthetic(
                 setup(circuit.r1cs, insecure_dev=True, backend=backend, out=path)
                 made = time.perf_counter() - begin
                 progress(f"Groth16 {curve.title} 2^{log_n}: proofs")
-                row = _row(backend, read_zkey(path), circuit.witness, f"synthetic, {ones:.0%} 0/1 wires", repeats)
+                row = _row(backend, path, circuit.witness, f"synthetic, {ones:.0%} 0/1 wires", repeats)
                 row.facts.update(constraints=constraints, setup_seconds=made)
                 rows.append(row)
                 path.unlink()
@@ -65,10 +65,11 @@ def bench_synthetic(
 def bench_files(backend: Backend, zkey: Path, wtns: Path, repeats: int, progress: Callable[[str], None]) -> Row:
     """The row for a real circuit's key and one of its witnesses. Raises InputError subclasses for the files."""
     progress(f"Groth16 {zkey}")
-    return _row(backend, read_zkey(zkey), read_wtns(wtns).values, zkey.parent.name or zkey.stem, repeats)
+    return _row(backend, zkey, read_wtns(wtns).values, zkey.parent.name or zkey.stem, repeats)
 
 
-def _row(backend: Backend, zkey: ZKey, witness: HostArray, variant: str, repeats: int) -> Row:
+def _row(backend: Backend, path: Path, witness: HostArray, variant: str, repeats: int) -> Row:
+    zkey = read_zkey(path)
     begin = time.perf_counter()
     key = load_key(zkey, backend)
     loaded = time.perf_counter() - begin
@@ -93,7 +94,7 @@ def _row(backend: Backend, zkey: ZKey, witness: HostArray, variant: str, repeats
         log_n=zkey.domain_size.bit_length() - 1,
         variant=variant,
         timing=timing,
-        bytes_moved=size + witness.nbytes,
+        bytes_moved=path.stat().st_size + witness.nbytes,
         to_device=last[-1].to_device,
         to_host=last[-1].to_host,
         phases={name: statistics.median(t.seconds[name] for t in last) for name in last[-1].seconds},

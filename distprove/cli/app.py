@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli import setup
+from distprove.cli import bench, setup
 from distprove.cli.console import DEBUG_FLAG
 from distprove.cli.demo import demo
 from distprove.cli.doctor import doctor
@@ -43,6 +43,7 @@ app.command("resume")(resume)
 app.command("verify")(verify)
 app.command("export")(export)
 app.add_typer(setup.app, name="setup")
+app.add_typer(bench.app, name="bench")
 app.command("kernels", cls=VariadicCommand)(kernels)
 app.command("doctor")(doctor)
 app.command("demo")(demo)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from distprove.errors import UsageError
-from distprove.machine import inspect_machine
-from kernels.backend import Backend
+
+if TYPE_CHECKING:
+    from kernels.backend import Backend
 
 NAMES = ("auto", "cpu", "cuda")
 
@@ -17,6 +19,7 @@ def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = N
     """The backend, closed at the end. Raises UsageError for one that is not to be had."""
     from actors.backends import BackendChoice, make_backend
     from cluster.devices import cuda_devices
+    from distprove.machine import inspect_machine
 
     if name not in NAMES:
         raise UsageError(f"unknown backend {name!r}; known: {', '.join(NAMES)}")

@@ -9,14 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from distprove.bench import groth16 as groth16_bench
-from distprove.bench import msm as msm_bench
-from distprove.bench import ntt as ntt_bench
-from distprove.bench.results import report
 from distprove.cli.backends import open_backend
 from distprove.cli.console import err, format_bytes, format_seconds, out, print_json, reports_errors
 from distprove.errors import UsageError
-from distprove.machine import inspect_machine
 from kernels.curves import CURVES, Curve, Group, curve_by_name
 
 app = typer.Typer(no_args_is_help=True, help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.")
@@ -41,7 +36,7 @@ def msm(
     sizes: Sizes = "16,18,20",
     curve: CurveName = "all",
     group: Annotated[str, typer.Option(help="g1, g2 or all.")] = "all",
-    scalars: Annotated[str, typer.Option(help=f"{', '.join(msm_bench.VARIANTS)}, or all.")] = "all",
+    scalars: Annotated[str, typer.Option(help="uniform, witness, 'uniform, from host', or all.")] = "all",
     repeats: Repeats = 7,
     backend: BackendName = "auto",
     device: Device = 0,
@@ -49,6 +44,8 @@ def msm(
     as_json: AsJson = False,
 ) -> None:
     """Multi-scalar multiplication over fixed points. 'witness' scalars are 0 or 1 for nine in ten, as in circuits."""
+    from distprove.bench import msm as msm_bench
+
     variants = [v for v in msm_bench.VARIANTS if scalars in (v, "all")]
     groups = [g for g in Group if group in (g.value, "all")]
     if not variants or not groups:
@@ -57,8 +54,8 @@ def msm(
         if chosen.info().kind == "cpu" and scalars == "all":
             variants.remove(msm_bench.FROM_HOST)  # the same thing twice
         rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), repeats, _say, variants)
-        document = report("msm", msm_bench.TIMED, msm_bench.CHECKED, chosen, inspect_machine(), rows)
-    _show(document, as_json)
+        result = _document("msm", msm_bench, chosen, rows)
+    _show(result, as_json)
 
 
 @app.command("ntt")
@@ -73,10 +70,12 @@ def ntt(
     as_json: AsJson = False,
 ) -> None:
     """Number-theoretic transforms over the scalar fields, in place."""
+    from distprove.bench import ntt as ntt_bench
+
     with open_backend(backend, device=device, threads=threads) as chosen:
         rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), repeats, _say)
-        document = report("ntt", ntt_bench.TIMED, ntt_bench.CHECKED, chosen, inspect_machine(), rows)
-    _show(document, as_json)
+        result = _document("ntt", ntt_bench, chosen, rows)
+    _show(result, as_json)
 
 
 @app.command("groth16")
@@ -96,6 +95,8 @@ def groth16(
     as_json: AsJson = False,
 ) -> None:
     """Whole proofs: witness on the host to proof on the host, key loaded; a synthetic circuit, or yours."""
+    from distprove.bench import groth16 as groth16_bench
+
     if (zkey is None) != (wtns is None):
         raise UsageError("--zkey and --wtns go together")
     with open_backend(backend, device=device, threads=threads) as chosen:
@@ -103,8 +104,8 @@ def groth16(
             rows = [groth16_bench.bench_files(chosen, zkey, wtns, repeats, _say)]
         else:
             rows = groth16_bench.bench_synthetic(chosen, _curves(curve), parse_sizes(sizes), ones, repeats, _say)
-        document = report("groth16", groth16_bench.TIMED, groth16_bench.CHECKED, chosen, inspect_machine(), rows)
-    _show(document, as_json)
+        result = _document("groth16", groth16_bench, chosen, rows)
+    _show(result, as_json)
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -131,6 +132,13 @@ def _curves(name: str) -> list[Curve]:
 
 def _say(what: str) -> None:
     err().print(f"[dim]{escape(what)}[/]")
+
+
+def _document(bench: str, module: Any, backend: Any, rows: list[Any]) -> dict[str, Any]:
+    from distprove.bench.results import report
+    from distprove.machine import inspect_machine
+
+    return report(bench, module.TIMED, module.CHECKED, backend, inspect_machine(), rows)
 
 
 def _show(document: dict[str, Any], as_json: bool) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import format_bytes, out, print_json, reports_errors
-from distprove.cli.diagnosis import Diagnosis, diagnose
+
+if TYPE_CHECKING:
+    from distprove.cli.diagnosis import Diagnosis
 
 MARKS = {"ok": "[green]ok[/]", "note": "[cyan]note[/]", "warning": "[yellow]warning[/]", "fault": "[bold red]fault[/]"}
 
@@ -22,6 +24,8 @@ def doctor(
 
     Exit code 1 when something found keeps distprove from proving.
     """
+    from distprove.cli.diagnosis import diagnose
+
     diagnosis = diagnose()
     if as_json:
         print_json(diagnosis.to_dict())

@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
-from distprove.machine import find_gpus
 
 
 @reports_errors
@@ -54,5 +53,7 @@ def kernels(
 
 
 def _default_arch() -> str:
+    from distprove.machine import find_gpus
+
     devices = find_gpus().devices
     return devices[0].compute_capability.replace(".", "") if devices else "90"
