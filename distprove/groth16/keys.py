@@ -14,6 +14,7 @@ from typing import Any
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16 import points
 from distprove.groth16.points import Words
+from distprove.groth16.zkey import ZKey
 from distprove.proof import check_fields
 from kernels.curves import CURVES, Curve, Group
 from kernels.pairing import first_invalid_point
@@ -92,6 +93,12 @@ class VerificationKey:
             "delta2": points.to_bytes(self.curve, Group.G2, self.delta2),
             "ic": points.to_bytes(self.curve, Group.G1, self.ic),
         }
+
+    @classmethod
+    def from_zkey(cls, zkey: ZKey) -> VerificationKey:
+        """The verification key inside a proving key. Raises InvalidKey."""
+        vk = zkey.verification_key_points()
+        return cls(zkey.curve, vk.alpha1, vk.beta2, vk.gamma2, vk.delta2, vk.ic)
 
     @classmethod
     def from_dict(cls, data: Any) -> VerificationKey:
