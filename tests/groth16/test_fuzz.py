@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distprove.errors import DistproveError
-from distprove.groth16.inputs import flatten, read_input
+from distprove.groth16.inputs import flatten, read_input, signals
 from distprove.groth16.ptau import Powers, read_ptau
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.wtns import read_wtns
@@ -40,7 +40,7 @@ def use_ptau(data: bytes) -> None:
 
 
 def use_input(data: bytes) -> None:
-    for signal, value in read_input(data).items():
+    for signal, value in signals(read_input(data)).items():
         flatten(signal, value, BN254.fr)
 
 
