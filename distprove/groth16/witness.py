@@ -26,7 +26,7 @@ import wasmtime
 from distprove.errors import DistproveError, FormatError, WitnessGenerationError
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
-from distprove.groth16.inputs import Inputs, flatten, fnv1a
+from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from kernels.curves import Curve
 
 _BRIDGE = """
@@ -161,7 +161,7 @@ class WitnessProgram:
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
         field = self.curve.fr
-        flat = {signal: flatten(signal, value, field) for signal, value in inputs.items()}
+        flat = {signal: flatten(signal, value, field) for signal, value in signals(inputs).items()}
         with self._running(self.deadline_ticks) as instance:
             instance.start()
             for signal, values in flat.items():

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distprove.errors import DistproveError
-from distprove.groth16.inputs import flatten, read_input
+from distprove.groth16.inputs import flatten, read_input, signals
 from distprove.groth16.ptau import Powers, read_ptau
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.wtns import read_wtns
@@ -40,7 +40,7 @@ def use_ptau(data: bytes) -> None:
 
 
 def use_input(data: bytes) -> None:
-    for signal, value in read_input(data).items():
+    for signal, value in signals(read_input(data)).items():
         flatten(signal, value, BN254.fr)
 
 
@@ -89,7 +89,7 @@ relaxed = settings(
 kinds = pytest.mark.parametrize("kind", sorted(USES))
 binary_kinds = pytest.mark.parametrize("kind", sorted(set(USES) - {"json"}))
 
-NUMBERS = [0, 1, 2, 3, 7, 8, 31, 32, 33, 48, 0xFF, 2**16, 2**28, 2**30, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1]
+NUMBERS = [0, 1, 2, 7, 8, 32, 48, 0xFF, 2**16, 2**28, 2**31, 2**32 - 1]
 LONG_NUMBERS = [*NUMBERS, 2**32, 2**40, 2**63 - 1, 2**63, 2**64 - 12, 2**64 - 1]
 
 
@@ -126,9 +126,14 @@ def test_flipped_bytes(files: dict[str, list[bytes]], kind: str, source: st.Data
 
 @binary_kinds
 def test_lying_numbers_everywhere(files: dict[str, list[bytes]], kind: str) -> None:
-    """Every 4 bytes of the file's first part, and of every section's, replaced by numbers that lie."""
+    """Every number in the headers, and every section's first (its count, if it has one), replaced by ones that lie."""
     data = files[kind][0]
-    for at in range(4, min(len(data) - 8, 400), 4):
+    places = {*range(4, min(len(data) - 4, 136), 4)}
+    at = 12
+    while at < len(data):
+        places.add(at + 12)
+        at += 12 + struct.unpack_from("<Q", data, at + 4)[0]
+    for at in sorted(places):
         for number in NUMBERS:
             check(kind, data[:at] + struct.pack("<I", number) + data[at + 4 :])
 

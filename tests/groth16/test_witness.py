@@ -56,7 +56,9 @@ def test_values_are_taken_as_snarkjs_takes_them(value: Any, expected: list[int])
         ({"x": [1, 2], "y": 5}, "'y' is not an input signal"),
         ({"y": 5, "x": [1, 2]}, "'y' is not an input signal"),
         ({"x": [1, None]}, "'x': null is not"),
-        ({"x": [1, {"a": 1}]}, "'x': an object is not"),
+        ({"x": [1, {"a": 1}]}, "'x': a list mixes objects and numbers"),
+        ({"x": {"a": 1}}, r"'x\.a' is not an input signal"),
+        ({"p": {"a": 1}, "p.a": 2}, r"'p\.a' is given twice"),
         ({"x": [1, 2.5]}, "'x': a number that is not an exact integer"),
         ({"x": [1, 1e30]}, "'x': a number that is not an exact integer"),
         ({"x": [1, ""]}, "'x': a string is not"),
@@ -77,6 +79,20 @@ def test_programs_without_signal_sizes_are_checked_in_total() -> None:
         generate({"x": [3]}, input_size=False)
     with pytest.raises(WitnessGenerationError, match="'y': the signal is not an input of the circuit"):
         generate({"y": [3]}, input_size=False)
+
+
+@pytest.mark.parametrize(
+    ("signal", "inputs"),
+    [
+        ("p.x", {"p": {"x": [3, 4]}}),
+        ("p.q.x", {"p": {"q": {"x": ["3", "4"]}}}),
+        ("p[0].x", {"p": [{"x": [3, 4]}]}),
+        ("p[0][0].x", {"p": [[{"x": [[3], [4]]}]]}),
+    ],
+)
+def test_buses_go_by_qualified_names(signal: str, inputs: dict[str, Any]) -> None:
+    """The names that circom 2.2's own witness_calculator.js makes of objects."""
+    assert generate(inputs, signal=signal) == [1, 3, 4]
 
 
 def test_a_list_that_contains_itself() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from file_builders import CURVES, container, wtns_bytes
 
-from distprove.errors import CurveMismatch, FormatError, WitnessMismatch
+from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMismatch
 from distprove.groth16.wtns import read_wtns, write_wtns
 from kernels.curves import BLS12_381, BN254, Curve
 from kernels.encoding import pack, scalars_from_ints, unpack
@@ -43,7 +43,7 @@ def test_aligned_values_are_not_copied() -> None:
     start = (-(raw.ctypes.data + len(data) - 96)) % 8
     raw[start : start + len(data)] = np.frombuffer(data, dtype=np.uint8)
     assert np.shares_memory(read_wtns(raw[start : start + len(data)]).values, raw)
-    odd = np.frombuffer(b"x" + data, dtype=np.uint8)[1 + 0 :]
+    odd = np.frombuffer(b"x" + data, dtype=np.uint8)[1:]
     assert unpack(read_wtns(odd).values) == [1, 2, 3]
 
 
@@ -77,6 +77,11 @@ def test_a_witness_is_held_against_its_circuit(tmp_path: Path) -> None:
     other = read_wtns(wtns_bytes(tmp_path, BN254, (2**64 + 1, 5)))
     with pytest.raises(WitnessMismatch, match="first wire is not 1"):
         other.check_for(SimpleNamespace(curve=BN254, n_vars=2))
+
+
+def test_the_writer_refuses_another_shape(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\(n, 4\), not \(2, 6\)"):
+        write_wtns(tmp_path / "w.wtns", BN254, np.zeros((2, 6), dtype=np.uint64))
 
 
 def test_values_do_not_show() -> None:

@@ -133,6 +133,14 @@ def test_a_beacon_contribution_survives(tmp_path: Path) -> None:
     assert (read.kind, read.name, read.iterations_exponent, read.beacon) == (1, "end", 10, b"\1\2")
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"), [("a" * 100, "a" * 64), ("\u4eba" * 70, "\u4eba" * 64), ("\U0001f600" * 70, "\U0001f600" * 32)]
+)
+def test_long_names_are_cut_as_snarkjs_cuts_them(tmp_path: Path, name: str, kept: str) -> None:
+    write_zkey(tmp_path / "k.zkey", **zkey_parts(BN254, (small_contribution(BN254, name),)))  # type: ignore[arg-type]
+    assert read_zkey(tmp_path / "k.zkey").contributions[0].name == kept
+
+
 @pytest.mark.parametrize("ident", range(1, 10))
 def test_every_section_is_needed_and_has_one_size(tmp_path: Path, ident: int) -> None:
     content = zkey_bytes(tmp_path, BN254)

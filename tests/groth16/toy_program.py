@@ -1,6 +1,6 @@
 """A hand-written witness program that speaks circom 2's protocol, with places where a test can put mischief.
 
-It takes the signal `x` with two values and returns the witness 1, x[0], x[1].
+It takes one signal, `x` unless said otherwise, with two values, and returns the witness 1, x[0], x[1].
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ NON_CANONICAL = "(i64.store (i32.const 312) (i64.const -1))"
 
 def toy_program(
     *,
+    signal: str = "x",
     curve: Curve = BN254,
     imports: str = "",
     memory: int = 1,
@@ -71,8 +72,8 @@ def toy_program(
     input_size: bool = True,
     prime: int | None = None,
 ) -> bytes:
-    """The program's wasm. `init` and `run` are code run by init and when all inputs are set."""
-    key = fnv1a("x")
+    """The program's wasm. `init` and `run` are code run by `init`, and when all inputs are set."""
+    key = fnv1a(signal)
     number = (prime or curve.fr.modulus).to_bytes(32, "little")
     text = _PROGRAM.format(
         imports=imports,
