@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels import _native
+import kernels._native as _native
 from kernels.backend import SizeError
 from kernels.curves import Curve, Group
 
@@ -35,7 +35,7 @@ def _pairs(curve: Curve, g1: Points, g2: Points) -> tuple[Points, Points]:
 def pairing_product_is_one(curve: Curve, g1: Points, g2: Points) -> bool:
     """Whether prod_i e(g1[i], g2[i]) = 1, for (n, point_limbs) points of each group.
 
-    One Miller loop shared by all pairs and one final exponentiation. A pair with a point at infinity is a factor of one.
+    One Miller loop shared by all pairs and one final exponentiation. A pair with a point at infinity contributes one.
     Raises SizeError.
     """
     return bool(_native.pairing_product_is_one(curve.name, *_pairs(curve, g1, g2)))
@@ -44,8 +44,8 @@ def pairing_product_is_one(curve: Curve, g1: Points, g2: Points) -> bool:
 def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
     """prod_i e(g1[i], g2[i]) in Fq12 = Fq6[w] / (w^2 - v), Fq6 = Fq2[v] / (v^3 - xi), xi = 9 + u or 1 + u.
 
-    Returns (2, 3, 2, limbs) in Montgomery form: coefficients of w, of v, of u. The value is ffjavascript's, which snarkjs
-    writes as vk_alphabeta_12; other libraries differ by a fixed exponent prime to r. Raises SizeError.
+    Returns (2, 3, 2, limbs) in Montgomery form: coefficients of w, of v, of u. The value is ffjavascript's, which
+    snarkjs writes as vk_alphabeta_12; other libraries differ by a fixed exponent prime to r. Raises SizeError.
     """
     out = np.empty((12, curve.fq.limbs), dtype=np.uint64)
     _native.pairing_product(curve.name, *_pairs(curve, g1, g2), out)
@@ -63,7 +63,8 @@ def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
         raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
     out = np.empty((1, points.shape[1]), dtype=np.uint64)
     _native.combine_g1(curve.name, points, scalars, out)
-    return out[0]
+    point: Points = out[0]
+    return point
 
 
 def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
@@ -80,8 +81,8 @@ def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
 def first_invalid_point(curve: Curve, group: Group, points: Points) -> int | None:
     """Index of the first of (n, point_limbs) points that is no member of the group; None if all are.
 
-    A member has canonical coordinates (each below the modulus), lies on the curve and has order r or is infinity; the last
-    by the endomorphism tests of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
+    A member has canonical coordinates (each below the modulus), lies on the curve and has order r or is infinity; the
+    last by the endomorphism tests of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
     """
     points = _rows(points, curve.point_limbs(group), f"{group.name} points")
     index = int(_native.first_invalid_point(curve.name, group is Group.G2, points))

@@ -68,8 +68,11 @@ class VerificationKey:
         return int(self.ic.shape[0]) - 1
 
     def digest(self) -> bytes:
-        """SHA-256 over: the domain string and a zero byte, the curve's name (snarkjs' spelling) and a zero byte, n_public
-        as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic in the encoding of `points.to_bytes`."""
+        """32 bytes that name the key: SHA-256 over its canonical encoding.
+
+        That is "distprove/groth16/verification-key/1" and a zero byte, the curve's name (snarkjs' spelling) and a zero
+        byte, n_public as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic as `points.to_bytes` writes them.
+        """
         h = hashlib.sha256(_DOMAIN)
         h.update(self.curve.name.encode() + b"\x00" + self.n_public.to_bytes(4, "big"))
         encoded = self.to_dict()
@@ -104,18 +107,23 @@ class VerificationKey:
     def from_dict(cls, data: Any) -> VerificationKey:
         """The key that `to_dict` described. Raises FormatError or InvalidKey."""
         what = "verification key"
-        fields = {"curve": str, "alpha1": bytes, "beta2": bytes, "gamma2": bytes, "delta2": bytes, "ic": bytes}
+        fields: dict[str, type] = {
+            "curve": str,
+            "alpha1": bytes,
+            "beta2": bytes,
+            "gamma2": bytes,
+            "delta2": bytes,
+            "ic": bytes,
+        }
         check_fields(data, fields, what)
         curve = known_curve(data["curve"], what)
-        g2 = {
-            name: points.one_from_bytes(curve, Group.G2, data[name], f"{what}: {name}")
-            for name in ("beta2", "gamma2", "delta2")
-        }
         return cls(
             curve=curve,
             alpha1=points.one_from_bytes(curve, Group.G1, data["alpha1"], f"{what}: alpha1"),
+            beta2=points.one_from_bytes(curve, Group.G2, data["beta2"], f"{what}: beta2"),
+            gamma2=points.one_from_bytes(curve, Group.G2, data["gamma2"], f"{what}: gamma2"),
+            delta2=points.one_from_bytes(curve, Group.G2, data["delta2"], f"{what}: delta2"),
             ic=points.from_bytes(curve, Group.G1, data["ic"], f"{what}: ic"),
-            **g2,
         )
 
 

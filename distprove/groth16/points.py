@@ -27,7 +27,8 @@ def as_points(curve: Curve, group: Group, points: Words) -> Words:
 def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
     """snarkjs' uncompressed encoding of (n, point_limbs) points, one after another.
 
-    x then y, big-endian, not in Montgomery form; in G2 each as c1 then c0. Infinity is all zero. One encoding per point.
+    x then y, big-endian, not in Montgomery form; in G2 each as c1 then c0. Infinity is all zero. A point has
+    exactly one encoding.
     """
     out = []
     for point in points.reshape(-1, curve.point_limbs(group)):

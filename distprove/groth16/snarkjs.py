@@ -1,8 +1,8 @@
 """proof.json, public.json and verification_key.json: byte for byte as snarkjs 0.7.6 writes them, and strictly read.
 
-A G1 point is [x, y, "1"], a G2 point [[x0, x1], [y0, y1], ["1", "0"]], infinity has y = 1 and z = 0. Field elements and
-public values are decimal strings. Reading accepts exactly that (any spacing): no numbers, no hexadecimal, no leading zeros,
-no projective points, nothing beyond the modulus, no key twice, no unknown key.
+A G1 point is [x, y, "1"], a G2 point [[x0, x1], [y0, y1], ["1", "0"]], infinity has y = 1 and z = 0. Field elements
+and public values are decimal strings. Reading accepts exactly that (any spacing): no numbers, no hexadecimal, no
+leading zeros, no projective points, nothing beyond the modulus, no key twice, no unknown key.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kernels.pairing import pairing_product
 MAX_PROOF_BYTES = 1 << 14
 """A proof.json is under 2 KiB."""
 MAX_LIST_BYTES = 1 << 26
-"""Of public.json and verification_key.json: far beyond any circuit's public inputs, far below the memory of a machine."""
+"""Of public.json and verification_key.json: far beyond any circuit's public inputs, far below a machine's memory."""
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 
 
-# -- proof.json ---------------------------------------------------------------------------------------------------------
+# -- proof.json ------------------------------------------------------------------------------------------------------
 
 
 def format_proof(proof: Groth16Proof) -> str:
@@ -83,7 +83,7 @@ def write_proof(path: Path, proof: Groth16Proof) -> None:
     write_atomically(path, format_proof(proof).encode())
 
 
-# -- public.json --------------------------------------------------------------------------------------------------------
+# -- public.json -----------------------------------------------------------------------------------------------------
 
 
 def format_public(public: Sequence[int]) -> str:
@@ -110,7 +110,7 @@ def write_public(path: Path, public: Sequence[int]) -> None:
     write_atomically(path, format_public(public).encode())
 
 
-# -- verification_key.json ----------------------------------------------------------------------------------------------
+# -- verification_key.json -------------------------------------------------------------------------------------------
 
 
 def format_verification_key(key: VerificationKey) -> str:
@@ -171,7 +171,7 @@ def write_verification_key(path: Path, key: VerificationKey) -> None:
     write_atomically(path, format_verification_key(key).encode())
 
 
-# -- elements -----------------------------------------------------------------------------------------------------------
+# -- elements --------------------------------------------------------------------------------------------------------
 
 
 def _alpha_beta(key: VerificationKey) -> list[list[list[str]]]:
@@ -223,7 +223,7 @@ def _integer(value: Any, modulus: int, what: str) -> int:
     return number
 
 
-# -- JSON ---------------------------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------------------------
 
 
 def _format(value: Any) -> str:

@@ -1,9 +1,9 @@
 """Verification of Groth16 proofs, alone and in batches.
 
 Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2. A batch is checked as one
-random linear combination of its equations, after Bellare, Garay, Rabin: Fast batch verification for modular exponentiation
-and digital signatures (EUROCRYPT 1998): with 128-bit coefficients that the prover cannot foresee, a batch with a false
-proof passes with probability at most 2^-128.
+random linear combination of its equations, after Bellare, Garay, Rabin: Fast batch verification for modular
+exponentiation and digital signatures (EUROCRYPT 1998): with 128-bit coefficients that the prover cannot foresee, a
+batch with a false proof passes with probability at most 2^-128.
 
 What is malformed (a point off its curve or outside the subgroup, public values out of range or of the wrong number)
 raises InvalidProof; what is well-formed but false gives False.
