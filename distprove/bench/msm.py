@@ -141,6 +141,8 @@ def _time(backend: Backend, points: KnownPoints, table: PointTable, variant: str
 
 
 def _additions(table: PointTable, curve: Curve, n: int) -> float:
-    """Additions into buckets that the table's window size asks for, one per point and window; 0 where it tells none."""
-    bits = getattr(table, "window_bits", 0)
-    return float(n * -(-(curve.fr.bits + 1) // bits)) if bits else 0.0
+    """Additions into buckets: one per point and window, for the table's windows or, where it tells none, the best ones."""
+    plan = getattr(table, "plan", None)
+    if plan is not None:
+        return float(n * plan.windows)
+    return float(min(-(-(curve.fr.bits + 1) // c) * (n + (1 << c)) for c in range(2, 25)))

@@ -116,4 +116,5 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
     if seconds < 60:
         return f"{seconds:.2f} s"
-    return f"{int(seconds // 60)} min {round(seconds % 60)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"

@@ -31,7 +31,7 @@ def spread(args: Sequence[str], repeatable: Collection[str]) -> list[str]:
             option = name if name in repeatable else None
             if option is not None and not equals:
                 following = args[position + 1] if position + 1 < len(args) else None
-                if following is not None and not following.startswith("-"):
+                if following is not None and (following == "-" or not following.startswith("-")):
                     continue  # written in front of each value below
             result.append(arg)
         elif option is not None:
