@@ -78,10 +78,14 @@ class Traffic:
 class PointTable(Protocol):
     """Fixed points of an MSM, resident in the backend, possibly with precomputed multiples. Made by `load_points`."""
 
-    curve: Curve
-    group: Group
-    n: int
-    nbytes: int
+    @property
+    def curve(self) -> Curve: ...
+    @property
+    def group(self) -> Group: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
 
 
 class PendingPoint(Protocol):
@@ -94,9 +98,12 @@ class PendingPoint(Protocol):
 class Matrix(Protocol):
     """A CSR matrix resident in the backend. Made by `load_matrix`."""
 
-    rows: int
-    cols: int
-    nbytes: int
+    @property
+    def rows(self) -> int: ...
+    @property
+    def cols(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
 
 
 @dataclass

@@ -165,7 +165,7 @@ def nvrtc_version() -> tuple[int, int]:
 
 
 def _program_types() -> tuple[Any, Any]:
-    """cuda-core's Program and ProgramOptions. Imported once, here: its first import is not safe from several threads."""
+    """cuda-core's Program and ProgramOptions, imported before the threads start: two first imports at once can fail."""
     try:
         from cuda.core import Program, ProgramOptions
     except ImportError:  # before cuda-core 0.5

@@ -92,7 +92,10 @@ class Device(Protocol):
     shared_limit: int
     """Dynamic shared memory one block may have, in bytes."""
     traffic: Traffic
-    stream: Stream
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that everything works on unless told otherwise."""
 
     def info(self) -> DeviceInfo: ...
 

@@ -154,7 +154,7 @@ class CudaDevice:
         self.memory_total = int(properties["totalGlobalMem"])
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.traffic = Traffic()
-        self.stream: CudaStream = CudaStream()
+        self._stream = CudaStream()
         self._copy_stream = CudaStream()
         self.arena = Arena(budget)
         self._staging = PinnedStaging()
@@ -181,6 +181,10 @@ class CudaDevice:
                 "peak_bytes": self.arena.peak,
             },
         )
+
+    @property
+    def stream(self) -> CudaStream:
+        return self._stream
 
     def new_stream(self) -> CudaStream:
         return CudaStream()

@@ -1,4 +1,4 @@
-"""The device's 32-bit arithmetic (even and odd accumulators, carry chains), compiled for the host and held to Python ints."""
+"""The device's 32-bit arithmetic (even and odd accumulators, carry chains), built for the host, against Python ints."""
 
 from __future__ import annotations
 

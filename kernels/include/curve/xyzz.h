@@ -30,6 +30,10 @@ struct XYZZ {
   DP_HD bool is_infinity() const { return zz.is_zero(); }
   DP_HD XYZZ neg() const { return {x, y.neg(), zz, zzz}; }
 
+  // Doublings that an addition meets: the summands are equal.
+  DP_COLD static void dbl_into(XYZZ& r, const Affine<F>& p) { r = dbl_affine(p); }
+  DP_COLD static void dbl_into(XYZZ& r, const XYZZ& p) { r = p.dbl(); }
+
   DP_HD static XYZZ dbl_affine(const Affine<F>& p) {  // p is not infinity; 2-torsion does not occur (prime order)
     F u = p.y.dbl();
     F v = u.sqr();
@@ -64,11 +68,15 @@ struct XYZZ {
     if (is_infinity()) return from_affine(q);
     F p = q.x * zz - x;
     F rr = q.y * zzz - y;
-    if (p.is_zero()) return rr.is_zero() ? dbl_affine(q) : infinity();
+    XYZZ r;
+    if (p.is_zero()) {
+      if (!rr.is_zero()) return infinity();
+      dbl_into(r, q);
+      return r;
+    }
     F pp = p.sqr();
     F ppp = p * pp;
     F qq = x * pp;
-    XYZZ r;
     r.x = rr.sqr() - ppp - qq.dbl();
     r.y = rr * (qq - r.x) - y * ppp;
     r.zz = zz * pp;
@@ -81,11 +89,15 @@ struct XYZZ {
     F u1 = x * q.zz, u2 = q.x * zz;
     F s1 = y * q.zzz, s2 = q.y * zzz;
     F p = u2 - u1, rr = s2 - s1;
-    if (p.is_zero()) return rr.is_zero() ? dbl() : infinity();
+    XYZZ r;
+    if (p.is_zero()) {
+      if (!rr.is_zero()) return infinity();
+      dbl_into(r, *this);
+      return r;
+    }
     F pp = p.sqr();
     F ppp = p * pp;
     F qq = u1 * pp;
-    XYZZ r;
     r.x = rr.sqr() - ppp - qq.dbl();
     r.y = rr * (qq - r.x) - s1 * ppp;
     r.zz = zz * q.zz * pp;

@@ -1,0 +1,45 @@
+"""Many multiples of one point on the GPU (the set-up of a proving key): `cuda/fixed_base.cu`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.backend import Array, HostArray, SizeError
+from kernels.cuda_group import group_source, normalise, require_words, sum_limbs
+from kernels.curves import Curve, Group
+from kernels.device import Device, check_index32
+
+TABLE_ENTRIES = 32 * 256
+"""A multiple for every value of every byte of a scalar."""
+
+BATCH = 1 << 20
+"""Scalars at a time: bounds the XYZZ scratch at 128 to 384 MiB."""
+
+
+def fixed_base(device: Device, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
+    """scalars[i] * base: (n, point_limbs) affine points on the device, for (n, 4) uint64 scalars on the device.
+
+    Raises SizeError on wrong shapes, OutOfMemory when the arena cannot hold the result.
+    """
+    limbs = curve.point_limbs(group)
+    n = require_words("scalars", scalars, curve.fr.limbs)
+    check_index32("scalars", n)
+    if base.shape != (limbs,) or base.dtype != np.uint64:
+        raise SizeError(f"the base must be ({limbs},) uint64, not {base.shape} {base.dtype}")
+    source = group_source("fixed_base", curve, group)
+    device.prepare(source)
+    device.prepare(group_source("point_batch", curve, group))
+
+    sums = device.empty((TABLE_ENTRIES, sum_limbs(curve, group)))
+    table = device.empty((TABLE_ENTRIES, limbs))
+    device.kernel(source, "fixed_base_table").launch_items(TABLE_ENTRIES, (device.upload(base), sums))
+    normalise(device, curve, group, sums, table)
+
+    out = device.empty((n, limbs))
+    multiply = device.kernel(source, "fixed_base_multiply")
+    for begin in range(0, n, BATCH):
+        count = min(BATCH, n - begin)
+        sums = device.empty((count, sum_limbs(curve, group)))
+        multiply.launch_items(count, (table, scalars[begin : begin + count], np.uint32(count), sums))
+        normalise(device, curve, group, sums, out[begin : begin + count])
+    return out

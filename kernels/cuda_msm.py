@@ -1,0 +1,332 @@
+"""Multi-scalar multiplication on the GPU: fixed points with precomputed multiples, Pippenger's buckets over them.
+
+With window size c and W windows, sum_i s_i P_i = sum_i sum_w d_iw 2^(c w) P_i for signed digits d_iw. A table that
+holds the multiples 2^(c w) P_i for all w needs one set of 2^(c - 1) buckets for all windows; where memory does not
+allow that, a table of K multiples leaves ceil(W / K) sets, joined at the end by doublings. The stages are
+`cuda/msm_sort.cu` (digits, radix sort by bucket), `cuda/msm_accumulate.cu` (bucket sums over equal segments) and
+`cuda/msm_buckets.cu` (cut buckets merged, weighted sum of the buckets).
+
+Zero digits make no work, so a 0/1-heavy witness is faster, and time is not constant in the scalars.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.backend import Array, HostArray, OutOfMemory, PendingPoint, SizeError
+from kernels.compiler import KernelSource
+from kernels.cuda_group import curve_source, group_source, normalise, require_words, sum_limbs, sum_to_affine
+from kernels.curves import BN254, Curve, Group
+from kernels.device import Device, Fetch
+
+SORT_BLOCK = 256
+"""Threads of the sort's kernels (BLOCK in msm_sort.cu)."""
+
+MAX_BIN_BITS = 11
+"""Bits of one radix pass (MAX_BINS in msm_sort.cu)."""
+
+MAX_WINDOW_BITS = 24
+MAX_BUCKETS = 1 << 26
+MAX_POINT_INDEX = 1 << 31
+"""An entry's value is a point's index in 31 bits, and a sign."""
+
+UPLOAD_ROWS = 1 << 18
+"""Points that go to the device at a time, so that no second copy of a table is needed."""
+
+TABLE_ROWS = 1 << 20
+"""Points whose multiples are computed at a time: bounds the XYZZ scratch at 128 to 384 MiB."""
+
+
+@dataclass(frozen=True)
+class MsmProfile:
+    """The tunables of the MSM. The defaults were measured on one H200; two profiles can run in one process."""
+
+    window_bits: int | None = None
+    """Window size; None chooses by the number of points and the memory."""
+    bin_bits: int = MAX_BIN_BITS
+    """Most bits a radix pass may take."""
+    sort_blocks_per_sm: int = 4
+    """Blocks of the sort's kernels for each multiprocessor."""
+    min_segment: int = 16
+    """Fewest entries that a thread accumulates: fewer would leave more to merge than there is to accumulate."""
+    accumulate_block: int = 128
+    accumulate_blocks: int | None = None
+    """Blocks of msm_accumulate that a multiprocessor shall hold (bounds the registers); None: by curve and group."""
+    merge_block: int = 256
+    reduce_block: int = 128
+    reduce_threads_per_sm: int = 128
+    """Threads of msm_reduce for each multiprocessor, as long as a chunk has at least `min_chunk` buckets."""
+    min_chunk: int = 4
+    bucket_cost: float = 3.5
+    """Cost of one more bucket in mixed additions, in the choice of the window."""
+    bit_cost: float = 42000.0
+    """Cost of one more bit of the window, in mixed additions: the reduction gets that much deeper."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bin_bits <= MAX_BIN_BITS:
+            raise SizeError(f"a radix pass takes 1 to {MAX_BIN_BITS} bits, not {self.bin_bits}")
+        if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
+            raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
+
+    def blocks_for(self, curve: Curve, group: Group) -> int:
+        """The accumulation's blocks per multiprocessor: what its registers allow without spilling."""
+        if self.accumulate_blocks is not None:
+            return self.accumulate_blocks
+        if group is Group.G1:
+            return 4 if curve is BN254 else 3
+        return 2
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """How scalars are cut and how many multiples of each point the table holds."""
+
+    window_bits: int
+    windows: int
+    multiples: int
+    sets: int
+
+    @property
+    def buckets_per_set(self) -> int:
+        return 1 << (self.window_bits - 1)
+
+    @property
+    def buckets(self) -> int:
+        return self.sets * self.buckets_per_set
+
+
+def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmProfile) -> WindowPlan:
+    """The cheapest plan for an MSM of n points whose table takes at most `memory` bytes.
+
+    A scalar above half the order is negated, so signed digits need no bit for the sign: W = ceil(bits / c).
+    Raises OutOfMemory when the points alone do not fit, SizeError when no plan fits the kernels' 31-bit point index.
+    """
+    point_bytes = 8 * curve.point_limbs(group)
+    fitting = memory // (max(n, 1) * point_bytes)
+    if fitting < 1:
+        raise OutOfMemory(f"{n} points take {n * point_bytes} bytes on the device; {memory} bytes were allowed")
+    fitting = min(fitting, MAX_POINT_INDEX // max(n, 1))
+    if fitting < 1:
+        raise SizeError(f"an MSM has at most {MAX_POINT_INDEX} points, not {n}")
+    best: tuple[float, WindowPlan] | None = None
+    chosen = profile.window_bits
+    for bits in range(2, MAX_WINDOW_BITS + 1) if chosen is None else (chosen,):
+        windows = -(-curve.fr.bits // bits)
+        sets = -(-windows // min(windows, fitting))
+        plan = WindowPlan(bits, windows, -(-windows // sets), sets)
+        if plan.buckets > MAX_BUCKETS or n * windows >= 1 << 32:
+            continue
+        depth = bits if sets == 1 else bits * (sets + 1)
+        cost = n * windows + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
+        if best is None or cost < best[0]:
+            best = (cost, plan)
+    if best is None:
+        raise SizeError(f"an MSM of {n} points has more digits than a 32-bit index counts")
+    return best[1]
+
+
+@dataclass(frozen=True)
+class CudaPointTable:
+    """Fixed points on the device: row k * n + i holds 2^(window_bits * sets * k) * points[i], affine."""
+
+    curve: Curve
+    group: Group
+    n: int
+    nbytes: int
+    plan: WindowPlan
+    points: Array
+
+
+class ReadyPoint:
+    """A point that is known already."""
+
+    def __init__(self, point: HostArray) -> None:
+        self._point = point
+
+    def result(self) -> HostArray:
+        return self._point
+
+
+class FetchedPoint:
+    """An XYZZ sum on its way from the device; `result` waits for it alone."""
+
+    def __init__(self, curve: Curve, group: Group, fetch: Fetch) -> None:
+        self._curve, self._group, self._fetch = curve, group, fetch
+
+    def result(self) -> HostArray:
+        return sum_to_affine(self._curve, self._group, self._fetch.result())
+
+
+class CudaMsm:
+    """MSMs on one device. Scratch comes from the device's arena for each call and goes back to it."""
+
+    def __init__(self, device: Device, profile: MsmProfile | None = None) -> None:
+        self.device = device
+        self.profile = profile or MsmProfile()
+
+    def prepare(self, curve: Curve, group: Group) -> None:
+        """Begin to compile everything that `load_points` and `msm` need, in the background."""
+        for source in (
+            self._accumulate_source(curve, group),
+            self._buckets_source(curve, group),
+            curve_source("msm_sort", curve),
+            group_source("point_batch", curve, group),
+        ):
+            self.device.prepare(source)
+
+    # -- tables -----------------------------------------------------------------------------------------------------
+
+    def load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None = None) -> CudaPointTable:
+        """Upload points and compute as many multiples as `memory` bytes hold (None: a quarter of what is free).
+
+        `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, affine in Montgomery form, infinity all zero.
+        Raises SizeError, OutOfMemory.
+        """
+        limbs = curve.point_limbs(group)
+        columns = {np.dtype(np.uint64): limbs, np.dtype(np.uint8): 8 * limbs}
+        if points.ndim != 2 or points.shape[1] != columns.get(points.dtype):
+            raise SizeError(
+                f"points must be (n, {limbs}) uint64 or (n, {8 * limbs}) uint8, not {points.shape} {points.dtype}"
+            )
+        n = points.shape[0]
+        plan = plan_windows(curve, group, n, self.device.memory_free() // 4 if memory is None else memory, self.profile)
+        self.prepare(curve, group)
+        table = self.device.empty((plan.multiples * n, limbs))
+        for begin in range(0, n, UPLOAD_ROWS):
+            rows = self.device.upload(points[begin : begin + UPLOAD_ROWS])
+            self.device.copy(table[begin : begin + rows.shape[0]], rows)
+        for multiple in range(1, plan.multiples):
+            self._next_multiples(curve, group, table, n, multiple, plan.window_bits * plan.sets)
+        return CudaPointTable(curve, group, n, int(table.nbytes), plan, table)
+
+    def _next_multiples(self, curve: Curve, group: Group, table: Array, n: int, multiple: int, doublings: int) -> None:
+        double = self.device.kernel(group_source("point_batch", curve, group), "point_double")
+        for begin in range(0, n, TABLE_ROWS):
+            count = min(TABLE_ROWS, n - begin)
+            sums = self.device.empty((count, sum_limbs(curve, group)))
+            before = (multiple - 1) * n + begin
+            double.launch_items(count, (table[before : before + count], np.uint32(count), np.uint32(doublings), sums))
+            after = multiple * n + begin
+            normalise(self.device, curve, group, sums, table[after : after + count])
+
+    # -- sums -------------------------------------------------------------------------------------------------------
+
+    def msm(self, table: CudaPointTable, scalars: Array, start: int = 0) -> PendingPoint:
+        """sum_i scalars[i] * points[start + i]; scalars are (m, 4) uint64 canonical integers on the device.
+
+        Raises SizeError when they do not match the table, OutOfMemory when the arena cannot hold the scratch.
+        """
+        curve, group, plan = table.curve, table.group, table.plan
+        m = require_words("scalars", scalars, curve.fr.limbs)
+        if start < 0 or start + m > table.n:
+            raise SizeError(f"scalars {start} to {start + m} of an MSM over {table.n} points")
+        if m == 0:
+            return ReadyPoint(np.zeros(curve.point_limbs(group), dtype=np.uint64))
+        entries, entry_count = self._sorted_entries(table, scalars, start)
+        buckets = self._bucket_sums(table, entries, entry_count, m * plan.windows)
+        return FetchedPoint(curve, group, self.device.fetch(self._weighted_sum(table, buckets)))
+
+    def _sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
+        """(m * windows, 2) uint32 entries (bucket, point and sign), of which the first entry_count[0] are used."""
+        device, plan = self.device, table.plan
+        source = curve_source("msm_sort", table.curve)
+        m = scalars.shape[0]
+        key_bits = (plan.buckets - 1).bit_length()
+        passes = -(-key_bits // self.profile.bin_bits)
+        bin_bits = -(-key_bits // passes)
+        bins = 1 << bin_bits
+        blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
+        counts = device.empty((bins * blocks,), np.uint32)
+        totals = device.empty((bins,), np.uint32)
+        entry_count = device.empty((1,), np.uint32)
+        entries = device.empty((m * plan.windows, 2), np.uint32)
+        other = device.empty((m * plan.windows, 2), np.uint32) if passes > 1 else entries
+
+        def launch(name: str, grid: int, *args: object) -> None:
+            device.kernel(source, name).launch(grid, SORT_BLOCK, args)
+
+        def scan() -> None:
+            rows = -(-bins // (SORT_BLOCK // 32))
+            launch("msm_scan_rows", rows, counts, np.uint32(bins), np.uint32(blocks), totals)
+
+        cut = (np.uint32(plan.window_bits), np.uint32(plan.windows), np.uint32(plan.sets), np.uint32(bins))
+        launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
+        scan()
+        first_point, table_points = np.uint32(start), np.uint32(table.n)
+        launch(
+            "msm_scatter_digits",
+            blocks,
+            *(scalars, np.uint32(m), first_point, table_points, *cut, counts, totals, entries, entry_count),
+        )
+        for index in range(1, passes):
+            shift = np.uint32(index * bin_bits)
+            launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(bins), counts)
+            scan()
+            launch(
+                "msm_scatter_entries", blocks, entries, entry_count, shift, np.uint32(bin_bits), counts, totals, other
+            )
+            entries, other = other, entries
+        return entries, entry_count
+
+    def _bucket_sums(self, table: CudaPointTable, entries: Array, entry_count: Array, most: int) -> Array:
+        """(buckets, sum_limbs) XYZZ sums; `most` bounds the number of entries."""
+        device, profile, curve, group = self.device, self.profile, table.curve, table.group
+        words = sum_limbs(curve, group)
+        accumulate = device.kernel(self._accumulate_source(curve, group), "msm_accumulate")
+        block = profile.accumulate_block
+        wave = device.sm_count * accumulate.blocks_per_sm(block)
+        grid = min(wave, -(-most // (block * profile.min_segment)))
+        buckets = device.zeros((table.plan.buckets, words))
+        count = 2 * grid * block
+        keys, records = device.empty((count,), np.uint32), device.empty((count, words))
+        args = (table.points, entries, entry_count, np.uint32(profile.min_segment), buckets, keys, records)
+        accumulate.launch(grid, block, args)
+
+        merge = device.kernel(self._buckets_source(curve, group), "msm_merge")
+        while True:
+            blocks = -(-count // profile.merge_block)
+            keys_out, records_out = device.empty((2 * blocks,), np.uint32), device.empty((2 * blocks, words))
+            merge.launch(blocks, profile.merge_block, (keys, records, np.uint32(count), buckets, keys_out, records_out))
+            if blocks == 1:
+                return buckets
+            keys, records, count = keys_out, records_out, 2 * blocks
+
+    def _weighted_sum(self, table: CudaPointTable, buckets: Array) -> Array:
+        """(sum_limbs,): the MSM from its bucket sums."""
+        device, profile, plan = self.device, self.profile, table.plan
+        words = sum_limbs(table.curve, table.group)
+        source = self._buckets_source(table.curve, table.group)
+        threads = device.sm_count * profile.reduce_threads_per_sm
+        chunk = max(profile.min_chunk, -(-plan.buckets // threads))
+        block = profile.reduce_block
+        grid = -(-plan.buckets_per_set // (chunk * block))
+        partial = device.empty((plan.sets * grid, words))
+        scratch = device.empty((plan.sets * grid * block, words))
+        reduce = device.kernel(source, "msm_reduce")
+        size = np.uint32(plan.buckets_per_set)
+        reduce.launch((grid, plan.sets), block, (buckets, size, np.uint32(chunk), scratch, partial))
+        sums = partial
+        if grid > 1:
+            sums = device.empty((plan.sets, words))
+            add = device.kernel(source, "msm_sum")
+            add.launch(plan.sets, block, (partial, np.uint32(grid), scratch, sums))
+        if plan.sets == 1:
+            return sums.reshape(-1)
+        result = device.empty((words,))
+        join = device.kernel(source, "msm_join_sets")
+        join.launch(1, 1, (sums, np.uint32(plan.sets), np.uint32(plan.window_bits), result))
+        return result
+
+    def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
+        profile = self.profile
+        shape = (
+            ("ACCUMULATE_BLOCK", profile.accumulate_block),
+            ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
+        )
+        return group_source("msm_accumulate", curve, group, *shape)
+
+    def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
+        shape = (("MERGE_BLOCK", self.profile.merge_block), ("REDUCE_BLOCK", self.profile.reduce_block))
+        return group_source("msm_buckets", curve, group, *shape)

@@ -1,0 +1,201 @@
+"""The CUDA kernels' logic, run on the host, against Python integers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from kernels.backend import BackendError, CsrMatrix, SizeError
+from kernels.cuda import CudaBackend
+from kernels.cuda_ntt import NttEngine, NttProfile, plan_passes
+from kernels.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
+from kernels.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
+
+FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
+
+
+def values(field: Field, n: int, seed: int = 1) -> list[int]:
+    """Random elements with the edges among them."""
+    rng = random.Random(seed)
+    edges = [0, 1, field.modulus - 1, 0, 2]
+    return [rng.choice(edges) if rng.random() < 0.2 else rng.randrange(field.modulus) for _ in range(n)]
+
+
+def bit_reversed(items: list[int]) -> list[int]:
+    bits = len(items).bit_length() - 1
+    return [items[int(format(i, f"0{bits}b")[::-1], 2) if bits else 0] for i in range(len(items))]
+
+
+def transform(field: Field, x: list[int], root: int) -> list[int]:
+    """sum_j x[j] root^(ij), by halves."""
+    n, p = len(x), field.modulus
+    if n == 1:
+        return x
+    even, odd = (transform(field, x[k::2], root * root % p) for k in (0, 1))
+    out, power = [0] * n, 1
+    for i in range(n // 2):
+        t = power * odd[i]
+        out[i], out[i + n // 2] = (even[i] + t) % p, (even[i] - t) % p
+        power = power * root % p
+    return out
+
+
+def expected_ntt(field: Field, x: list[int], inverse: bool, coset: int | None) -> list[int]:
+    p, n = field.modulus, len(x)
+    root, g = field.root_of_unity(n.bit_length() - 1), coset or 1
+    if not inverse:
+        return transform(field, [v * pow(g, j, p) % p for j, v in enumerate(x)], root)
+    scale = pow(n, -1, p)
+    return [v * scale * pow(g, -k, p) % p for k, v in enumerate(transform(field, x, pow(root, -1, p)))]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
+def test_elementwise(emulated: CudaBackend, field: Field) -> None:
+    p, n = field.modulus, 333
+    x, y, z = (values(field, n, seed) for seed in (1, 2, 3))
+    a, b, c = (emulated.to_device(field_from_ints(field, v)) for v in (x, y, z))
+    assert field_to_ints(field, emulated.add(field, a, b)) == [(u + v) % p for u, v in zip(x, y, strict=True)]
+    assert field_to_ints(field, emulated.sub(field, a, b)) == [(u - v) % p for u, v in zip(x, y, strict=True)]
+    assert field_to_ints(field, emulated.mul(field, a, b)) == [u * v % p for u, v in zip(x, y, strict=True)]
+    want = [(u * v - w) % p for u, v, w in zip(x, y, z, strict=True)]
+    assert field_to_ints(field, emulated.mul_sub(field, a, b, c, out=c)) == want
+    plain = emulated.from_montgomery(field, a)
+    assert np.array_equal(plain, scalars_from_ints(field, x))
+    assert np.array_equal(emulated.to_montgomery(field, plain, out=plain), a)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
+@pytest.mark.parametrize("n", [1, 5000])
+def test_scale_powers_and_inverse(emulated: CudaBackend, field: Field, n: int) -> None:
+    p, x = field.modulus, values(field, n)
+    a = emulated.to_device(field_from_ints(field, x))
+    want, power = [], 3
+    for v in x:
+        want.append(v * power % p)
+        power = power * 7 % p
+    assert field_to_ints(field, emulated.scale_powers(field, a, 7, first=3)) == want
+    want = [pow(v, -1, p) if v else 0 for v in x]
+    assert field_to_ints(field, emulated.batch_inverse(field, a)) == want
+    assert field_to_ints(field, emulated.batch_inverse(field, a, out=a)) == want
+
+
+def test_equal(emulated: CudaBackend) -> None:
+    x = np.arange(4000, dtype=np.uint64).reshape(-1, 4)
+    a, b = emulated.to_device(x), emulated.to_device(x)
+    assert emulated.equal(a, b)
+    b[999, 3] += np.uint64(1)
+    assert not emulated.equal(a, b)
+    assert not emulated.equal(a, b[:10])
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize("coset", [None, 7])
+@pytest.mark.parametrize("inverse", [False, True])
+def test_ntt_of_every_order(emulated: CudaBackend, curve: Curve, inverse: bool, coset: int | None) -> None:
+    field = curve.fr
+    for log_radix in (3, 10):  # three, two and one pass
+        engine = NttEngine(emulated.device, NttProfile(log_tile=8 if log_radix == 3 else 11, log_radix=log_radix))
+        for log_n in (0, 1, 2, 3, 5, 7, 9):
+            x = values(field, 1 << log_n, log_n)
+            want = expected_ntt(field, x, inverse, coset)
+            for reversed_in in (False, True):
+                for reversed_out in (False, True):
+                    a = emulated.to_device(field_from_ints(field, bit_reversed(x) if reversed_in else x))
+                    engine.run(
+                        field,
+                        a,
+                        inverse=inverse,
+                        coset=coset,
+                        bit_reversed_input=reversed_in,
+                        bit_reversed_output=reversed_out,
+                    )
+                    got = field_to_ints(field, a)
+                    assert got == (bit_reversed(want) if reversed_out else want), (log_radix, log_n)
+
+
+def test_ntt_of_a_batch(emulated: CudaBackend) -> None:
+    field = BN254.fr
+    vectors = [values(field, 1 << 11, seed) for seed in (1, 2, 3)]
+    a = emulated.to_device(np.stack([field_from_ints(field, v) for v in vectors]))
+    emulated.ntt(field, a, coset=5)
+    for got, x in zip(a, vectors, strict=True):
+        assert field_to_ints(field, got) == expected_ntt(field, x, False, 5)
+
+
+def test_passes_cover_every_size() -> None:
+    for log_n in range(1, 33):
+        for log_radix in range(3, 12):
+            passes = plan_passes(log_n, log_radix)
+            assert sum(passes) == log_n
+            assert len(passes) <= 3
+            assert max(passes) <= 11
+
+
+@pytest.mark.parametrize("standard_form", [False, True])
+@pytest.mark.parametrize("field", [BN254.fr, BLS12_381.fr], ids=lambda f: f.name)
+def test_spmv(emulated: CudaBackend, field: Field, standard_form: bool) -> None:
+    rng, p = random.Random(5), field.modulus
+    lengths = [0, 1, 2, 3, 32, 33, 700, 2500, 0] + [rng.randrange(6) for _ in range(80)]
+    cols, dictionary = 500, [5, 1, p - 1, 0, rng.randrange(p)]
+    columns = [rng.randrange(cols) for _ in range(sum(lengths))]
+    index = [rng.choice([0, 1, 1, 2, 2, 3, 4]) for _ in columns]
+    matrix = CsrMatrix(
+        len(lengths),
+        cols,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
+        np.array(columns, dtype=np.uint32),
+        np.array(index, dtype=np.uint32),
+        field_from_ints(field, dictionary),
+    )
+    x = values(field, cols)
+    want, at = [], 0
+    for length in lengths:
+        want.append(sum(dictionary[index[k]] * x[columns[k]] for k in range(at, at + length)) % p)
+        at += length
+    loaded = emulated.load_matrix(field, matrix)
+    encode = scalars_from_ints if standard_form else field_from_ints
+    got = emulated.spmv(loaded, emulated.to_device(encode(field, x)), standard_form=standard_form)
+    assert field_to_ints(field, got) == want
+
+
+@pytest.mark.parametrize("group", list(Group), ids=lambda g: g.value)
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_check_points(emulated: CudaBackend, curve: Curve, group: Group) -> None:
+    good = np.stack([generator(curve, group), point_from_ints(curve, group, None)] * 3)
+    assert emulated.check_points(curve, group, good) is None
+    assert emulated.check_points(curve, group, good.view(np.uint8)) is None
+    off_curve = good.copy()
+    off_curve[4, 0] ^= np.uint64(1)
+    assert emulated.check_points(curve, group, off_curve) == 4
+    not_canonical = good.copy()
+    not_canonical[2, : curve.fq.limbs] = np.uint64(2**64 - 1)
+    assert emulated.check_points(curve, group, not_canonical, subgroup=False) == 2
+
+
+def test_check_points_outside_the_subgroup(emulated: CudaBackend) -> None:
+    """(0, 2) lies on BLS12-381's y^2 = x^3 + 4 and has order 3."""
+    points = np.stack([generator(BLS12_381, Group.G1), point_from_ints(BLS12_381, Group.G1, (0, 2))])
+    assert emulated.check_points(BLS12_381, Group.G1, points, subgroup=False) is None
+    assert emulated.check_points(BLS12_381, Group.G1, points) == 1
+
+
+def test_wrong_shapes_are_refused(emulated: CudaBackend) -> None:
+    field = BN254.fr
+    a = emulated.zeros((6, 4))
+    with pytest.raises(SizeError, match="6"):
+        emulated.ntt(field, a)
+    with pytest.raises(SizeError, match="does not hold"):
+        emulated.add(BLS12_381.fq, a, a)
+    with pytest.raises(SizeError, match="contiguous"):
+        emulated.to_montgomery(field, a[::2])
+    with pytest.raises(SizeError, match="coset"):
+        emulated.ntt(field, emulated.zeros((8, 4)), coset=field.modulus)
+    with pytest.raises(SizeError, match="shapes"):
+        emulated.mul(field, a, a[:3])
+    with pytest.raises(BackendError, match="do not know"):
+        emulated.add(Field("other", 101, 4, 2, 2), a, a)
+    bad = CsrMatrix(1, 1, np.array([0, 1], np.uint32), np.array([1], np.uint32), np.array([0], np.uint32), a[:1])
+    with pytest.raises(SizeError, match="out of range"):
+        emulated.load_matrix(field, bad)
