@@ -40,12 +40,15 @@ gpu-compile: $(VENV)/.ready-test
 performance: $(VENV)/.ready
 	$(BIN)/python -m distprove.bench.render
 
+# cuda-bindings stays unpinned: its major version must follow the CUDA extra.
+PIN := $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --no-emit-index-url \
+  --no-emit-package cuda-bindings pyproject.toml .ci/build-requirements.txt
 constraints: $(UV)
-	$(UV) pip compile --quiet --universal --python-version 3.10 --extra test --extra cuda12 --extra cuda13 \
-	  --no-annotate --no-header --no-emit-index-url pyproject.toml .ci/build-requirements.txt --output-file constraints.new
-	{ sed -n '/^#/p' constraints.txt; cat constraints.new; } > constraints.tmp
-	mv constraints.tmp constraints.txt
-	rm constraints.new
+	$(PIN) --extra test --extra cuda13 --output-file constraints.13
+	$(PIN) --extra cuda12 --constraint constraints.13 --output-file constraints.12
+	{ sed -n '/^#/p' constraints.txt; sort -u constraints.12 constraints.13; } > constraints.new
+	mv constraints.new constraints.txt
+	rm constraints.12 constraints.13
 
 # -- the environment ------------------------------------------------------------------------------------------------
 

@@ -1,1 +1,36 @@
-"""distprove: a Ray-distributed multi-GPU partition prover."""
+"""distprove: a Ray-distributed multi-GPU partition prover.
+
+`distprove.prove` and `distprove.verify` are `distprove.api`'s; they are imported when they are first used, so that the
+layers below the API (and the command line's --help) do not wait for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distprove.api import ProveResult as ProveResult
+    from distprove.api import Verified as Verified
+    from distprove.api import prove as prove
+    from distprove.api import resume as resume
+    from distprove.api import verify as verify
+    from distprove.job import ExecutorSettings as ExecutorSettings
+    from distprove.job import Job as Job
+
+_HOMES = {
+    **dict.fromkeys(("ProveResult", "Verified", "prove", "resume", "verify"), "distprove.api"),
+    **dict.fromkeys(("ExecutorSettings", "Job"), "distprove.job"),
+}
+
+__all__ = ["ExecutorSettings", "Job", "ProveResult", "Verified", "prove", "resume", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("kernels", "distprove", "actors", "cluster")
-TOP = ("distprove/cli/", "distprove/api.py")
+TOP = ("distprove/cli/", "distprove/api.py", "distprove/__main__.py")
 ALLOWED = {
     "kernels": {"kernels"},
     "distprove": {"kernels", "distprove"},

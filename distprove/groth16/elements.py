@@ -62,23 +62,50 @@ def scale(field: Field, elements: Words, factor: int) -> Words:
 def dictionary(elements: Words) -> tuple[Words, NDArray[np.uint32]]:
     """The distinct rows of (n, limbs) `elements`, and for each row its index among them, (n,) uint32.
 
-    Rows are sorted by a 64-bit fingerprint, which is much faster than sorting them whole; should two distinct rows
-    share one (they can be made to), the whole rows are sorted instead.
+    Rows are told apart by a 64-bit fingerprint, much faster than comparing them whole; should two distinct rows share
+    one (they can be made to), the whole rows are sorted instead.
     """
-    n, limbs = elements.shape
-    fingerprint = np.zeros(n, dtype=np.uint64)
-    for start in range(0, n, _CHUNK):
-        mixed = fingerprint[start : start + _CHUNK]
-        for limb in range(limbs):
-            mixed ^= elements[start : start + _CHUNK, limb]
-            mixed *= np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
-    _, first, inverse = np.unique(fingerprint, return_index=True, return_inverse=True)
-    del fingerprint
-    index = inverse.reshape(-1).astype(np.uint32)
+    first, index = _distinct(_fingerprints(elements))
     distinct = np.ascontiguousarray(elements[first])
-    for start in range(0, n, _CHUNK):
+    for start in range(0, elements.shape[0], _CHUNK):
         if not np.array_equal(distinct[index[start : start + _CHUNK]], elements[start : start + _CHUNK]):
             rows, inverse = np.unique(elements, axis=0, return_inverse=True)
             return np.ascontiguousarray(rows), inverse.reshape(-1).astype(np.uint32)
     return distinct, index
+
+
+def _fingerprints(elements: Words) -> Words:
+    n, limbs = elements.shape
+    fingerprints = np.zeros(n, dtype=np.uint64)
+    for start in range(0, n, _CHUNK):
+        mixed = fingerprints[start : start + _CHUNK]
+        for limb in range(limbs):
+            mixed ^= elements[start : start + _CHUNK, limb]
+            mixed *= np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+    return fingerprints
+
+
+_FEW = 1 << 14
+"""Distinct values up to which looking each up is faster than sorting all: the table then stays in the cache."""
+
+
+def _distinct(keys: Words) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Where each distinct key occurs first, and for each key its index among the distinct ones."""
+    known, first = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+    for start in range(0, keys.shape[0], _CHUNK):
+        chunk = keys[start : start + _CHUNK]
+        new = np.flatnonzero(~np.isin(chunk, known))
+        if new.shape[0] == 0:
+            continue
+        added, at = np.unique(chunk[new], return_index=True)
+        known = np.concatenate([known, added])
+        order = np.argsort(known)
+        known, first = known[order], np.concatenate([first, start + new[at]])[order]
+        if known.shape[0] > _FEW:
+            _, positions, inverse = np.unique(keys, return_index=True, return_inverse=True)
+            return positions.astype(np.int64), inverse.reshape(-1).astype(np.uint32)
+    index = np.empty(keys.shape[0], dtype=np.uint32)
+    for start in range(0, keys.shape[0], _CHUNK):
+        index[start : start + _CHUNK] = np.searchsorted(known, keys[start : start + _CHUNK])
+    return first, index

@@ -1,7 +1,8 @@
 """A circuit's input: a JSON object from signal names to values, as snarkjs takes it. Values are secret.
 
 A value is an integer, or a nested list of them in row-major order. An integer is written as a number or as a string,
-decimal or 0x; negative ones are taken modulo the field. Errors name the signal, never a value.
+decimal or 0x; negative ones are taken modulo the field. A bus (circom 2.2) is an object of its signals, or a list of
+such objects. Errors name the signal, never a value.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Inputs = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
 _MAX_DEPTH = 32
+_MAX_NAME = 200
 _EXACT_FLOAT = 1 << 53
 
 
@@ -55,6 +57,35 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _DuplicateKey(key)
         found[key] = value
     return found
+
+
+def signals(inputs: Inputs) -> dict[str, Any]:
+    """The inputs with buses taken apart: {"p": [{"x": 1}]} is {"p[0].x": 1}, the name circom's programs know it by.
+
+    Raises WitnessGenerationError when a list mixes objects and numbers, or two values get the same name.
+    """
+    found: dict[str, Any] = {}
+    for name, value in inputs.items():
+        for signal, plain in _signals(name, value, 0):
+            if signal in found:
+                raise WitnessGenerationError(f"signal {signal!r} is given twice")
+            found[signal] = plain
+    return found
+
+
+def _signals(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    if depth > _MAX_DEPTH:
+        raise WitnessGenerationError(f"signal {name[:_MAX_NAME]!r}: nested more than {_MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _signals(f"{name}.{key}", inner, depth + 1)
+    elif isinstance(value, (list, tuple)) and any(isinstance(leaf, Mapping) for leaf in _leaves(name, value, 0)):
+        for index, item in enumerate(value):
+            if not isinstance(item, (list, tuple, Mapping)):
+                raise WitnessGenerationError(f"signal {name!r}: a list mixes objects and numbers")
+            yield from _signals(f"{name}[{index}]", item, depth + 1)
+    else:
+        yield name, value
 
 
 def flatten(signal: str, value: Any, field: Field) -> bytes:

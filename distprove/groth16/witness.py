@@ -13,6 +13,7 @@ without the interpreter's lock, so threads generate witnesses in parallel; each 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ import wasmtime
 from distprove.errors import DistproveError, FormatError, WitnessGenerationError
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
-from distprove.groth16.inputs import Inputs, flatten, fnv1a
+from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from kernels.curves import Curve
 
 _BRIDGE = """
@@ -139,6 +140,7 @@ class WitnessProgram:
             self._module = wasmtime.Module(self._engine, data.tobytes())
         except wasmtime.WasmtimeError as error:
             raise FormatError(f"{self.name}: not a WebAssembly module: {str(error).splitlines()[0]}") from None
+        _give_back_free_memory()
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
         with self._running(self.deadline_ticks) as instance:
@@ -159,7 +161,7 @@ class WitnessProgram:
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
         field = self.curve.fr
-        flat = {signal: flatten(signal, value, field) for signal, value in inputs.items()}
+        flat = {signal: flatten(signal, value, field) for signal, value in signals(inputs).items()}
         with self._running(self.deadline_ticks) as instance:
             instance.start()
             for signal, values in flat.items():
@@ -316,6 +318,12 @@ class _Instance:
                 break
             self._message.append(chr(character))
         self._message.append("\n")
+
+
+def _give_back_free_memory() -> None:
+    """Compiling leaves free memory that glibc keeps: 70 MB after a program of 2 MB."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _ignore(*_arguments: Any) -> None:

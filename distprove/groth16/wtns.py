@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from distprove.errors import CurveMismatch, FormatError, WitnessMismatch
+from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMismatch
 from distprove.groth16.binfile import BinFile, BinFileWriter, Source
 from distprove.groth16.elements import Words, as_words, curve_by_order, first_not_canonical
 from kernels.curves import Curve
@@ -81,7 +81,12 @@ def read_wtns(source: Source, *, name: str | None = None) -> Witness:
 
 
 def write_wtns(path: str | os.PathLike[str], curve: Curve, values: Words) -> None:
-    """Write (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file."""
+    """Write (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file.
+
+    Raises UsageError for another shape.
+    """
+    if values.ndim != 2 or values.shape[1] != curve.fr.limbs:
+        raise UsageError(f"a witness has shape (n, {curve.fr.limbs}), not {values.shape}")
     with BinFileWriter(path, "wtns", version=VERSION, sections=2, mode=_PRIVATE) as out:
         with out.section(1):
             out.prime(curve.fr.modulus, curve.fr.bytes)

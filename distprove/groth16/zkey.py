@@ -397,7 +397,8 @@ def _write_contribution(out: BinFileWriter, contribution: Contribution) -> None:
     out.u32(contribution.kind)
     parameters = b""
     if contribution.name is not None:
-        encoded = contribution.name[:64].encode()
+        # snarkjs keeps 64 UTF-16 units, at most 192 bytes; a byte holds the length.
+        encoded = contribution.name.encode("utf-16-le")[:128].decode("utf-16-le", "ignore").encode()
         parameters += bytes([_NAME, len(encoded)]) + encoded
     if contribution.iterations_exponent is not None:
         parameters += bytes([_ITERATIONS, contribution.iterations_exponent])

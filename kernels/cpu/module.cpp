@@ -4,4 +4,12 @@
 #include "curve/curves.h"
 
 namespace nb = nanobind;
-NB_MODULE(_native, m) { m.doc() = "CPU backend"; }
+
+namespace dp {
+void bind_pairing(nb::module_& m);
+}
+
+NB_MODULE(_native, m) {
+  m.doc() = "CPU backend";
+  dp::bind_pairing(m);
+}

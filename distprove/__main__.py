@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m distprove`."""
+
+from distprove.cli import main
+
+main()

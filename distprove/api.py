@@ -1,0 +1,127 @@
+"""distprove from Python, with the same power as the command line.
+
+    import distprove
+
+    result = distprove.prove(system="groth16", zkey="c.zkey", wasm="c.wasm", inputs="inputs/*.json", out="run")
+    checked = distprove.verify("run/proof.msgpack", vk="verification_key.json")
+
+`prove` and `resume` run a whole job and return when every partition is proven and verified; errors are the types in
+`distprove.errors`. On a cluster call them from the driver (`ray job submit`), with `executor=ExecutorSettings(
+address="auto")`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cluster.dispatch import Progress
+from cluster.session import prove_job, resume_job
+from distprove.errors import InputError, UsageError
+from distprove.job import ExecutorSettings, Job
+from distprove.proof import Proof
+from distprove.verification import Verified, verify_proof
+
+Paths = str | Path | Sequence[str | Path]
+
+__all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
+
+
+@dataclass(frozen=True)
+class ProveResult:
+    """A job that was proven."""
+
+    run: Path
+    """The run folder."""
+    proof: Proof
+    report: dict[str, Any] = field(repr=False)
+    """The content of report.json: per partition and per worker, times, bytes, retries."""
+
+    @property
+    def proof_path(self) -> Path:
+        return self.run / "proof.msgpack"
+
+
+def prove(
+    job: Job | str | Path | None = None,
+    *,
+    out: str | Path,
+    system: str = "groth16",
+    zkey: str | Path | None = None,
+    wasm: str | Path | None = None,
+    inputs: Paths = (),
+    witnesses: Paths = (),
+    vk: str | Path | None = None,
+    title: str = "",
+    executor: ExecutorSettings | None = None,
+    resume_existing: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> ProveResult:
+    """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
+
+    Either `job` (a `Job`, or the path of a job file), or `zkey` with `wasm` and `inputs`, or with `witnesses`; these
+    take files, globs and folders, and partitions are named after their files. `executor` overrides the job's own
+    settings. With `resume_existing` a run that is already at `out` is continued; it must be of the same key and inputs.
+
+    Raises UsageError and InputError for what was given, ClusterError when the workers cannot be placed, JobFailed when
+    a partition could not be proven (the run keeps the others and can be resumed).
+    """
+    if job is not None and (zkey is not None or wasm is not None or inputs or witnesses):
+        raise UsageError("give either a job or zkey, wasm, inputs and witnesses, not both")
+    if job is None:
+        if zkey is None:
+            raise UsageError("a job needs a proving key: give zkey")
+        job = Job.from_options(
+            system, zkey=zkey, wasm=wasm, inputs=inputs, witnesses=witnesses, vk=vk, title=title, executor=executor
+        )
+    elif not isinstance(job, Job):
+        job = Job.from_toml(Path(job))
+    if executor is not None:
+        job = replace(job, executor=executor)
+    run = Path(out)
+    if resume_existing and (run / "job.json").is_file():
+        return resume(run, executor=job.executor, progress=progress)
+    return ProveResult(run, prove_job(job, run, progress), read_report(run))
+
+
+def resume(
+    run: str | Path,
+    *,
+    executor: ExecutorSettings | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> ProveResult:
+    """Do what is missing of a run, after verifying what is there. Raises as `prove` does."""
+    run = Path(run)
+    return ProveResult(run, resume_job(run, progress, executor), read_report(run))
+
+
+def verify(proof: str | Path | Proof, *, vk: str | Path | None = None, expected_job: bytes | None = None) -> Verified:
+    """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
+
+    `vk` is the verification key to trust (snarkjs' verification_key.json). Without it the proof is checked under the
+    key that came with it, which says nothing about whose key that is: compare `key_digest` of the result.
+    `expected_job` is the job digest that fixes number, order, names and public values of the partitions.
+
+    Raises InvalidProof when something does not hold, FormatError and InputError for files that cannot be read.
+    """
+    if not isinstance(proof, Proof):
+        path = Path(proof)
+        proof = Proof.read(path / "proof.msgpack" if path.is_dir() else path)
+    return verify_proof(proof, Path(vk) if vk is not None else None, expected_job)
+
+
+def read_report(run: Path) -> dict[str, Any]:
+    """The content of a run's report.json. Raises InputError."""
+    path = run / "report.json"
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{path}: not JSON") from None
+    if not isinstance(report, dict):
+        raise InputError(f"{path}: not a report")
+    return report

@@ -1,0 +1,130 @@
+"""docs/performance.md from the raw results in docs/results: `python -m distprove.bench.render`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from distprove.bench.results import SCHEMA
+from distprove.errors import FormatError
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results"
+PAGE = ROOT / "docs" / "performance.md"
+
+HEAD = """\
+# Performance
+
+Made by `make performance` from the raw results in [docs/results](results); do not edit it by hand. Each file there is
+what `distprove bench ... --json` or the comparison it names printed. Medians of wall time after warm-up, inputs rotated
+past the caches, every result checked. The percentage is the share of what the hardware could do at most in the
+operation that bounds the work; where that figure comes from stands under each table.
+"""
+
+TITLES = {
+    "msm": "Multi-scalar multiplication",
+    "ntt": "Number-theoretic transform",
+    "groth16": "Groth16",
+    "peers": "Side by side with other provers",
+}
+
+
+def render(documents: Iterable[tuple[str, dict[str, Any]]]) -> str:
+    """The page for (file name, document) pairs. Raises FormatError for a document of another schema."""
+    parts = [HEAD]
+    by_bench: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for name, document in documents:
+        if document.get("schema") != SCHEMA:
+            raise FormatError(f"{name}: not a benchmark result of schema {SCHEMA}")
+        by_bench.setdefault(document["bench"], []).append((name, document))
+    for bench, title in TITLES.items():
+        if bench not in by_bench:
+            continue
+        parts.append(f"## {title}\n")
+        for name, document in by_bench[bench]:
+            parts.append(_peers(name, document) if bench == "peers" else _section(name, document))
+    return "\n".join(parts)
+
+
+def _section(name: str, document: dict[str, Any]) -> str:
+    rows = document["rows"]
+    sizes = sorted({row["log_n"] for row in rows})
+    lines = [*_heading(name, document), ""]
+    lines += [_cells(["", *(f"2^{size}" for size in sizes)]), _cells(["---", *("---:" for _ in sizes)])]
+    groups: dict[tuple[str, str, str], dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["curve"], row["what"], row["variant"]), {})[row["log_n"]] = row
+    for (curve, what, variant), cells in groups.items():
+        label = " ".join(part for part in (curve, what.removeprefix("msm ").upper() if "msm" in what else "") if part)
+        label += f", {variant}" if variant else ""
+        lines.append(_cells([label, *(_cell(cells.get(size)) for size in sizes)]))
+    lines += ["", *_notes(document)]
+    return "\n".join(lines) + "\n"
+
+
+def _peers(name: str, document: dict[str, Any]) -> str:
+    """A comparison: rows of `what` with the median milliseconds of each contender."""
+    contenders: list[str] = document["contenders"]
+    lines = [*_heading(name, document), "", _cells(["", *contenders]), _cells(["---", *("---:" for _ in contenders)])]
+    for row in document["rows"]:
+        lines.append(_cells([row["what"], *(_milliseconds(row["seconds"].get(c)) for c in contenders)]))
+    return "\n".join([*lines, "", *_notes(document)]) + "\n"
+
+
+def _heading(name: str, document: dict[str, Any]) -> list[str]:
+    machine = document["machine"]
+    gpus = machine["gpus"]["devices"] if document["backend"]["kind"] == "cuda" else []
+    processor = machine["processor"]
+    title = gpus[0]["name"] if gpus else processor["model"]
+    where = f"{processor['usable']} processors"
+    if gpus:
+        where = f"driver {machine['gpus']['driver']}, CUDA up to {machine['gpus']['cuda_driver']}"
+    return [f"### {title}", "", f"{document['date']}, {where}; raw: [{name}](results/{name})"]
+
+
+def _notes(document: dict[str, Any]) -> list[str]:
+    ceilings = sorted({_ceiling(row["ceiling"]) for row in document["rows"] if row.get("ceiling")})
+    notes = [f"Timed: {document['timed']}.", f"Checked: {document['checked']}."]
+    if ceilings:
+        notes.append(f"Ceilings: {'; '.join(ceilings)}.")
+    return notes
+
+
+def _ceiling(ceiling: dict[str, Any]) -> str:
+    return f"{ceiling['per_second']:.3g} {ceiling['operation']} per second ({ceiling['source']})"
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    fraction = f" ({row['fraction'] * 100:.0f} %)" if row.get("fraction") else ""
+    return _milliseconds(row["seconds"]["median"]) + fraction
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    value = seconds * 1e3
+    digits = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f} ms"
+
+
+def _cells(values: Iterable[str]) -> str:
+    return f"| {' | '.join(values)} |"
+
+
+def load(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:
+    """The raw results by file name. Raises FormatError."""
+    documents = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            documents.append((path.name, json.loads(path.read_text(encoding="utf-8"))))
+        except ValueError as error:
+            raise FormatError(f"{path}: not JSON: {error}") from None
+    return documents
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(load()), encoding="utf-8")

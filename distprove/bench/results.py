@@ -1,0 +1,92 @@
+"""The raw form of benchmark results: what `--json` prints, docs/results keeps, and docs/performance.md is made from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from distprove.bench.measure import Timing
+from distprove.machine import Machine
+from kernels.backend import Backend
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The rate that the hardware could reach at most in the operation that bounds the work."""
+
+    operation: str
+    per_second: float
+    source: str
+    """ "measured" in the same run, or the table it comes from."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement."""
+
+    what: str
+    curve: str
+    log_n: int
+    timing: Timing
+    variant: str = ""
+    """What distinguishes rows of the same size: the kind of scalars, the order of an NTT."""
+    bytes_moved: int = 0
+    """Bytes the algorithm must read and write at least, once each."""
+    to_device: int = 0
+    to_host: int = 0
+    operations: float = 0.0
+    """Operations of the ceiling's kind that the algorithm needs."""
+    ceiling: Ceiling | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    """Median seconds per phase, where the work has phases."""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the ceiling that was reached."""
+        if self.ceiling is None or not self.operations:
+            return None
+        return self.operations / self.ceiling.per_second / self.timing.median
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "curve": self.curve,
+            "log_n": self.log_n,
+            "variant": self.variant,
+            "seconds": self.timing.to_dict(),
+            "bytes_moved": self.bytes_moved,
+            "to_device": self.to_device,
+            "to_host": self.to_host,
+            "operations": self.operations,
+            "ceiling": asdict(self.ceiling) if self.ceiling else None,
+            "fraction": self.fraction,
+            "phases": self.phases,
+            "facts": self.facts,
+        }
+
+
+def report(bench: str, timed: str, checked: str, backend: Backend, machine: Machine, rows: list[Row]) -> dict[str, Any]:
+    """The document of one run. `timed` says what is inside the timed region, `checked` how results were checked."""
+    info = backend.info()
+    return {
+        "schema": SCHEMA,
+        "bench": bench,
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "timed": timed,
+        "checked": checked,
+        "backend": {"name": info.name, "kind": info.kind, "details": _plain(info.details)},
+        "machine": machine.to_dict(),
+        "rows": [row.to_dict() for row in rows],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,0 +1,49 @@
+"""The commands, gathered. Modules that compute are imported when a command runs, so that --help is quick."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from distprove.cli import bench, setup
+from distprove.cli.console import DEBUG_FLAG
+from distprove.cli.demo import demo
+from distprove.cli.doctor import doctor
+from distprove.cli.kernels import kernels
+from distprove.cli.prove import prove, resume
+from distprove.cli.variadic import VariadicCommand
+from distprove.cli.verify import export, verify
+
+app = typer.Typer(
+    name="distprove",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"distprove {metadata.version('distprove')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    debug: Annotated[bool, typer.Option(DEBUG_FLAG, help="Show tracebacks. May also follow a command.")] = False,
+) -> None:
+    """Prove big statements, cut into partitions, on many GPUs or none."""
+
+
+app.command("prove", cls=VariadicCommand)(prove)
+app.command("resume")(resume)
+app.command("verify")(verify)
+app.command("export")(export)
+app.add_typer(setup.app, name="setup")
+app.add_typer(bench.app, name="bench")
+app.command("kernels", cls=VariadicCommand)(kernels)
+app.command("doctor")(doctor)
+app.command("demo")(demo)

@@ -1,0 +1,178 @@
+"""`distprove bench {msm,ntt,groth16}`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.backends import open_backend
+from distprove.cli.console import err, format_bytes, format_seconds, out, print_json, reports_errors
+from distprove.errors import UsageError
+from kernels.curves import CURVES, Curve, Group, curve_by_name
+
+app = typer.Typer(no_args_is_help=True, help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.")
+
+Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
+CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
+Repeats = Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")]
+BackendName = Annotated[str, typer.Option("--backend", help="auto, cpu or cuda.")]
+Device = Annotated[int, typer.Option(min=0, help="CUDA device.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+
+@app.callback()
+def options() -> None:
+    """Measure this machine: medians, sizes, bytes moved, share of the ceiling."""
+
+
+@app.command("msm")
+@reports_errors
+def msm(
+    sizes: Sizes = "16,18,20",
+    curve: CurveName = "all",
+    group: Annotated[str, typer.Option(help="g1, g2 or all.")] = "all",
+    scalars: Annotated[str, typer.Option(help="uniform, witness, 'uniform, from host', or all.")] = "all",
+    repeats: Repeats = 7,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Multi-scalar multiplication over fixed points. 'witness' scalars are 0 or 1 for nine in ten, as in circuits."""
+    from distprove.bench import msm as msm_bench
+
+    variants = [v for v in msm_bench.VARIANTS if scalars in (v, "all")]
+    groups = [g for g in Group if group in (g.value, "all")]
+    if not variants or not groups:
+        raise UsageError(f"--scalars is one of {', '.join(msm_bench.VARIANTS)}, all; --group of g1, g2, all")
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        if chosen.info().kind == "cpu" and scalars == "all":
+            variants.remove(msm_bench.FROM_HOST)  # the same thing twice
+        rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), repeats, _say, variants)
+        result = _document("msm", msm_bench, chosen, rows)
+    _show(result, as_json)
+
+
+@app.command("ntt")
+@reports_errors
+def ntt(
+    sizes: Sizes = "16,18,20",
+    curve: CurveName = "all",
+    repeats: Repeats = 7,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Number-theoretic transforms over the scalar fields, in place."""
+    from distprove.bench import ntt as ntt_bench
+
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), repeats, _say)
+        result = _document("ntt", ntt_bench, chosen, rows)
+    _show(result, as_json)
+
+
+@app.command("groth16")
+@reports_errors
+def groth16(
+    sizes: Sizes = "16,18",
+    zkey: Annotated[
+        Path | None, typer.Option(help="A real circuit's key, with --wtns, in place of synthetic ones.")
+    ] = None,
+    wtns: Annotated[Path | None, typer.Option(help="A witness for --zkey.")] = None,
+    curve: CurveName = "bn254",
+    ones: Annotated[float, typer.Option(min=0, max=1, help="Share of 0/1 wires in synthetic circuits.")] = 0.5,
+    repeats: Repeats = 7,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Whole proofs: witness on the host to proof on the host, key loaded; a synthetic circuit, or yours."""
+    from distprove.bench import groth16 as groth16_bench
+
+    if (zkey is None) != (wtns is None):
+        raise UsageError("--zkey and --wtns go together")
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        if zkey is not None and wtns is not None:
+            rows = [groth16_bench.bench_files(chosen, zkey, wtns, repeats, _say)]
+        else:
+            rows = groth16_bench.bench_synthetic(chosen, _curves(curve), parse_sizes(sizes), ones, repeats, _say)
+        result = _document("groth16", groth16_bench, chosen, rows)
+    _show(result, as_json)
+
+
+def parse_sizes(text: str) -> list[int]:
+    """[16, 18] from "16,18"; [10, 11, 12] from "10-12". Raises UsageError."""
+    sizes: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"{text!r} is not a list of sizes; write log2 values such as 16,18,20 or 10-22")
+        sizes += range(int(first), int(last if dash else first) + 1)
+    if not sizes or max(sizes) > 28:
+        raise UsageError("sizes are given as log2, 0 to 28")
+    return sizes
+
+
+def _curves(name: str) -> list[Curve]:
+    if name == "all":
+        return list(CURVES)
+    try:
+        return [curve_by_name(name)]
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from None
+
+
+def _say(what: str) -> None:
+    err().print(f"[dim]{escape(what)}[/]")
+
+
+def _document(bench: str, module: Any, backend: Any, rows: list[Any]) -> dict[str, Any]:
+    from distprove.bench.results import report
+    from distprove.machine import inspect_machine
+
+    return report(bench, module.TIMED, module.CHECKED, backend, inspect_machine(), rows)
+
+
+def _show(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+        return
+    console = out()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("what", "curve", "variant"):
+        table.add_column(title, overflow="fold")
+    for title in ("size", "median", "min", "data", "PCIe", "ceiling"):
+        table.add_column(title, justify="right")
+    for row in document["rows"]:
+        pcie = row["to_device"] + row["to_host"]
+        table.add_row(
+            row["what"],
+            row["curve"],
+            row["variant"],
+            f"2^{row['log_n']}",
+            format_seconds(row["seconds"]["median"]),
+            format_seconds(row["seconds"]["min"]),
+            format_bytes(row["bytes_moved"]) if row["bytes_moved"] else "-",
+            format_bytes(pcie) if pcie else "-",
+            f"{row['fraction'] * 100:.0f} %" if row["fraction"] else "-",
+        )
+    console.print(table)
+    console.print(f"\n[dim]on       [/] {escape(document['backend']['name'])}")
+    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
+    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
+    ceilings = {row["ceiling"]["operation"]: row["ceiling"] for row in document["rows"] if row["ceiling"]}
+    for ceiling in ceilings.values():
+        rate = f"{ceiling['per_second']:.3g} {ceiling['operation']} per second"
+        console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
+    for row in document["rows"]:
+        if row["phases"]:
+            phases = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
+            console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(phases)}[/]")

@@ -1,0 +1,107 @@
+"""`distprove demo`: a whole job, from circuit to verified proof, with nothing but this package."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from distprove.cli.backends import open_backend
+from distprove.cli.console import format_bytes, format_seconds, out, reports_errors
+from distprove.cli.prove import executor_settings, run_job
+from distprove.errors import UsageError
+from distprove.job import ExecutorSettings, Job
+from kernels.curves import BN254
+
+MARKER = "This folder was made by `distprove demo`, which deletes it when it runs again.\n"
+MARKER_NAME = "MADE_BY_DISTPROVE_DEMO"
+DEPTH = 20
+VOTERS = 8
+
+
+@reports_errors
+def demo(
+    destination: Annotated[Path, typer.Option("--out", help="A folder for what the demo makes.")] = Path("demo-run"),
+    partitions: Annotated[int, typer.Option(min=1, max=1000, help="Members who vote: one partition each.")] = VOTERS,
+    local: Annotated[bool, typer.Option("--local", help="In this process, without Ray.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs to use, at most.")] = None,
+) -> None:
+    """Prove that some members of a group vote, each once, without saying who: every step of a job, offline.
+
+    A member's secret is a leaf of a Merkle tree under Poseidon. Each proof says "I know a secret in the tree with this
+    root, and this is its nullifier in this vote", so that a second vote of the same member would show.
+    """
+    console = out()
+    _prepare(destination)
+
+    _step(console, 1, f"a group of {partitions} members, and the circuit that proves membership (tree depth {DEPTH})")
+    inputs = _make_inputs(console, destination, partitions, threads)
+
+    _step(console, 3, f"prove {partitions} partitions, verify each, bind them into one proof")
+    run = destination / "run"
+    job = Job.from_options("groth16", zkey=destination / "membership.zkey", witnesses=inputs, title="distprove demo")
+    given = {"local": local or None, "threads": threads, "gpus": gpus}
+    run_job(run, Job(job.system, job.options, job.title, executor_settings(ExecutorSettings(), given)))
+
+    _step(console, 4, "verify the proof as anyone would, with nothing but the file and the verification key")
+    _verify(console, destination, run)
+
+
+def _prepare(folder: Path) -> None:
+    if folder.exists():
+        if not (folder / MARKER_NAME).is_file():
+            raise UsageError(f"{folder} is there already and not from a demo; choose another with --out")
+        shutil.rmtree(folder)
+    (folder / "witnesses").mkdir(parents=True)
+    (folder / MARKER_NAME).write_text(MARKER)
+
+
+def _make_inputs(console: Console, folder: Path, members: int, threads: int | None) -> Path:
+    """Circuit, development key and one witness per member, as files; returns the folder of the witnesses."""
+    from distprove.circuits.merkle import MembershipTree, membership_circuit, random_members
+    from distprove.groth16.keys import VerificationKey
+    from distprove.groth16.r1cs import write_r1cs
+    from distprove.groth16.setup import setup
+    from distprove.groth16.snarkjs import write_verification_key
+    from distprove.groth16.wtns import write_wtns
+    from distprove.groth16.zkey import read_zkey
+
+    circuit = membership_circuit(BN254, DEPTH)
+    tree = MembershipTree(BN254.fr, random_members(BN254.fr, members), DEPTH)
+    write_r1cs(folder / "membership.r1cs", circuit.r1cs)
+    console.print(f"   {circuit.r1cs.n_constraints} constraints over {BN254.title}, {circuit.n_wires} wires")
+
+    _step(console, 2, "a proving key (insecure development set-up: no ceremony, good for a demo and nothing else)")
+    scope = secrets.randbits(64)
+    # On the CPU: no device needs to wake up for a circuit of this size.
+    with open_backend("cpu", threads=threads) as backend:
+        report = setup(circuit.r1cs, insecure_dev=True, backend=backend, out=folder / "membership.zkey")
+        assignments = [tree.membership(i).inputs(scope) for i in range(members)]
+        for i, witness in enumerate(circuit.witnesses(assignments, backend)):
+            write_wtns(folder / "witnesses" / f"member-{i:03}.wtns", BN254, witness)
+    key = VerificationKey.from_zkey(read_zkey(folder / "membership.zkey"))
+    write_verification_key(folder / "verification_key.json", key)
+    console.print(f"   {format_bytes(report.size)} in {format_seconds(sum(report.seconds.values()))}")
+    return folder / "witnesses"
+
+
+def _verify(console: Console, folder: Path, run: Path) -> None:
+    from distprove import api
+
+    vk = folder / "verification_key.json"
+    verified = api.verify(run, vk=vk)
+    count = verified.partitions
+    console.print(f"   [bold green]verified[/]: {count} partitions in one batch, {format_seconds(verified.seconds)}")
+    console.print("\nThe same by hand:")
+    console.print(f"   distprove verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
+    console.print(f"   distprove export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
+
+
+def _step(console: Console, number: int, what: str) -> None:
+    console.print(f"[bold cyan]{number}[/]  [bold]{escape(what)}[/]")

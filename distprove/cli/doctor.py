@@ -1,0 +1,59 @@
+"""`distprove doctor`: what is here, what will be used, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.console import format_bytes, out, print_json, reports_errors
+
+if TYPE_CHECKING:
+    from distprove.cli.diagnosis import Diagnosis
+
+MARKS = {"ok": "[green]ok[/]", "note": "[cyan]note[/]", "warning": "[yellow]warning[/]", "fault": "[bold red]fault[/]"}
+
+
+@reports_errors
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+) -> None:
+    """GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why.
+
+    Exit code 1 when something found keeps distprove from proving.
+    """
+    from distprove.cli.diagnosis import diagnose
+
+    diagnosis = diagnose()
+    if as_json:
+        print_json(diagnosis.to_dict())
+    else:
+        _show(diagnosis)
+    if not diagnosis.healthy:
+        raise typer.Exit(1)
+
+
+def _show(diagnosis: Diagnosis) -> None:
+    console = out()
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    section = ""
+    for finding in diagnosis.findings:
+        value = escape(finding.value) + (f"\n[dim]{escape(finding.advice)}[/]" if finding.advice else "")
+        shown = finding.section if finding.section != section else ""
+        if shown and section:
+            table.add_row()
+        section = finding.section
+        table.add_row(shown, finding.subject, MARKS[finding.state], value)
+    console.print(table)
+    choice = diagnosis.choice
+    console.print()
+    console.print(f"[bold]A job here uses the {choice.backend} backend[/] ({escape(choice.reason)}):")
+    for device in choice.devices:
+        console.print(f"  {escape(device)}")
+    console.print(f"  {choice.threads} threads, {format_bytes(choice.memory)} of memory that can be had now")

@@ -1,0 +1,59 @@
+"""`distprove kernels`: registers and spills of every CUDA kernel, without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+
+
+@reports_errors
+def kernels(
+    arch: Annotated[
+        list[str] | None, typer.Option(metavar="SM", help="90, sm_100, ...; repeatable. Default: the GPU's, or 90.")
+    ] = None,
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Sources whose name contains this.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
+) -> None:
+    """Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."""
+    from kernels.compiler import list_kernels
+    from kernels.cuda_sources import all_sources
+
+    sources = [source for source in all_sources() if only in source.title]
+    rows = []
+    for name in arch or [_default_arch()]:
+        target = name if name.startswith("sm_") else f"sm_{name}"
+        err().print(f"[dim]compiling {len(sources)} sources for {target}[/]")
+        rows += list_kernels(target, sources)
+    if as_json:
+        print_json([{**asdict(row.resources), "source": row.source, "arch": row.arch} for row in rows])
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("arch", "source", "kernel"):
+        table.add_column(title, overflow="fold")
+    for title in ("registers", "spill st/ld", "stack", "shared"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        r = row.resources
+        spills = f"{r.spill_stores} / {r.spill_loads}" if r.spill_stores or r.spill_loads else "-"
+        cells = (spills, str(r.stack or "-"), str(r.shared or "-"))
+        table.add_row(row.arch, escape(row.source), r.name, str(r.registers), *cells)
+    console = out()
+    console.print(table)
+    seconds = {(row.source, row.arch): row.seconds for row in rows if not row.cached}
+    console.print(
+        f"[dim]{len(rows)} kernels; spills, stack and shared memory in bytes; "
+        f"{format_seconds(sum(seconds.values()))} of compilation, the rest from the cache[/]"
+    )
+
+
+def _default_arch() -> str:
+    from distprove.machine import find_gpus
+
+    devices = find_gpus().devices
+    return devices[0].compute_capability.replace(".", "") if devices else "90"

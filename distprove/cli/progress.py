@@ -1,0 +1,95 @@
+"""What is seen while a job runs: a live line in a terminal, plain lines in a log. Both go to standard error."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from cluster.dispatch import Progress
+from distprove.cli.console import err
+
+NOTABLE = {
+    "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
+    "fault": "[yellow]fault[/]",
+    "death": "[yellow]a worker's process ended[/], it is started again",
+    "retired": "[red]worker given up[/]",
+    "failed": "[red]failed[/]",
+}
+"""Events worth a line of their own, whatever the display."""
+
+PLAIN_LINES = 100
+"""A log gets at most about this many lines of progress, however many partitions there are."""
+
+STAGES = (("synthesising", "witnesses"), ("proving", "proving"), ("verifying", "verifying"))
+
+
+class ProgressDisplay:
+    """Shows what the driver tells. Use as a context manager; the object is the driver's `progress` callback."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or err()
+        self._stages: dict[str, str] = {}
+        self._shown = 0
+        self._bar: Bar | None = None
+        self._began = time.monotonic()
+        if self._console.is_terminal:
+            self._bar = Bar(
+                TextColumn("[bold]{task.description}"),
+                BarColumn(bar_width=30),
+                MofNCompleteColumn(),
+                TextColumn("[dim]{task.fields[activity]}"),
+                TimeElapsedColumn(),
+                TextColumn("[dim]left"),
+                TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("starting", total=None, activity="")
+
+    def __enter__(self) -> ProgressDisplay:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, event: Progress) -> None:
+        if event.partition is not None and event.stage is not None:
+            self._stages[event.partition] = event.stage
+        if event.event in NOTABLE:
+            subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
+            detail = f": {escape(event.detail)}" if event.detail else ""
+            self._console.print(f"{subject}: {NOTABLE[event.event]}{detail}")
+        if self._bar is not None:
+            self._update(self._bar, event)
+        else:
+            self._line(event)
+
+    def _update(self, bar: Bar, event: Progress) -> None:
+        counts = Counter(self._stages.values())
+        activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if counts[stage])
+        if event.failed:
+            activity += f", [red]{event.failed} failed[/]"
+        bar.update(self._task, description="proving", total=event.total, completed=event.done, activity=activity)
+
+    def _line(self, event: Progress) -> None:
+        if event.event == "worker-ready" and event.worker is not None and event.worker.startswith("prover"):
+            self._console.print(f"{event.worker} ready after {time.monotonic() - self._began:.1f} s")
+        if event.event != "proved":
+            return
+        step = max(1, event.total // PLAIN_LINES)
+        if event.done - self._shown < step and event.done + event.failed < event.total:
+            return
+        self._shown = event.done
+        name = escape(event.partition or "")
+        self._console.print(f"\\[{event.done}/{event.total}] {name} proved by {event.worker or 'a prover'}")

@@ -1,0 +1,103 @@
+"""The table at the end of a job, from its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.console import format_bytes, format_seconds
+
+MAX_ROWS = 40
+"""Partitions listed one by one; beyond, those with something to tell come first."""
+
+STATUS = {"proved": "[green]proved[/]", "resumed": "[green]kept[/]", "failed": "[red]failed[/]", "waiting": "[dim]-[/]"}
+
+COUNTERS = {
+    "retries": "retries",
+    "bad_proofs": "bad proofs",
+    "faults": "faults",
+    "deaths": "worker deaths",
+    "lost_witnesses": "lost witnesses",
+    "damaged_files": "damaged files",
+    "retired": "workers given up",
+}
+
+
+def show_summary(console: Console, run: Path, report: dict[str, Any]) -> None:
+    """One row per partition, then what the job came to."""
+    partitions = report["partitions"]
+    if partitions:
+        console.print(_partitions(partitions))
+        hidden = len(partitions) - MAX_ROWS
+        if hidden > 0:
+            console.print(f"[dim]and {hidden} more, in {escape(str(run / 'report.json'))}[/]")
+        console.print()
+    console.print(_totals(run, report))
+
+
+def _partitions(partitions: list[dict[str, Any]]) -> Table:
+    shown = sorted(partitions, key=lambda p: (p["status"] != "failed", p["attempts"] <= 1))[:MAX_ROWS]
+    if len(partitions) <= MAX_ROWS:
+        shown = partitions
+    pcie = any(p["to_device"] or p["to_host"] for p in shown)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("partition", overflow="fold")
+    table.add_column("status")
+    for title in ("witness", "prove", "verify", "tries"):
+        table.add_column(title, justify="right")
+    if pcie:
+        table.add_column("to GPU", justify="right")
+        table.add_column("back", justify="right")
+    table.add_column("by")
+    for p in shown:
+        cells = [escape(p["name"]), STATUS.get(p["status"], p["status"])]
+        cells += [_time(p[f"{phase}_seconds"]) for phase in ("synthesise", "prove", "verify")]
+        cells.append(str(p["attempts"]) if p["attempts"] else "-")
+        if pcie:
+            cells += [format_bytes(p["to_device"]), format_bytes(p["to_host"])]
+        table.add_row(*cells, escape(p["worker"] or "-"))
+        if p["error"]:
+            table.add_row(f"  [red]{escape(p['error'])}[/]")
+    return table
+
+
+def _totals(run: Path, report: dict[str, Any]) -> Table:
+    partitions = report["partitions"]
+    done = sum(p["status"] in ("proved", "resumed") for p in partitions)
+    fresh = sum(p["status"] == "proved" for p in partitions)
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    status = report["status"]
+    colour = {"proved": "green", "failed": "red"}.get(status, "yellow")
+    wall = report["wall_seconds"]
+    rate = f", {fresh / wall:.2f} a second" if fresh and wall else ""
+    table.add_row("result", f"[bold {colour}]{status}[/]: {done} of {len(partitions)} partitions")
+    table.add_row("time", f"{format_seconds(wall)}{rate}")
+    workers = [w for w in report["workers"] if w["role"] == "prover"]
+    devices = sorted({str(w["facts"].get("device", "?")) for w in workers if w["facts"]})
+    if devices:
+        table.add_row("provers", f"{len(workers)} on {escape(', '.join(devices))} ({report['executor']})")
+    trouble = [f"{count} {COUNTERS.get(name, name)}" for name, count in report["counters"].items() if count]
+    if trouble:
+        table.add_row("trouble", f"[yellow]{', '.join(trouble)}[/]")
+    table.add_row("key", key_line(report["key_digest"], report["facts"]))
+    if report["job_digest"]:
+        table.add_row("job", report["job_digest"])
+        table.add_row("proof", escape(str(run / "proof.msgpack")))
+    return table
+
+
+def key_line(digest: str, facts: dict[str, Any]) -> str:
+    """The key's digest, and a warning where its set-up is not to be trusted."""
+    if facts.get("insecure"):
+        return f"{digest}\n[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]"
+    return digest
+
+
+def _time(seconds: float) -> str:
+    return format_seconds(seconds) if seconds else "-"

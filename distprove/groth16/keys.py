@@ -1,0 +1,135 @@
+"""The verification key: what a verifier needs of the set-up, and nothing else.
+
+Notation of Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2: [alpha]_1,
+[beta]_2, [gamma]_2, [delta]_2, and IC_i = [(beta u_i(x) + alpha v_i(x) + w_i(x)) / gamma]_1 for the constant 1 and each
+public input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from distprove.errors import FormatError, InvalidKey
+from distprove.groth16 import points
+from distprove.groth16.points import Words
+from distprove.groth16.zkey import ZKey
+from distprove.proof import check_fields
+from kernels.curves import CURVES, Curve, Group
+from kernels.pairing import first_invalid_point
+
+_DOMAIN = b"distprove/groth16/verification-key/1\x00"
+
+
+@dataclass(frozen=True, eq=False)
+class VerificationKey:
+    """A verification key whose points are valid: one that exists has been checked.
+
+    Points are affine, (point_limbs,) uint64 in Montgomery form, `ic` (n_public + 1, point_limbs). Construction raises
+    InvalidKey when a point is not canonical, off its curve or outside the subgroup, or when alpha, beta, gamma or delta
+    is infinity (a key under which false statements verify).
+    """
+
+    curve: Curve
+    alpha1: Words = field(repr=False)
+    beta2: Words = field(repr=False)
+    gamma2: Words = field(repr=False)
+    delta2: Words = field(repr=False)
+    ic: Words = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name, group in (("alpha1", Group.G1), ("beta2", Group.G2), ("gamma2", Group.G2), ("delta2", Group.G2)):
+            checked = self._checked(name, group)
+            if checked.shape[0] != 1 or points.is_infinity(checked):
+                raise InvalidKey(f"verification key: {name} must be one point other than infinity")
+            object.__setattr__(self, name, checked[0])
+        object.__setattr__(self, "ic", self._checked("ic", Group.G1))
+        if self.ic.shape[0] < 1:
+            raise InvalidKey("verification key: ic has no point for the constant 1")
+
+    def _checked(self, name: str, group: Group) -> Words:
+        try:
+            own = points.as_points(self.curve, group, getattr(self, name))
+        except ValueError as error:
+            raise InvalidKey(f"verification key: {name}: {error}") from None
+        bad = first_invalid_point(self.curve, group, own)
+        if bad is not None:
+            where = f"{name}[{bad}]" if name == "ic" else name
+            raise InvalidKey(
+                f"verification key: {where} is not a point of {self.curve.title} {group.name}"
+                " (coordinates not canonical, off the curve, or outside the subgroup)"
+            )
+        return own
+
+    @property
+    def n_public(self) -> int:
+        """Public inputs, without the constant 1."""
+        return int(self.ic.shape[0]) - 1
+
+    def digest(self) -> bytes:
+        """32 bytes that name the key: SHA-256 over its canonical encoding.
+
+        That is "distprove/groth16/verification-key/1" and a zero byte, the curve's name (snarkjs' spelling) and a zero
+        byte, n_public as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic as `points.to_bytes` writes them.
+        """
+        h = hashlib.sha256(_DOMAIN)
+        h.update(self.curve.name.encode() + b"\x00" + self.n_public.to_bytes(4, "big"))
+        encoded = self.to_dict()
+        for name in ("alpha1", "beta2", "gamma2", "delta2", "ic"):
+            h.update(encoded[name])
+        return h.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VerificationKey) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for MessagePack: the curve's name, and points in the encoding of `points.to_bytes`."""
+        return {
+            "curve": self.curve.name,
+            "alpha1": points.to_bytes(self.curve, Group.G1, self.alpha1),
+            "beta2": points.to_bytes(self.curve, Group.G2, self.beta2),
+            "gamma2": points.to_bytes(self.curve, Group.G2, self.gamma2),
+            "delta2": points.to_bytes(self.curve, Group.G2, self.delta2),
+            "ic": points.to_bytes(self.curve, Group.G1, self.ic),
+        }
+
+    @classmethod
+    def from_zkey(cls, zkey: ZKey) -> VerificationKey:
+        """The verification key inside a proving key. Raises InvalidKey."""
+        vk = zkey.verification_key_points()
+        return cls(zkey.curve, vk.alpha1, vk.beta2, vk.gamma2, vk.delta2, vk.ic)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> VerificationKey:
+        """The key that `to_dict` described. Raises FormatError or InvalidKey."""
+        what = "verification key"
+        fields: dict[str, type] = {
+            "curve": str,
+            "alpha1": bytes,
+            "beta2": bytes,
+            "gamma2": bytes,
+            "delta2": bytes,
+            "ic": bytes,
+        }
+        check_fields(data, fields, what)
+        curve = known_curve(data["curve"], what)
+        return cls(
+            curve=curve,
+            alpha1=points.one_from_bytes(curve, Group.G1, data["alpha1"], f"{what}: alpha1"),
+            beta2=points.one_from_bytes(curve, Group.G2, data["beta2"], f"{what}: beta2"),
+            gamma2=points.one_from_bytes(curve, Group.G2, data["gamma2"], f"{what}: gamma2"),
+            delta2=points.one_from_bytes(curve, Group.G2, data["delta2"], f"{what}: delta2"),
+            ic=points.from_bytes(curve, Group.G1, data["ic"], f"{what}: ic"),
+        )
+
+
+def known_curve(name: str, what: str) -> Curve:
+    """The curve of exactly that name. Raises FormatError."""
+    for curve in CURVES:
+        if curve.name == name:
+            return curve
+    raise FormatError(f"{what}: unknown curve {name[:32]!r}; known: {', '.join(c.name for c in CURVES)}")

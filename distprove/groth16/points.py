@@ -1,0 +1,80 @@
+"""Single points of keys and proofs: their bytes, and what a verifier does with them beside the pairing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import FormatError
+from kernels.curves import Curve, Group
+from kernels.encoding import point_from_ints, point_to_ints
+
+Words = NDArray[np.uint64]
+
+
+def as_points(curve: Curve, group: Group, points: Words) -> Words:
+    """`points` as a private, read-only (n, point_limbs) array. Raises ValueError for another width or dtype."""
+    width = curve.point_limbs(group)
+    if points.dtype != np.uint64 or points.shape[-1:] != (width,) or points.ndim > 2:
+        raise ValueError(
+            f"{group.name} points of {curve.title} are uint64 of shape (n, {width}), not {points.dtype} {points.shape}"
+        )
+    own = np.array(points, order="C").reshape(-1, width)
+    own.flags.writeable = False
+    return own
+
+
+def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
+    """snarkjs' uncompressed encoding of (n, point_limbs) points, one after another.
+
+    x then y, big-endian, not in Montgomery form; in G2 each as c1 then c0. Infinity is all zero. A point has
+    exactly one encoding.
+    """
+    out = []
+    for point in points.reshape(-1, curve.point_limbs(group)):
+        coordinates = point_to_ints(curve, group, point)
+        if coordinates is None:
+            out.append(bytes(8 * curve.point_limbs(group)))
+            continue
+        if group is Group.G2:
+            x0, x1, y0, y1 = coordinates
+            coordinates = (x1, x0, y1, y0)
+        out.extend(v.to_bytes(curve.fq.bytes, "big") for v in coordinates)
+    return b"".join(out)
+
+
+def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
+    """(n, point_limbs) points of what `to_bytes` wrote; not checked to lie on the curve.
+
+    Raises FormatError for a length that is no multiple of a point's, or a coordinate that is not below the modulus.
+    """
+    size, width = curve.fq.bytes, curve.point_limbs(group)
+    if len(data) % (8 * width) != 0:
+        raise FormatError(f"{what}: {len(data)} bytes are not whole {curve.title} {group.name} points of {8 * width}")
+    values = [int.from_bytes(data[i : i + size], "big") for i in range(0, len(data), size)]
+    if any(v >= curve.fq.modulus for v in values):
+        raise FormatError(f"{what}: a coordinate is not below the modulus of {curve.title}")
+    per_point = width // curve.fq.limbs
+    points = np.zeros((len(data) // (8 * width), width), dtype=np.uint64)
+    for i in range(points.shape[0]):
+        coordinates = values[i * per_point : (i + 1) * per_point]
+        if group is Group.G2:
+            x1, x0, y1, y0 = coordinates
+            coordinates = [x0, x1, y0, y1]
+        if any(coordinates):
+            points[i] = point_from_ints(curve, group, coordinates)
+    return points
+
+
+def one_from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
+    """(point_limbs,): exactly one point. Raises FormatError."""
+    if len(data) != 8 * curve.point_limbs(group):
+        raise FormatError(
+            f"{what}: a {curve.title} {group.name} point is {8 * curve.point_limbs(group)} bytes, not {len(data)}"
+        )
+    point: Words = from_bytes(curve, group, data, what)[0]
+    return point
+
+
+def is_infinity(point: Words) -> bool:
+    return not np.any(point)

@@ -1,0 +1,64 @@
+"""A Groth16 proof: three points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from distprove.errors import InvalidProof
+from distprove.groth16 import points
+from distprove.groth16.keys import known_curve
+from distprove.groth16.points import Words
+from distprove.proof import check_fields
+from kernels.curves import Curve, Group
+
+
+@dataclass(frozen=True, eq=False)
+class Groth16Proof:
+    """[A]_1, [B]_2, [C]_1, affine, (point_limbs,) uint64 in Montgomery form.
+
+    Only shapes are checked here (InvalidProof); that the points are members of their groups is the verifier's to check,
+    because a proof that a faulty device made must be representable to be rejected.
+    """
+
+    curve: Curve
+    a: Words = field(repr=False)
+    b: Words = field(repr=False)
+    c: Words = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name, group in (("a", Group.G1), ("b", Group.G2), ("c", Group.G1)):
+            try:
+                own = points.as_points(self.curve, group, getattr(self, name))
+            except ValueError as error:
+                raise InvalidProof(f"proof: {name}: {error}") from None
+            if own.shape[0] != 1:
+                raise InvalidProof(f"proof: {name} must be one point")
+            object.__setattr__(self, name, own[0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groth16Proof) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.curve.name, self.a.tobytes(), self.b.tobytes(), self.c.tobytes()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for MessagePack: the curve's name, and each point in the encoding of `points.to_bytes`."""
+        return {
+            "curve": self.curve.name,
+            "a": points.to_bytes(self.curve, Group.G1, self.a),
+            "b": points.to_bytes(self.curve, Group.G2, self.b),
+            "c": points.to_bytes(self.curve, Group.G1, self.c),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Groth16Proof:
+        """The proof that `to_dict` described, its points not yet checked. Raises FormatError."""
+        check_fields(data, {"curve": str, "a": bytes, "b": bytes, "c": bytes}, "proof")
+        curve = known_curve(data["curve"], "proof")
+        return cls(
+            curve=curve,
+            a=points.one_from_bytes(curve, Group.G1, data["a"], "proof: a"),
+            b=points.one_from_bytes(curve, Group.G2, data["b"], "proof: b"),
+            c=points.one_from_bytes(curve, Group.G1, data["c"], "proof: c"),
+        )

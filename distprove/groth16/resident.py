@@ -1,0 +1,112 @@
+"""A proving key made resident on one backend: points with their tables, and the two matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from distprove.errors import InvalidKey
+from distprove.groth16.zkey import ZKey
+from kernels.backend import Backend, HostArray, Matrix, PointTable
+from kernels.curves import Curve, Group
+
+
+@dataclass
+class ResidentKey:
+    """What `prove` reads, in the memory of `backend`. The single points stay on the host, affine."""
+
+    backend: Backend
+    curve: Curve
+    n_vars: int
+    n_public: int
+    log_domain: int
+    alpha1: HostArray
+    beta1: HostArray
+    beta2: HostArray
+    delta1: HostArray
+    delta2: HostArray
+    matrix_a: Matrix
+    matrix_b: Matrix
+    points_a: PointTable
+    points_b1: PointTable
+    points_b2: PointTable
+    points_c: PointTable
+    points_h: PointTable
+
+    @property
+    def domain(self) -> int:
+        return 1 << self.log_domain
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the key takes on the backend, precomputed multiples included."""
+        parts = (self.matrix_a, self.matrix_b, self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)
+        return sum(part.nbytes for part in parts)
+
+
+def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
+    """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes (None: the backend chooses).
+
+    The memory is shared out by how often a point's multiples are used: G2 additions cost about three of G1.
+    """
+    curve = zkey.curve
+    a, b = zkey.matrices()
+    groups = {
+        "a": (Group.G1, zkey.points_a),
+        "b1": (Group.G1, zkey.points_b1),
+        "b2": (Group.G2, zkey.points_b2),
+        "c": (Group.G1, zkey.points_c),
+        "h": (Group.G1, zkey.points_h),
+    }
+    total = sum(points.nbytes for _, points in groups.values())
+    tables = {
+        name: backend.load_points(
+            curve, group, points, memory=None if memory is None or not total else memory * points.nbytes // total
+        )
+        for name, (group, points) in groups.items()
+    }
+    return ResidentKey(
+        backend=backend,
+        curve=curve,
+        n_vars=zkey.n_vars,
+        n_public=zkey.n_public,
+        log_domain=zkey.domain_size.bit_length() - 1,
+        alpha1=zkey.alpha1,
+        beta1=zkey.beta1,
+        beta2=zkey.beta2,
+        delta1=zkey.delta1,
+        delta2=zkey.delta2,
+        matrix_a=backend.load_matrix(curve.fr, a),
+        matrix_b=backend.load_matrix(curve.fr, b),
+        points_a=tables["a"],
+        points_b1=tables["b1"],
+        points_b2=tables["b2"],
+        points_c=tables["c"],
+        points_h=tables["h"],
+    )
+
+
+def check_key(zkey: ZKey, backend: Backend) -> None:
+    """Check that every point of the key lies on its curve and in its subgroup; raises InvalidKey naming the first.
+
+    Sizes and header consistency were checked when the file was read.
+    """
+    vk = zkey.verification_key_points()
+    sections: tuple[tuple[str, Group, HostArray], ...] = (
+        ("header", Group.G1, np.stack([vk.alpha1, vk.beta1, vk.delta1])),
+        ("header", Group.G2, np.stack([vk.beta2, vk.gamma2, vk.delta2])),
+        ("IC", Group.G1, zkey.ic),
+        ("A", Group.G1, zkey.points_a),
+        ("B1", Group.G1, zkey.points_b1),
+        ("B2", Group.G2, zkey.points_b2),
+        ("C", Group.G1, zkey.points_c),
+        ("H", Group.G1, zkey.points_h),
+    )
+    for name, group, points in sections:
+        bad = backend.check_points(zkey.curve, group, points, subgroup=False)
+        if bad is not None:
+            raise InvalidKey(f"{zkey.name}: point {bad} of section {name} ({group.name}) is not on {zkey.curve.title}")
+        bad = backend.check_points(zkey.curve, group, points, subgroup=True)
+        if bad is not None:
+            raise InvalidKey(f"{zkey.name}: point {bad} of section {name} is outside the subgroup {group.name}")

@@ -1,0 +1,287 @@
+"""proof.json, public.json and verification_key.json: byte for byte as snarkjs 0.7.6 writes them, and strictly read.
+
+A G1 point is [x, y, "1"], a G2 point [[x0, x1], [y0, y1], ["1", "0"]], infinity has y = 1 and z = 0. Field elements
+and public values are decimal strings. Reading accepts exactly that (any spacing): no numbers, no hexadecimal, no
+leading zeros, no projective points, nothing beyond the modulus, no key twice, no unknown key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from distprove.errors import CurveMismatch, FormatError, InvalidKey
+from distprove.files import read_bounded, write_atomically
+from distprove.groth16.keys import VerificationKey, known_curve
+from distprove.groth16.points import Words, is_infinity
+from distprove.groth16.proof import Groth16Proof
+from kernels.curves import Curve, Group
+from kernels.encoding import field_to_ints, point_from_ints, point_to_ints
+from kernels.pairing import pairing_product
+
+MAX_PROOF_BYTES = 1 << 14
+"""A proof.json is under 2 KiB."""
+MAX_LIST_BYTES = 1 << 26
+"""Of public.json and verification_key.json: far beyond any circuit's public inputs, far below a machine's memory."""
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+
+
+# -- proof.json ------------------------------------------------------------------------------------------------------
+
+
+def format_proof(proof: Groth16Proof) -> str:
+    """The text of proof.json."""
+    curve = proof.curve
+    return _format(
+        {
+            "pi_a": _point_to_json(curve, Group.G1, proof.a),
+            "pi_b": _point_to_json(curve, Group.G2, proof.b),
+            "pi_c": _point_to_json(curve, Group.G1, proof.c),
+            "protocol": "groth16",
+            "curve": curve.name,
+        }
+    )
+
+
+def parse_proof(data: bytes, curve: Curve | None = None, what: str = "proof.json") -> Groth16Proof:
+    """A proof from the text of proof.json; its points are not yet checked, `verify` does that.
+
+    `curve` is the one expected. rapidsnark leaves the curve's name out; then it must be given. Raises FormatError or
+    CurveMismatch.
+    """
+    _check_size(data, MAX_PROOF_BYTES, what)
+    top = _load_object(data, {"pi_a", "pi_b", "pi_c", "protocol"}, {"curve"}, what)
+    _check_protocol(top, what)
+    if "curve" in top:
+        named = _curve(top, what)
+        if curve is not None and curve is not named:
+            raise CurveMismatch(f"{what}: a proof over {named.title}, expected {curve.title}")
+        curve = named
+    if curve is None:
+        raise FormatError(f"{what}: does not name its curve")
+    return Groth16Proof(
+        curve=curve,
+        a=_point_from_json(curve, Group.G1, top["pi_a"], f"{what}: pi_a"),
+        b=_point_from_json(curve, Group.G2, top["pi_b"], f"{what}: pi_b"),
+        c=_point_from_json(curve, Group.G1, top["pi_c"], f"{what}: pi_c"),
+    )
+
+
+def read_proof(path: Path, curve: Curve | None = None) -> Groth16Proof:
+    """`parse_proof` of a file. Raises InputError, FormatError or CurveMismatch."""
+    return parse_proof(read_bounded(path, MAX_PROOF_BYTES), curve, str(path))
+
+
+def write_proof(path: Path, proof: Groth16Proof) -> None:
+    """Write proof.json, atomically."""
+    write_atomically(path, format_proof(proof).encode())
+
+
+# -- public.json -----------------------------------------------------------------------------------------------------
+
+
+def format_public(public: Sequence[int]) -> str:
+    """The text of public.json."""
+    return _format([str(v) for v in public])
+
+
+def parse_public(data: bytes, curve: Curve, what: str = "public.json") -> tuple[int, ...]:
+    """The public values of a proof over `curve`, each below its scalar field's modulus. Raises FormatError."""
+    _check_size(data, MAX_LIST_BYTES, what)
+    top = _load(data, what)
+    if not isinstance(top, list):
+        raise FormatError(f"{what}: expected a list of decimal strings")
+    return tuple(_integer(v, curve.fr.modulus, f"{what}: value {i}") for i, v in enumerate(top))
+
+
+def read_public(path: Path, curve: Curve) -> tuple[int, ...]:
+    """`parse_public` of a file. Raises InputError or FormatError."""
+    return parse_public(read_bounded(path, MAX_LIST_BYTES), curve, str(path))
+
+
+def write_public(path: Path, public: Sequence[int]) -> None:
+    """Write public.json, atomically."""
+    write_atomically(path, format_public(public).encode())
+
+
+# -- verification_key.json -------------------------------------------------------------------------------------------
+
+
+def format_verification_key(key: VerificationKey) -> str:
+    """The text of verification_key.json. Computes e(alpha, beta), which snarkjs keeps in it."""
+    curve = key.curve
+    return _format(
+        {
+            "protocol": "groth16",
+            "curve": curve.name,
+            "nPublic": key.n_public,
+            "vk_alpha_1": _point_to_json(curve, Group.G1, key.alpha1),
+            "vk_beta_2": _point_to_json(curve, Group.G2, key.beta2),
+            "vk_gamma_2": _point_to_json(curve, Group.G2, key.gamma2),
+            "vk_delta_2": _point_to_json(curve, Group.G2, key.delta2),
+            "vk_alphabeta_12": _alpha_beta(key),
+            "IC": [_point_to_json(curve, Group.G1, p) for p in key.ic],
+        }
+    )
+
+
+def parse_verification_key(data: bytes, what: str = "verification_key.json") -> VerificationKey:
+    """A key from the text of verification_key.json, every point checked.
+
+    vk_alphabeta_12 may be left out; if there, it must be e(alpha, beta). Raises FormatError or InvalidKey.
+    """
+    _check_size(data, MAX_LIST_BYTES, what)
+    points = {"vk_alpha_1", "vk_beta_2", "vk_gamma_2", "vk_delta_2", "IC"}
+    top = _load_object(data, points | {"protocol", "curve", "nPublic"}, {"vk_alphabeta_12"}, what)
+    _check_protocol(top, what)
+    curve = _curve(top, what)
+    ic, n_public = top["IC"], top["nPublic"]
+    if not isinstance(ic, list) or type(n_public) is not int or len(ic) != n_public + 1:
+        raise FormatError(f"{what}: IC must be a list of nPublic + 1 points")
+
+    def point(name: str, group: Group) -> Words:
+        return _point_from_json(curve, group, top[name], f"{what}: {name}")
+
+    key = VerificationKey(
+        curve=curve,
+        alpha1=point("vk_alpha_1", Group.G1),
+        beta2=point("vk_beta_2", Group.G2),
+        gamma2=point("vk_gamma_2", Group.G2),
+        delta2=point("vk_delta_2", Group.G2),
+        ic=np.stack([_point_from_json(curve, Group.G1, p, f"{what}: IC[{i}]") for i, p in enumerate(ic)]),
+    )
+    if "vk_alphabeta_12" in top and top["vk_alphabeta_12"] != _alpha_beta(key):
+        raise InvalidKey(f"{what}: vk_alphabeta_12 is not the pairing of vk_alpha_1 and vk_beta_2")
+    return key
+
+
+def read_verification_key(path: Path) -> VerificationKey:
+    """`parse_verification_key` of a file. Raises InputError, FormatError or InvalidKey."""
+    return parse_verification_key(read_bounded(path, MAX_LIST_BYTES), str(path))
+
+
+def write_verification_key(path: Path, key: VerificationKey) -> None:
+    """Write verification_key.json, atomically."""
+    write_atomically(path, format_verification_key(key).encode())
+
+
+# -- elements --------------------------------------------------------------------------------------------------------
+
+
+def _alpha_beta(key: VerificationKey) -> list[list[list[str]]]:
+    value = pairing_product(key.curve, key.alpha1[None], key.beta2[None])
+    flat = iter(field_to_ints(key.curve.fq, value.reshape(12, -1)))
+    return [[[str(next(flat)) for _ in range(2)] for _ in range(3)] for _ in range(2)]
+
+
+def _point_to_json(curve: Curve, group: Group, point: Words) -> list[Any]:
+    coordinates = None if is_infinity(point) else point_to_ints(curve, group, point)
+    if group is Group.G1:
+        if coordinates is None:
+            return ["0", "1", "0"]
+        return [*map(str, coordinates), "1"]
+    if coordinates is None:
+        return [["0", "0"], ["1", "0"], ["0", "0"]]
+    x0, x1, y0, y1 = map(str, coordinates)
+    return [[x0, x1], [y0, y1], ["1", "0"]]
+
+
+def _point_from_json(curve: Curve, group: Group, value: Any, what: str) -> Words:
+    if not isinstance(value, list) or len(value) != 3:
+        raise FormatError(f"{what}: expected three coordinates")
+    if group is Group.G2:
+        if any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
+            raise FormatError(f"{what}: each coordinate of a G2 point is a pair")
+        flat = [v for pair in value for v in pair]
+        one, infinity = [1, 0], [0, 0, 1, 0, 0, 0]
+    else:
+        flat, one, infinity = value, [1], [0, 1, 0]
+    numbers = [_integer(v, curve.fq.modulus, what) for v in flat]
+    coordinates, z = numbers[: -len(one)], numbers[-len(one) :]
+    if z == one:
+        if not any(coordinates):
+            raise FormatError(f"{what}: (0, 0) is no point of the curve")
+        return point_from_ints(curve, group, coordinates)
+    if numbers == infinity:
+        return point_from_ints(curve, group, None)
+    raise FormatError(f"{what}: not an affine point (its last coordinate must be 1)")
+
+
+def _integer(value: Any, modulus: int, what: str) -> int:
+    # The length comes first: converting a long string takes time quadratic in it.
+    if not isinstance(value, str) or len(value) > len(str(modulus)) or not _DECIMAL.fullmatch(value):
+        raise FormatError(f"{what}: expected a decimal string")
+    number = int(value)
+    if number >= modulus:
+        raise FormatError(f"{what}: not below the field's modulus")
+    return number
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _format(value: Any) -> str:
+    return json.dumps(value, indent=1)
+
+
+def _load(data: bytes, what: str) -> Any:
+    def refuse_number(text: str) -> NoReturn:
+        raise FormatError(f"{what}: unexpected number {text[:24]}")
+
+    def small_integer(text: str) -> int:
+        return int(text) if len(text) <= 9 else refuse_number(text)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        table = dict(pairs)
+        if len(table) != len(pairs):
+            raise FormatError(f"{what}: a key occurs twice")
+        return table
+
+    try:
+        return json.loads(
+            data.decode(),
+            object_pairs_hook=unique,
+            parse_int=small_integer,
+            parse_float=refuse_number,
+            parse_constant=refuse_number,
+        )
+    except UnicodeDecodeError:
+        raise FormatError(f"{what}: not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{what}: not JSON: {error.msg} at line {error.lineno}") from None
+    except RecursionError:
+        raise FormatError(f"{what}: nested too deeply") from None
+
+
+def _load_object(data: bytes, required: set[str], optional: set[str], what: str) -> dict[str, Any]:
+    top = _load(data, what)
+    if not isinstance(top, dict):
+        raise FormatError(f"{what}: expected an object")
+    missing, unknown = required - top.keys(), top.keys() - required - optional
+    if missing:
+        raise FormatError(f"{what}: lacks {', '.join(sorted(missing))}")
+    if unknown:
+        raise FormatError(f"{what}: unknown key {min(unknown)[:32]!r}")
+    return top
+
+
+def _check_size(data: bytes, limit: int, what: str) -> None:
+    if len(data) > limit:
+        raise FormatError(f"{what}: larger than {limit} bytes")
+
+
+def _check_protocol(top: dict[str, Any], what: str) -> None:
+    if top["protocol"] != "groth16":
+        raise FormatError(f"{what}: protocol {str(top['protocol'])[:32]!r}, expected 'groth16'")
+
+
+def _curve(top: dict[str, Any], what: str) -> Curve:
+    if not isinstance(top["curve"], str):
+        raise FormatError(f"{what}: curve must be a string")
+    return known_curve(top["curve"], what)

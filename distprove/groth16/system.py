@@ -1,0 +1,183 @@
+"""Groth16 as a proof system for the driver: one partition is one input (or one ready witness) of one circuit."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import CurveMismatch, InputError, InvalidKey, UnsatisfiedWitness, UsageError
+from distprove.groth16.resident import ResidentKey, check_key, load_key
+from distprove.groth16.inputs import read_input
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.prover import prove
+from distprove.groth16.snarkjs import read_verification_key
+from distprove.groth16.verifier import verify, verify_batch
+from distprove.groth16.witness import WitnessProgram
+from distprove.groth16.wtns import read_wtns
+from distprove.groth16.zkey import ZKey, read_zkey
+from distprove.job import Groth16Options, InputFile
+from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from kernels.backend import Backend
+from kernels.cpu import CpuBackend
+from kernels.encoding import unpack
+
+SharedFiles = dict[str, NDArray[np.uint8]]
+
+
+class Groth16System:
+    """Implements `distprove.system.ProofSystem`."""
+
+    name = "groth16"
+    needs_barrier = False
+
+    def __init__(self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None) -> None:
+        """`sources` are circom input JSON files when `wasm` is given, `.wtns` witnesses otherwise.
+
+        Raises UsageError without sources, FormatError or CurveMismatch for unusable files.
+        """
+        if not sources:
+            raise UsageError("no inputs: a Groth16 job needs at least one witness or one input file")
+        self.zkey_path = Path(zkey)
+        self.wasm_path = None if wasm is None else Path(wasm)
+        self.sources = tuple(sources)
+        key = read_zkey(self.zkey_path)
+        self._facts = _key_facts(key)
+        self._vk = VerificationKey.from_zkey(key)
+        if self.wasm_path is not None and WitnessProgram(self.wasm_path).curve is not key.curve:
+            raise CurveMismatch(f"{self.wasm_path.name} computes over another field than {key.curve.title}'s scalars")
+
+    @classmethod
+    def from_options(cls, options: Groth16Options) -> Groth16System:
+        """The system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
+        system = cls(options.zkey, options.inputs or options.witnesses, options.wasm)
+        if options.vk is not None:
+            given = read_verification_key(options.vk)
+            if given.digest() != system.key_digest():
+                raise InvalidKey(f"{options.vk.name} is not the verification key inside {options.zkey.name}")
+        return system
+
+    def key_digest(self) -> bytes:
+        return self._vk.digest()
+
+    def describe(self) -> dict[str, Any]:
+        return dict(self._facts)
+
+    def shared(self) -> SharedFiles:
+        files = {"zkey": _map(self.zkey_path)}
+        if self.wasm_path is not None:
+            files["wasm"] = _map(self.wasm_path)
+        return files
+
+    def check(self, backend: Backend) -> None:
+        """Check every point of the key (on the curve, in the subgroup); once per job. Raises InvalidKey."""
+        check_key(read_zkey(self.zkey_path), backend)
+
+    def plan(self) -> list[Partition]:
+        digest = self.key_digest()
+        return [
+            Partition(index, source.name, _partition_digest(digest, index, source.name), {"path": str(source.path)})
+            for index, source in enumerate(self.sources)
+        ]
+
+    def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
+        return Groth16Synthesiser(shared)
+
+    def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
+        return Groth16Prover(shared, backend)
+
+    def verify(self, proof: PartitionProof) -> bool:
+        return verify(self._vk, proof.public, Groth16Proof.from_dict(proof.data))
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return verify_batch(self._vk, [(p.public, Groth16Proof.from_dict(p.data)) for p in proofs])
+
+    def verification_key(self) -> dict[str, Any]:
+        return self._vk.to_dict()
+
+
+class Groth16Synthesiser:
+    """Input file to witness. Inputs are read where the synthesiser runs."""
+
+    def __init__(self, shared: SharedFiles) -> None:
+        self._key = read_zkey(shared["zkey"], name="key")
+        self._program = WitnessProgram(shared["wasm"], name="witness program") if "wasm" in shared else None
+
+    def synthesise(self, partition: Partition) -> Synthesised:
+        start = time.perf_counter()
+        path = Path(partition.source["path"])
+        if self._program is None:
+            loaded = read_wtns(path)
+            loaded.check_for(self._key)
+            witness = loaded.values
+        else:
+            witness = self._program.generate(read_input(path))
+        return Synthesised(partition.name, {"witness": witness}, time.perf_counter() - start)
+
+
+class Groth16Prover:
+    """The key resident on one backend."""
+
+    def __init__(self, shared: SharedFiles, backend: Backend) -> None:
+        self._zkey = read_zkey(shared["zkey"], name="key")
+        self._vk = VerificationKey.from_zkey(self._zkey)
+        self._backend = backend
+        self._key: ResidentKey = load_key(self._zkey, backend)
+
+    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+        return None
+
+    def prove(
+        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, PhaseTimes]:
+        witness = work.arrays["witness"]
+        proof, times = prove(self._key, witness)
+        public = tuple(unpack(witness[1 : self._key.n_public + 1]))
+        return PartitionProof(partition.name, partition.digest, public, proof.to_dict()), times
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+        """Raise UnsatisfiedWitness if a proof of `work` computed on the CPU does not verify either."""
+        witness = work.arrays["witness"]
+        with CpuBackend(threads=1) as cpu:
+            proof, _ = prove(load_key(self._zkey, cpu), witness)
+        if not verify(self._vk, unpack(witness[1 : self._key.n_public + 1]), proof):
+            raise UnsatisfiedWitness(
+                f"partition {partition.name}: the witness does not satisfy the circuit's constraints "
+                "(its proof does not verify, on the CPU either)"
+            )
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
+    """Binds key, position and name. Never the input: a public hash of it would let anyone test guesses of a secret."""
+    encoded = name.encode()
+    parts = (b"distprove groth16 partition 1\0", key_digest, index.to_bytes(8, "little"))
+    return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()
+
+
+def _key_facts(key: ZKey) -> dict[str, Any]:
+    return {
+        "curve": key.curve.title,
+        "wires": key.n_vars,
+        "public": key.n_public,
+        "domain": key.domain_size,
+        "key": key.name,
+        "contributions": [c.name for c in key.contributions],
+        "insecure_setup": key.insecure,
+    }
+
+
+def _map(path: Path) -> NDArray[np.uint8]:
+    try:
+        return np.memmap(path, dtype=np.uint8, mode="r")
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+

@@ -1,0 +1,248 @@
+"""What this machine has: processors, memory with the limits of its control group, GPUs. Facts only, no advice.
+
+Read by `distprove doctor` and written beside every benchmark result. Works without a GPU and without nvidia-ml-py.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+CGROUP = Path("/sys/fs/cgroup")
+CPUINFO = Path("/proc/cpuinfo")
+INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
+"""Processor features that decide which variant of the native code runs, or how fast it can be."""
+
+
+@dataclass(frozen=True)
+class Processor:
+    """The host's processors as this process may use them."""
+
+    model: str
+    architecture: str
+    logical: int
+    physical: int | None
+    usable: int
+    """Logical processors in this process's affinity mask."""
+    quota: float | None
+    """Processors' worth of time that the control group grants; None without a limit."""
+    flags: tuple[str, ...]
+
+    @property
+    def threads(self) -> int:
+        """Threads that can run at once: affinity and quota together, at least 1."""
+        return max(1, self.usable if self.quota is None else min(self.usable, int(self.quota)))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Host memory, in bytes."""
+
+    total: int
+    available: int
+    cgroup_limit: int | None
+    cgroup_used: int | None
+    shm_total: int | None
+    """Size of /dev/shm, where Ray keeps its objects; None where there is none."""
+    shm_free: int | None
+    lock_limit: int | None
+    """Bytes that may be locked (RLIMIT_MEMLOCK); None without a limit."""
+
+    @property
+    def usable(self) -> int:
+        """Bytes that can still be allocated: what is available, within the control group's limit."""
+        if self.cgroup_limit is None:
+            return self.available
+        return max(0, min(self.available, self.cgroup_limit - (self.cgroup_used or 0)))
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One CUDA device as the driver's management library sees it. Memory in bytes."""
+
+    index: int
+    name: str
+    uuid: str
+    compute_capability: str
+    memory_total: int
+    memory_free: int
+    utilisation: int | None
+    """Percent of the last sampling period in which a kernel ran."""
+    power_limit_watts: int | None
+    mig: bool
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs, or why none was found."""
+
+    devices: tuple[Gpu, ...] = ()
+    driver: str | None = None
+    cuda_driver: str | None = None
+    """Highest CUDA version that the driver supports."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything above, and what runs it."""
+
+    system: str
+    python: str
+    processor: Processor
+    memory: Memory
+    gpus: Gpus = field(default_factory=Gpus)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def title(self) -> str:
+        """One line for a table's head: the GPUs if there are any, else the processor."""
+        if self.gpus.devices:
+            first = self.gpus.devices[0].name
+            count = len(self.gpus.devices)
+            return first if count == 1 else f"{count} x {first}"
+        return f"{self.processor.model}, {self.processor.threads} threads"
+
+
+def inspect_machine() -> Machine:
+    """Look at the machine now. Takes some milliseconds; starts nothing."""
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        processor=_processor(),
+        memory=_memory(),
+        gpus=find_gpus(),
+    )
+
+
+def _processor() -> Processor:
+    model, flags = platform.processor() or platform.machine(), set[str]()
+    if CPUINFO.is_file():
+        for line in CPUINFO.read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                model = value.strip()
+            elif key.strip() in ("flags", "Features"):
+                flags.update(value.split())
+                break
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Processor(
+        model=model,
+        architecture=platform.machine(),
+        logical=os.cpu_count() or 1,
+        physical=psutil.cpu_count(logical=False),
+        usable=usable,
+        quota=_cgroup_quota(),
+        flags=tuple(f for f in INTERESTING_FLAGS if f in flags),
+    )
+
+
+def _memory() -> Memory:
+    virtual = psutil.virtual_memory()
+    shm = psutil.disk_usage("/dev/shm") if Path("/dev/shm").is_dir() else None
+    return Memory(
+        total=virtual.total,
+        available=virtual.available,
+        cgroup_limit=_cgroup_bytes("memory.max", "memory/memory.limit_in_bytes", below=virtual.total),
+        cgroup_used=_cgroup_bytes("memory.current", "memory/memory.usage_in_bytes", below=None),
+        shm_total=shm.total if shm else None,
+        shm_free=shm.free if shm else None,
+        lock_limit=_lock_limit(),
+    )
+
+
+def _cgroup_quota() -> float | None:
+    """Processors granted by cgroup v2 (`cpu.max`: quota and period in microseconds) or v1."""
+    v2 = _read(CGROUP / "cpu.max")
+    if v2 is not None:
+        quota, _, period = v2.partition(" ")
+    else:
+        quota = _read(CGROUP / "cpu/cpu.cfs_quota_us") or "-1"
+        period = _read(CGROUP / "cpu/cpu.cfs_period_us") or "100000"
+    try:
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except ValueError:  # "max"
+        return None
+
+
+def _cgroup_bytes(v2: str, v1: str, below: int | None) -> int | None:
+    """A byte count of the control group; None if there is none, or not one under `below` (v1: 2^63 is no limit)."""
+    text = _read(CGROUP / v2) or _read(CGROUP / v1)
+    if text is None or not text.isdigit():
+        return None
+    return int(text) if below is None or int(text) < below else None
+
+
+def _lock_limit() -> int | None:
+    import resource  # not on every platform
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return None if soft == resource.RLIM_INFINITY else int(soft)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def find_gpus() -> Gpus:
+    """The CUDA devices by NVML, whatever CUDA_VISIBLE_DEVICES says."""
+    try:
+        import pynvml
+    except ImportError:
+        return Gpus(reason="nvidia-ml-py is not installed (pip install 'distprove[cuda13]' or '[cuda12]')")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return Gpus(reason=f"no NVIDIA driver answers ({error})")
+    try:
+        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return Gpus(
+            devices=tuple(_gpu(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())),
+            driver=_text(pynvml.nvmlSystemGetDriverVersion()),
+            cuda_driver=f"{version // 1000}.{version % 1000 // 10}",
+        )
+    except pynvml.NVMLError as error:
+        return Gpus(reason=f"the NVIDIA driver failed to describe its devices ({error})")
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(nvml: Any, index: int) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+
+    def optional(call: Any) -> Any:  # a card may lack any of these: NVML says NotSupported
+        try:
+            return call(handle)
+        except nvml.NVMLError:
+            return None
+
+    utilisation = optional(nvml.nvmlDeviceGetUtilizationRates)
+    power = optional(nvml.nvmlDeviceGetEnforcedPowerLimit)
+    mig = optional(nvml.nvmlDeviceGetMigMode)
+    return Gpu(
+        index=index,
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+        compute_capability=f"{major}.{minor}",
+        memory_total=int(memory.total),
+        memory_free=int(memory.free),
+        utilisation=None if utilisation is None else int(utilisation.gpu),
+        power_limit_watts=None if power is None else int(power) // 1000,
+        mig=bool(mig and mig[0]),
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

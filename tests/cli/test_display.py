@@ -1,0 +1,144 @@
+"""What people see: numbers with units, plain progress lines, the summary table."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cluster.dispatch import Progress
+from distprove.cli.console import format_bytes, format_seconds
+from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
+from distprove.cli.summary import MAX_ROWS, show_summary
+
+
+def plain(width: int = 100) -> Console:
+    return Console(file=StringIO(), width=width, force_terminal=False, highlight=False)
+
+
+def text(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")]
+)
+def test_bytes(value: int, shown: str) -> None:
+    assert format_bytes(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(2e-6, "2 us"), (0.0042, "4.2 ms"), (0.25, "250 ms"), (2.5, "2.50 s"), (75, "1 min 15 s"), (119.9, "2 min 0 s")],
+)
+def test_seconds(value: float, shown: str) -> None:
+    assert format_seconds(value) == shown
+
+
+def events(total: int) -> list[Progress]:
+    proved = [Progress("proved", f"p{i}", "prover-0", "done", i + 1, 0, total) for i in range(total)]
+    return [Progress("worker-ready", None, "prover-0", None, 0, 0, total), *proved]
+
+
+def test_a_log_gets_a_line_per_partition() -> None:
+    console = plain()
+    with ProgressDisplay(console) as display:
+        for event in events(3):
+            display(event)
+    lines = text(console).splitlines()
+    assert lines[0].startswith("prover-0 ready after")
+    assert lines[1:] == [f"[{i + 1}/3] p{i} proved by prover-0" for i in range(3)]
+
+
+def test_a_long_log_stays_short_and_ends_with_the_last() -> None:
+    console = plain()
+    with ProgressDisplay(console) as display:
+        for event in events(10_050):
+            display(event)
+    lines = text(console).splitlines()
+    assert len(lines) <= PLAIN_LINES + 3
+    assert lines[-1].startswith("[10050/10050]")
+
+
+def test_trouble_has_a_line_of_its_own() -> None:
+    console = plain()
+    with ProgressDisplay(console) as display:
+        display(Progress("bad-proof", "p0", "prover-1", "ready", 0, 0, 2))
+        display(Progress("failed", "p1", None, "failed", 0, 1, 2, "bad [bracketed] input"))
+    assert "p0 on prover-1: a proof did not verify" in text(console)
+    assert "p1: failed: bad [bracketed] input" in text(console)
+
+
+def partition(name: str, **changes: Any) -> dict[str, Any]:
+    entry = {
+        "name": name,
+        "status": "proved",
+        "error": None,
+        "error_kind": None,
+        "worker": "prover-0",
+        "attempts": 1,
+        "synthesise_seconds": 0.01,
+        "prove_seconds": 0.2,
+        "verify_seconds": 0.004,
+        "to_device": 0,
+        "to_host": 0,
+    }
+    return {**entry, **changes}
+
+
+def report(partitions: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+    return {
+        "status": "proved",
+        "executor": "local",
+        "facts": {},
+        "key_digest": "ab" * 32,
+        "job_digest": "cd" * 32,
+        "wall_seconds": 2.0,
+        "partitions": partitions,
+        "workers": [],
+        "counters": {"retries": 0, "bad_proofs": 0},
+        **changes,
+    }
+
+
+def summary(data: dict[str, Any], width: int = 100) -> str:
+    console = plain(width)
+    show_summary(console, Path("run"), data)
+    return text(console)
+
+
+def test_the_summary_lists_partitions_and_totals() -> None:
+    shown = summary(report([partition("a"), partition("b", status="resumed", attempts=0)]))
+    assert "proved: 2 of 2 partitions" in shown
+    assert "0.50 a second" in shown
+    assert "kept" in shown
+    assert "to GPU" not in shown
+    assert "ab" * 32 in shown
+
+
+def test_the_summary_shows_pcie_bytes_retries_errors_and_insecure_keys() -> None:
+    bad = partition("b", status="failed", attempts=4, worker=None, error="wire 3 is not 1", error_kind="FormatError")
+    data = report(
+        [partition("a", to_device=1 << 20, to_host=512), bad],
+        status="failed",
+        counters={"retries": 3, "bad_proofs": 0},
+        facts={"insecure": True},
+    )
+    shown = summary(data)
+    assert "1.0 MiB" in shown
+    assert "512 B" in shown
+    assert "wire 3 is not 1" in shown
+    assert "3 retries" in shown
+    assert "bad proofs" not in shown
+    assert "insecure development set-up" in shown
+
+
+def test_a_long_job_shows_what_failed_first() -> None:
+    parts = [partition(f"p{i}") for i in range(MAX_ROWS + 5)] + [partition("z", status="failed", error="broken")]
+    shown = summary(report(parts, status="failed"))
+    assert shown.splitlines()[1].startswith("z")
+    assert "and 6 more" in shown

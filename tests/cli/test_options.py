@@ -1,0 +1,115 @@
+"""Parsing of the command line: repeatable options, sizes, settings, exit codes of bad usage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from distprove.cli.app import app
+from distprove.cli.bench import parse_sizes
+from distprove.cli.prove import executor_settings, exit_code
+from distprove.cli.variadic import spread
+from distprove.errors import UsageError
+from distprove.job import ExecutorSettings
+
+REPEATABLE = {"--input", "--wtns"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--input a b --out R", "--input a --input b --out R"),
+        ("groth16 --input a --input b c", "groth16 --input a --input b --input c"),
+        ("--input=a b --json", "--input=a --input b --json"),
+        ("--out R x --wtns w", "--out R x --wtns w"),
+        ("--wtns w -- --input a b", "--wtns w -- --input a b"),
+        ("--input --json", "--input --json"),
+        ("--input", "--input"),
+        ("--input - a", "--input - --input a"),
+    ],
+)
+def test_values_after_a_repeatable_option_belong_to_it(given: str, expected: str) -> None:
+    assert spread(given.split(), REPEATABLE) == expected.split()
+
+
+def test_sizes() -> None:
+    assert parse_sizes("16,18, 20") == [16, 18, 20]
+    assert parse_sizes("10-12,16") == [10, 11, 12, 16]
+    for bad in ("", "a", "1-", "-3", "29", "1.5", "12-x"):
+        with pytest.raises(UsageError):
+            parse_sizes(bad)
+
+
+def test_flags_override_the_job_file_and_answer_each_other() -> None:
+    base = ExecutorSettings(address="auto", threads=4)
+    assert executor_settings(base, {"local": True}) == ExecutorSettings(local=True, threads=4)
+    assert executor_settings(ExecutorSettings(local=True), {"address": "a:1"}) == ExecutorSettings(address="a:1")
+    assert executor_settings(base, {"threads": None, "gpus": 0}) == ExecutorSettings(address="auto", threads=4, gpus=0)
+    with pytest.raises(UsageError):
+        executor_settings(base, {"local": True, "address": "auto"})
+
+
+def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
+    def report(*kinds: str | None) -> dict[str, object]:
+        failed = [{"status": "failed", "error_kind": kind} for kind in kinds]
+        return {"partitions": [*failed, {"status": "proved", "error_kind": None}]}
+
+    assert exit_code(report("UnsatisfiedWitness")) == 2
+    assert exit_code(report("UnsatisfiedWitness", "FormatError")) == 2
+    assert exit_code(report("UnsatisfiedWitness", "WorkerDied")) == 1
+    assert exit_code(report("BackendError")) == 1
+    assert exit_code(report(None)) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["prove"], "Missing argument"),
+        (["prove", "groth16"], "--out"),
+        (["prove", "groth16", "--out", "R"], "--zkey"),
+        (["prove", "groth61", "--out", "R"], "neither a proof system"),
+        (["prove", "groth16", "--out", "R", "--zkey", "K"], "--wtns"),
+        (["prove", "groth16", "--out", "R", "--zkey", "K", "--wtns", "w", "--threads", "0"], "--threads"),
+        (["prove", "job.toml", "--out", "R", "--zkey", "K"], "job file"),
+        (["prove", "missing.toml", "--out", "R"], "missing.toml"),
+        (["proof"], "prove"),
+        (["verify", "missing.msgpack"], "missing.msgpack"),
+        (["verify", "missing.msgpack", "--job", "12"], "hexadecimal"),
+        (["export", "missing", "--out", "D"], "missing"),
+        (["resume", "missing"], "not a run"),
+        (["setup", "groth16", "--r1cs", "c.r1cs", "--out", "c.zkey"], "--ptau"),
+        (["bench", "msm", "--group", "g3"], "--group"),
+        (["bench", "ntt", "--curve", "p256", "--backend", "cpu"], "p256"),
+        (["bench", "ntt", "--sizes", "x", "--backend", "cpu"], "x"),
+        (["bench", "groth16", "--zkey", "K"], "--wtns"),
+    ],
+)
+def test_bad_usage_exits_2_and_says_what(
+    args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 2, done.output
+    assert says in " ".join(done.stderr.split())
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+
+
+def test_an_unknown_key_of_a_job_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('system = "groth16"\nzkey = "c.zkey"\nwitneses = ["w/*.wtns"]\n')
+    done = CliRunner().invoke(app, ["prove", str(job), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 2
+    assert "`witnesses`" in done.stderr
+
+
+def test_errors_are_json_too_when_json_is_asked_for(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "no.msgpack"), "--json"])
+    assert done.exit_code == 2
+    error = json.loads(done.stdout)
+    assert error["status"] == "error"
+    assert error["error"]["type"] == "InputError"
+    assert "no.msgpack" in done.stderr
