@@ -20,16 +20,18 @@ from kernels.backend import (
     PointTable,
     SizeError,
 )
+from kernels.compiler import KernelSource
+from kernels.cuda_field import FIELD_PARAMS, field_source
 from kernels.cuda_fixed_base import fixed_base
 from kernels.cuda_group import group_source
 from kernels.cuda_msm import CudaMsm, CudaPointTable, MsmProfile
 from kernels.cuda_ntt import NttEngine, NttProfile, squares
-from kernels.cuda_sources import FIELD_PARAMS, WORDS, field_source
 from kernels.cuda_spmv import CudaMatrix, load_matrix, spmv
 from kernels.curves import BN254, Curve, Field, Group
 from kernels.device import ByValue, Device, grid_for
 from kernels.encoding import field_from_ints
 
+WORDS = KernelSource("words")
 INVERT_CHUNK = 8
 """Elements that one thread of a batch inversion takes; as in vector.cu."""
 INVERT_EACH = 4096

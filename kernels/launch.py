@@ -151,7 +151,7 @@ class CudaDevice:
     def __init__(
         self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, threads: int = 4
     ) -> None:
-        """`budget` bounds the device memory in bytes (None: what is free); `threads` compile, and copy to pinned memory.
+        """`budget` bounds the device memory in bytes (None: what is free); `threads` host threads compile and copy.
 
         Raises BackendError, OutOfMemory.
         """

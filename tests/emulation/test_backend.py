@@ -96,7 +96,7 @@ def test_equal(emulated: CudaBackend) -> None:
 def test_ntt_of_every_order(emulated: CudaBackend, curve: Curve, inverse: bool, coset: int | None) -> None:
     field = curve.fr
     profiles = NttProfile(), NttProfile(log_tile=8, log_radix=3), NttProfile(11, 10, log_elements=3, blocks_per_sm=1)
-    for profile in profiles:  # the second takes three passes for what the others do in one
+    for profile in profiles:  # the second takes three passes, or goes to the larger profile, where the others take one
         engine = NttEngine(emulated.device, profile)
         for log_n in (0, 1, 2, 3, 5, 7, 9):
             x = values(field, 1 << log_n, log_n)
