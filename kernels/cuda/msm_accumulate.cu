@@ -10,6 +10,9 @@
 //
 // Launch: one wave of threads, so that equal segments end together; ACCUMULATE_BLOCK threads, of which ACCUMULATE_BLOCKS
 // blocks are to fit a multiprocessor. Compiled with CURVE and GROUP.
+#if GROUP == 2
+#define DP_OUTLINE_PRODUCTS  // inlined, the loop is larger than the instruction cache
+#endif
 #include "group.h"
 
 using namespace dp;
