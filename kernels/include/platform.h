@@ -5,7 +5,7 @@
 #define DP_HD __host__ __device__ __forceinline__
 #define DP_ALIGN __align__(16)  // two (or three) 16-byte accesses per field element
 #else
-#define DP_HD inline __attribute__((always_inline))
+#define DP_HD inline
 #define DP_ALIGN  // host arrays may be views into a mapped key at any byte offset; loads go through memcpy
 #include <cstdint>
 #include <cstring>
