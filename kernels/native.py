@@ -7,8 +7,6 @@ import importlib.util
 from types import ModuleType
 from typing import Any
 
-from kernels import _native as _general
-
 GENERAL = "general"
 ADX = "x86-64-v3+adx"
 _BUILDS: dict[str, tuple[str, frozenset[str]]] = {
@@ -20,7 +18,7 @@ _BUILDS: dict[str, tuple[str, frozenset[str]]] = {
 
 def cpu_features() -> list[str]:
     """What the processor offers of what the builds could ask for."""
-    return list(_general.cpu_features())
+    return list(importlib.import_module(_BUILDS[GENERAL][0]).cpu_features())
 
 
 def variants() -> list[str]:

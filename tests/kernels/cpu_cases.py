@@ -1,4 +1,4 @@
-"""What the CPU backend's tests share: every build of the native code, seeded randomness, points with known logarithms."""
+"""What the CPU backend's tests share: every build of the native code, edge values, points with known logarithms."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ FIELDS = [field for curve in CURVES for field in (curve.fr, curve.fq)]
 
 def backend_id(case: tuple[str, int]) -> str:
     return f"{case[0]}-{case[1]}"
-
-
-def group_id(case: tuple[Curve, Group]) -> str:
-    return f"{case[0].name}-{case[1].value}"
 
 
 def edge_values(field: Field, n: int, rng: random.Random) -> list[int]:

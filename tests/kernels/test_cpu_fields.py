@@ -106,7 +106,7 @@ def test_ntt_is_the_dft(backend: CpuBackend, field: Field, log_n: int, coset: in
 
 @pytest.mark.parametrize("log_n", [11, 16, 18])
 def test_large_ntt_beyond_the_table_of_roots(log_n: int) -> None:
-    """2^18 needs four times the roots that are kept, and blocks beyond the cache; single outputs are checked by Horner."""
+    """2^18 needs four times the roots that are kept, and blocks beyond the cache; some outputs checked by Horner."""
     field = BN254.fr
     p, n = field.modulus, 1 << log_n
     backend = CpuBackend(2)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, group_id, unaligned
+from cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, unaligned
 
 from kernels import encoding, group
 from kernels.backend import BackendError, SizeError
