@@ -104,6 +104,7 @@ _ASSERTION = 4
 _TRACE = re.compile(r"Error in template [A-Za-z0-9_$]{1,120} line: [0-9]{1,9}")
 """The only messages passed on: a program could put values into any other text."""
 _MAX_MESSAGE = 4096
+_MAX_TABLE = 1 << 20  # function pointers; circom makes one table entry per component
 _MAX_SIGNALS_NAMED = 8
 
 
@@ -201,7 +202,7 @@ class WitnessProgram:
     def _running(self, ticks: int) -> Iterator[_Instance]:
         """A fresh instance; what wasmtime raises inside becomes a WitnessGenerationError."""
         store = wasmtime.Store(self._engine)
-        store.set_limits(memory_size=self._memory_limit, instances=2, memories=2)
+        store.set_limits(memory_size=self._memory_limit, table_elements=_MAX_TABLE, instances=2, memories=2)
         store.set_epoch_deadline(ticks)
         try:
             with self._clock.ticking():
@@ -310,7 +311,7 @@ class _Instance:
 
     def _on_message(self, caller: wasmtime.Caller) -> None:
         read = caller.get("getMessageChar")
-        if not isinstance(read, wasmtime.Func):
+        if not isinstance(read, wasmtime.Func) or len(self._message) >= _MAX_MESSAGE:
             return
         while len(self._message) < _MAX_MESSAGE:
             character = read(caller)

@@ -129,6 +129,11 @@ def test_other_messages_of_a_program_are_dropped() -> None:
     assert str(SECRET) not in str(caught.value)
 
 
+def test_an_endless_message_is_cut() -> None:
+    with pytest.raises(WitnessGenerationError, match="does not hold for this input$"):
+        generate({"x": [1, 2]}, run=ASSERTION, talk="(return (i32.const 65))")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -139,6 +144,8 @@ def test_other_messages_of_a_program_are_dropped() -> None:
         ({"run": NON_CANONICAL}, "not below the prime"),
         ({"wires": 3000}, "trapped: memory out of bounds"),
         ({"wires": 2**31}, "cannot run"),
+        ({"run": ASSERTION, "talk": FOREVER}, r"ran for 0\.2 s"),
+        ({"run": "(loop $again (call $print) (br $again))"}, r"ran for 0\.2 s"),
         ({"run": "(call $fail (i32.const 77))"}, "failed with code 77"),
         ({"run": "(call $fail (i32.const 5))"}, "not enough memory"),
     ],
@@ -163,6 +170,8 @@ def test_an_endless_start_function_ends_at_the_deadline() -> None:
 def test_memory_is_bounded() -> None:
     with pytest.raises(WitnessGenerationError, match="cannot run"):
         WitnessProgram(toy_program(memory=2000), memory_limit=1 << 20)
+    with pytest.raises(WitnessGenerationError, match="cannot run"):
+        WitnessProgram(toy_program(imports="(table 4000000000 funcref)"))
     grow = "(if (i32.eq (memory.grow (i32.const 2000)) (i32.const -1)) (then (call $fail (i32.const 5))))"
     program = WitnessProgram(toy_program(run=grow), memory_limit=1 << 20)
     with pytest.raises(WitnessGenerationError, match="not enough memory"):
