@@ -65,7 +65,7 @@ def load(source: Source, name: str | None = None) -> tuple[Bytes, str]:
     data = np.frombuffer(source, dtype=np.uint8) if not isinstance(source, np.ndarray) else source
     if data.dtype != np.uint8 or data.ndim != 1:
         raise UsageError(f"a file's content is a (size,) uint8 array, not {data.shape} {data.dtype}")
-    view = data.view()
+    view = np.asarray(data).view()  # a plain array also of a memmap, whose slices are slower
     view.flags.writeable = False
     return view, name or "<bytes>"
 

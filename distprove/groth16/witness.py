@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from distprove.errors import DistproveError, FormatError, WitnessGenerationError
+from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
+from distprove.groth16.wtns import Circuit
 from kernels.curves import Curve
 
 _BRIDGE = """
@@ -144,7 +145,7 @@ class WitnessProgram:
         _give_back_free_memory()
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
-        with self._running(self.deadline_ticks) as instance:
+        with self._running(self._deadline_ticks) as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
     @property
@@ -152,8 +153,19 @@ class WitnessProgram:
         """The modulus of the field the program computes in."""
         return self.curve.fr.modulus
 
+    def check_for(self, circuit: Circuit) -> None:
+        """Raises CurveMismatch or WitnessMismatch unless this program makes witnesses of `circuit`'s shape."""
+        if self.curve is not circuit.curve:
+            raise CurveMismatch(
+                f"{self.name}: the program computes witnesses for {self.curve.title}, the key is for {circuit.curve.title}"
+            )
+        if self.n_vars != circuit.n_vars:
+            raise WitnessMismatch(
+                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the key is for {circuit.n_vars}"
+            )
+
     @property
-    def deadline_ticks(self) -> int:
+    def _deadline_ticks(self) -> int:
         return max(1, int(self._deadline / _TICK)) + 1
 
     def generate(self, inputs: Inputs) -> Words:
@@ -163,7 +175,7 @@ class WitnessProgram:
         """
         field = self.curve.fr
         flat = {signal: flatten(signal, value, field) for signal, value in signals(inputs).items()}
-        with self._running(self.deadline_ticks) as instance:
+        with self._running(self._deadline_ticks) as instance:
             instance.start()
             for signal, values in flat.items():
                 instance.set_signal(signal, values, field.bytes)

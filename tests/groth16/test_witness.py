@@ -4,13 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from toy_program import ASSERTION, FOREVER, NON_CANONICAL, toy_program
 
-from distprove.errors import DistproveError, FormatError, WitnessGenerationError
+from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
 from distprove.groth16.inputs import fnv1a, read_input
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import read_wtns, write_wtns
@@ -210,6 +211,15 @@ def test_the_other_curve() -> None:
     assert unpack(program.generate({"x": [-1, 2]})) == [1, BLS12_381.fr.modulus - 1, 2]
 
 
+def test_a_program_is_held_against_a_circuit() -> None:
+    program = WitnessProgram(toy_program())
+    program.check_for(SimpleNamespace(curve=BN254, n_vars=3))
+    with pytest.raises(CurveMismatch, match=r"for BN254, the key is for BLS12-381"):
+        program.check_for(SimpleNamespace(curve=BLS12_381, n_vars=3))
+    with pytest.raises(WitnessMismatch, match="of 3 wires, the key is for 4"):
+        program.check_for(SimpleNamespace(curve=BN254, n_vars=4))
+
+
 def test_many_keep_their_order() -> None:
     program = WitnessProgram(toy_program())
     witnesses = program.generate_many([{"x": [i, i * i]} for i in range(40)], threads=2)
@@ -247,6 +257,7 @@ def test_witnesses_equal_snarkjs(shared_data: Path, snarkjs: Any, tmp_path: Path
     command = ["node", "-e", _REFERENCE, str(library), str(folder / "circuit.wasm"), str(tmp_path), *map(str, inputs)]
     subprocess.run(command, check=True, timeout=280)
     program, key = WitnessProgram(folder / "circuit.wasm"), read_zkey(folder / "circuit.zkey")
+    program.check_for(key)
     witnesses = program.generate_many([read_input(path) for path in inputs], threads=2)
     for path, values in zip(inputs, witnesses, strict=True):
         write_wtns(tmp_path / "ours.wtns", program.curve, values)
