@@ -157,11 +157,11 @@ class WitnessProgram:
         """Raises CurveMismatch or WitnessMismatch unless this program makes witnesses of `circuit`'s shape."""
         if self.curve is not circuit.curve:
             raise CurveMismatch(
-                f"{self.name}: the program computes witnesses for {self.curve.title}, the key is for {circuit.curve.title}"
+                f"{self.name}: the program is for {self.curve.title}, the key for {circuit.curve.title}"
             )
         if self.n_vars != circuit.n_vars:
             raise WitnessMismatch(
-                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the key is for {circuit.n_vars}"
+                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit has {circuit.n_vars}"
             )
 
     @property

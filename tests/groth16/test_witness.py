@@ -131,7 +131,7 @@ def test_other_messages_of_a_program_are_dropped() -> None:
 
 
 def test_an_endless_message_is_cut() -> None:
-    with pytest.raises(WitnessGenerationError, match="does not hold for this input$"):
+    with pytest.raises(WitnessGenerationError, match=r"does not hold for this input$"):
         generate({"x": [1, 2]}, run=ASSERTION, talk="(return (i32.const 65))")
 
 
@@ -214,9 +214,9 @@ def test_the_other_curve() -> None:
 def test_a_program_is_held_against_a_circuit() -> None:
     program = WitnessProgram(toy_program())
     program.check_for(SimpleNamespace(curve=BN254, n_vars=3))
-    with pytest.raises(CurveMismatch, match=r"for BN254, the key is for BLS12-381"):
+    with pytest.raises(CurveMismatch, match=r"for BN254, the key for BLS12-381"):
         program.check_for(SimpleNamespace(curve=BLS12_381, n_vars=3))
-    with pytest.raises(WitnessMismatch, match="of 3 wires, the key is for 4"):
+    with pytest.raises(WitnessMismatch, match="of 3 wires, the circuit has 4"):
         program.check_for(SimpleNamespace(curve=BN254, n_vars=4))
 
 
