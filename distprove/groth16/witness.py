@@ -145,7 +145,7 @@ class WitnessProgram:
         _give_back_free_memory()
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
-        with self._running(self._deadline_ticks) as instance:
+        with self._running() as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
     @property
@@ -164,10 +164,6 @@ class WitnessProgram:
                 f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit has {circuit.n_vars}"
             )
 
-    @property
-    def _deadline_ticks(self) -> int:
-        return max(1, int(self._deadline / _TICK)) + 1
-
     def generate(self, inputs: Inputs) -> Words:
         """The witness for `inputs` (signal name -> integer or nested list): (n_vars, limbs) uint64, canonical.
 
@@ -175,7 +171,7 @@ class WitnessProgram:
         """
         field = self.curve.fr
         flat = {signal: flatten(signal, value, field) for signal, value in signals(inputs).items()}
-        with self._running(self._deadline_ticks) as instance:
+        with self._running() as instance:
             instance.start()
             for signal, values in flat.items():
                 instance.set_signal(signal, values, field.bytes)
@@ -211,16 +207,18 @@ class WitnessProgram:
                 raise FormatError(f"{self.name}: not a circom 2 witness program: it imports {item.module}.{item.name}")
 
     @contextlib.contextmanager
-    def _running(self, ticks: int) -> Iterator[_Instance]:
+    def _running(self) -> Iterator[_Instance]:
         """A fresh instance; what wasmtime raises inside becomes a WitnessGenerationError."""
         store = wasmtime.Store(self._engine)
         store.set_limits(memory_size=self._memory_limit, table_elements=_MAX_TABLE, instances=2, memories=2)
-        store.set_epoch_deadline(ticks)
+        store.set_epoch_deadline(int(self._deadline / _TICK) + 2)  # the tick under way, and rounding
         try:
             with self._clock.ticking():
                 yield _Instance(self.name, store, self._module, self._bridge)
         except DistproveError:
             raise
+        except _Fault as fault:  # from a start function: later ones are caught where more is known
+            raise WitnessGenerationError(f"{self.name}: the program failed with code {fault.code}") from None
         except wasmtime.Trap as trap:
             if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
                 raise WitnessGenerationError(
@@ -318,10 +316,10 @@ class _Instance:
         # circom prints the innermost template first.
         return WitnessGenerationError(f"{self._name}: {text}" + (f" ({'; '.join(traces)})" if traces else ""))
 
-    def _on_exception(self, _caller: Any, code: int) -> None:
+    def _on_exception(self, _caller: Any, code: int = 0, *_rest: Any) -> None:
         raise _Fault(code)
 
-    def _on_message(self, caller: wasmtime.Caller) -> None:
+    def _on_message(self, caller: wasmtime.Caller, *_rest: Any) -> None:
         read = caller.get("getMessageChar")
         if not isinstance(read, wasmtime.Func) or len(self._message) >= _MAX_MESSAGE:
             return

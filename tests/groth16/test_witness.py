@@ -58,6 +58,7 @@ def test_values_are_taken_as_snarkjs_takes_them(value: Any, expected: list[int])
         ({"y": 5, "x": [1, 2]}, "'y' is not an input signal"),
         ({"x": [1, None]}, "'x': null is not"),
         ({"x": [1, {"a": 1}]}, "'x': a list mixes objects and numbers"),
+        ({"x" * 1001: 1}, "a signal name has 1001 characters"),
         ({"x": {"a": 1}}, r"'x\.a' is not an input signal"),
         ({"p": {"a": 1}, "p.a": 2}, r"'p\.a' is given twice"),
         ({"x": [1, 2.5]}, "'x': a number that is not an exact integer"),
@@ -161,6 +162,17 @@ def test_endless_recursion_is_a_trap() -> None:
     wasm = toy_program(imports="(func $deep (call $deep)) (start $deep)")
     with pytest.raises(WitnessGenerationError, match="trapped: stack overflow"):
         WitnessProgram(wasm)
+
+
+def test_callbacks_of_another_type() -> None:
+    """The protocol does not fix the imports' parameters as strictly as wasm does; whatever they are, no crash."""
+    odd = '(import "runtime" "exceptionHandler" (func $odd (param i64 f32)))'
+    odd += " (func $go (call $odd (i64.const 1) (f32.const 2)))"
+    with pytest.raises(WitnessGenerationError, match="failed with code 1"):
+        WitnessProgram(toy_program(imports=f"{odd} (start $go)"))
+    none = '(import "runtime" "exceptionHandler" (func $none)) (func $go (call $none)) (start $go)'
+    with pytest.raises(WitnessGenerationError, match="failed with code 0"):
+        WitnessProgram(toy_program(imports=none))
 
 
 def test_an_endless_start_function_ends_at_the_deadline() -> None:
