@@ -94,7 +94,7 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
 
 def key_line(digest: str, facts: dict[str, Any]) -> str:
     """The key's digest, and a warning where its set-up is not to be trusted."""
-    if facts.get("insecure"):
+    if facts.get("insecure_setup"):
         return f"{digest}\n[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]"
     return digest
 
