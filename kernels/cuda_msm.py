@@ -21,8 +21,11 @@ from kernels.cuda_group import curve_source, group_source, normalise, require_wo
 from kernels.curves import BN254, Curve, Group
 from kernels.device import Device, Fetch
 
-SORT_BLOCK = 256
+SORT_BLOCK = 512
 """Threads of the sort's kernels (BLOCK in msm_sort.cu)."""
+
+SORT_TILE = 16 * SORT_BLOCK
+"""Entries that a block of msm_scatter_entries puts in order at a time (TILE in msm_sort.cu)."""
 
 MAX_BIN_BITS = 11
 """Bits of one radix pass (MAX_BINS in msm_sort.cu)."""
@@ -47,19 +50,25 @@ class MsmProfile:
     """Window size; None chooses by the number of points and the memory."""
     bin_bits: int = MAX_BIN_BITS
     """Most bits a radix pass may take."""
-    sort_blocks_per_sm: int = 4
+    sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels for each multiprocessor."""
+    digit_tile: int = 512
+    """Most scalars whose digits a block of msm_scatter_digits puts in order at a time."""
+    digit_shared: int = 96 << 10
+    """Most bytes of shared memory for those digits."""
     min_segment: int = 16
     """Fewest entries that a thread accumulates: fewer would leave more to merge than there is to accumulate."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
     """Blocks of msm_accumulate that a multiprocessor shall hold (bounds the registers); None: by curve and group."""
+    product_calls: bool | None = None
+    """Whether msm_accumulate calls field products rather than repeating their code; None: for G2 alone."""
     merge_block: int = 256
     reduce_block: int = 128
-    reduce_threads_per_sm: int = 128
+    reduce_threads_per_sm: int = 256
     """Threads of msm_reduce for each multiprocessor, as long as a chunk has at least `min_chunk` buckets."""
     min_chunk: int = 4
-    bucket_cost: float = 3.5
+    bucket_cost: float = 6.0
     """Cost of one more bucket in mixed additions, in the choice of the window."""
     bit_cost: float = 42000.0
     """Cost of one more bit of the window, in mixed additions: the reduction gets that much deeper."""
@@ -224,11 +233,11 @@ class CudaMsm:
             raise SizeError(f"scalars {start} to {start + m} of an MSM over {table.n} points")
         if m == 0:
             return ReadyPoint(np.zeros(curve.point_limbs(group), dtype=np.uint64))
-        entries, entry_count = self._sorted_entries(table, scalars, start)
+        entries, entry_count = self.sorted_entries(table, scalars, start)
         buckets = self._bucket_sums(table, entries, entry_count, m * plan.windows)
         return FetchedPoint(curve, group, self.device.fetch(self._weighted_sum(table, buckets)))
 
-    def _sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
+    def sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
         """(m * windows, 2) uint32 entries (bucket, point and sign), of which the first entry_count[0] are used."""
         device, plan = self.device, table.plan
         source = curve_source("msm_sort", table.curve)
@@ -237,36 +246,40 @@ class CudaMsm:
         passes = -(-key_bits // self.profile.bin_bits)
         bin_bits = -(-key_bits // passes)
         bins = 1 << bin_bits
-        blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
+        tile = max(1, min(self.profile.digit_tile, self.profile.digit_shared // (8 * plan.windows)))
+        blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // tile))
         counts = device.empty((bins * blocks,), np.uint32)
         totals = device.empty((bins,), np.uint32)
         entry_count = device.empty((1,), np.uint32)
         entries = device.empty((m * plan.windows, 2), np.uint32)
         other = device.empty((m * plan.windows, 2), np.uint32) if passes > 1 else entries
 
-        def launch(name: str, grid: int, *args: object) -> None:
-            device.kernel(source, name).launch(grid, SORT_BLOCK, args)
+        def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
+            device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
 
         def scan() -> None:
             rows = -(-bins // (SORT_BLOCK // 32))
             launch("msm_scan_rows", rows, counts, np.uint32(bins), np.uint32(blocks), totals)
 
-        cut = (np.uint32(plan.window_bits), np.uint32(plan.windows), np.uint32(plan.sets), np.uint32(bins))
+        cut = (
+            np.uint32(plan.window_bits),
+            np.uint32(plan.windows),
+            np.uint32(plan.sets),
+            np.uint32(bins),
+            np.uint32(tile),
+        )
         launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
         scan()
-        first_point, table_points = np.uint32(start), np.uint32(table.n)
-        launch(
-            "msm_scatter_digits",
-            blocks,
-            *(scalars, np.uint32(m), first_point, table_points, *cut, counts, totals, entries, entry_count),
-        )
+        points = (np.uint32(start), np.uint32(table.n))
+        args = (scalars, np.uint32(m), *points, *cut, counts, totals, entries, entry_count)
+        launch("msm_scatter_digits", blocks, *args, shared=12 * bins + 8 * tile * plan.windows)
         for index in range(1, passes):
             shift = np.uint32(index * bin_bits)
             launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(bins), counts)
             scan()
-            launch(
-                "msm_scatter_entries", blocks, entries, entry_count, shift, np.uint32(bin_bits), counts, totals, other
-            )
+            shared = 12 * bins + 8 * SORT_TILE + 2 * (SORT_BLOCK // 32) * bins
+            args = (entries, entry_count, shift, np.uint32(bin_bits), counts, totals, other)
+            launch("msm_scatter_entries", blocks, *args, shared=shared)
             entries, other = other, entries
         return entries, entry_count
 
