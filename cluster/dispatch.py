@@ -277,7 +277,7 @@ class Dispatcher:
             self._again(item, "its witness was lost")
         elif isinstance(error, WorkerDied):
             assert member is not None
-            self._died(member)
+            self._died(member, str(error))
             self._again(item, "its worker died", charge=member.blamed == item.partition.name)
         elif task.kind is Kind.VERIFY:
             self._bad_proof(item, public_message(error))
@@ -300,7 +300,7 @@ class Dispatcher:
         elif isinstance(error, InputError):
             raise error
         elif isinstance(error, WorkerDied):
-            self._died(member, was_ready=False)
+            self._died(member, str(error), was_ready=False)
         else:
             self._retire(member, f"could not load the key: {public_message(error)}")
 
@@ -394,7 +394,7 @@ class Dispatcher:
         if not isinstance(error, OutOfMemory):
             self._strike(member, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {message}")
 
-    def _died(self, member: _Member, was_ready: bool = True) -> None:
+    def _died(self, member: _Member, reason: str, was_ready: bool = True) -> None:
         """Count a death once, however many tasks report it, and have the worker loaded again."""
         if member.retired or (was_ready and not member.ready):
             return
@@ -402,11 +402,11 @@ class Dispatcher:
         member.report.status = "starting"
         member.report.deaths += 1
         self._report.counters.deaths += 1
-        self._run.note("death", worker=member.worker.id)
-        self._tell("death", None, member)
+        self._run.note("death", worker=member.worker.id, reason=reason)
+        self._tell("death", None, member, reason)
         for item in self._committed_at(member):  # that state went with it; the witness is still to be had
             self._again(item, "its prover died", charge=False)
-        self._strike(member, f"died {MAX_STRIKES} times in a row")
+        self._strike(member, f"died {MAX_STRIKES} times in a row, the last: {reason}")
         if not member.retired:
             member.deadline = self._deadline()
             self._executor.load(member.worker)
