@@ -61,6 +61,16 @@ class RemoteProver:
         started = time.time()
         return Timed(self._worker.prove(partition, work, challenge), started, time.time())
 
+    def check(self) -> Timed:
+        started = time.time()
+        self._worker.check()
+        return Timed(None, started, time.time())
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> Timed:
+        started = time.time()
+        self._worker.diagnose(partition, work)
+        return Timed(None, started, time.time())
+
     def close(self) -> None:
         """Give back the device, in the node's deallocation lane."""
         with _lease(_governor(self._governor_prefix), lane=True):
@@ -91,6 +101,8 @@ class RemoteSynthesiser:
         with _lease(_governor(self._governor_prefix), threads=self._threads, memory=memory):
             started = time.time()
             work = self._worker.synthesise(partition)
+            # A subclass of ndarray, such as a map of a file, would be copied into the message instead of the store.
+            work.arrays = {name: np.asarray(array) for name, array in work.arrays.items()}
             facts = (sum(array.nbytes for array in work.arrays.values()), work.seconds)
             return Timed(facts, started, time.time()), work
 

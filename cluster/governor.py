@@ -22,14 +22,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import psutil
 
 from cluster.devices import memory_available
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
-from distprove.system import Partition, ProofSystem
+from distprove.system import Partition, PredictsMemory, ProofSystem
 
 
 @dataclass(frozen=True)
@@ -242,14 +242,6 @@ def default_memory() -> int:
     Half, because the page cache of a mapped key and the object store's copies of witnesses want room too.
     """
     return max(1 << 20, memory_available() // 2)
-
-
-@runtime_checkable
-class PredictsMemory(Protocol):
-    """A proof system that can tell what a synthesis takes. Optional."""
-
-    def synthesis_bytes(self, partition: Partition) -> int:
-        """Predicted host memory of synthesising `partition`, in bytes, its witness included."""
 
 
 def predicted_bytes(system: ProofSystem, partition: Partition) -> int:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from queue import Empty
 from typing import Any
 
+import numpy as np
 import ray
 from ray.exceptions import (
     GetTimeoutError,
@@ -26,7 +27,7 @@ from cluster.executors import Executor, Finished, Kind, Role, Task, Work, Worker
 from cluster.governor import NodeGovernor, predicted_bytes
 from cluster.placement import Node, Place, place
 from distprove.job import ExecutorSettings
-from distprove.system import Partition, ProofSystem
+from distprove.system import Partition, PartitionProof, ProofSystem
 
 POLL = 0.01
 """Seconds between looks at the verifier's thread while Ray is waited for."""
@@ -57,7 +58,8 @@ class RayExecutor(Executor):
         nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
-        self._shared = {name: ray.put(array) for name, array in shared.items()}
+        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
+        self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
         prefix = f"governor-{secrets.token_hex(4)}-"
         for node in nodes:
             self._governors[node.id] = self._govern(node, prefix)
@@ -89,7 +91,14 @@ class RayExecutor(Executor):
         ref = self._actors[worker.id].prove.remote(partition, work.handle, challenge)
         self._submit(Task(Kind.PROVE, worker.id, partition.name), ref)
 
-    def verify(self, proof: Any) -> None:
+    def check(self, worker: Worker) -> None:
+        self._submit(Task(Kind.CHECK, worker.id, None), self._actors[worker.id].check.remote())
+
+    def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
+        ref = self._actors[worker.id].diagnose.remote(partition, work.handle)
+        self._submit(Task(Kind.DIAGNOSE, worker.id, partition.name), ref)
+
+    def verify(self, proof: PartitionProof) -> None:
         self._verifying += 1
         super().verify(proof)
 

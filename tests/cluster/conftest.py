@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ray_nodes import raylet
 from toy_system import Faults, ToySystem
 
 from cluster.driver import prove
-from cluster.executors import Executor, open_executor
+from cluster.executors import open_executor
 from cluster.run import Run
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
@@ -24,7 +23,7 @@ TOY = {"backend": "toy_system:toy_backend"}
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[Any]:
-    """Two raylets of two CPUs each on this machine, with token authentication; small object stores."""
+    """A Ray of one small node, with token authentication; tests add nodes and take them away again."""
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
     # Workers unpickle the toy system by its module's name.
     path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -34,7 +33,6 @@ def ray_cluster() -> Iterator[Any]:
 
     cluster = Cluster(initialize_head=True, head_node_args={**raylet(), "include_dashboard": False})
     try:
-        cluster.add_node(**raylet())
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
         yield cluster
     finally:
@@ -42,27 +40,24 @@ def ray_cluster() -> Iterator[Any]:
         cluster.shutdown()
 
 
-def raylet() -> dict[str, Any]:
-    """Arguments of a small node.
-
-    Ports are given, because a raylet waits only 15 s for its agents to choose theirs, which a busy machine overruns.
-    """
-    sizes = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 100 << 20}
-    names = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in names]
-        for each in sockets:
-            each.bind(("", 0))
-        return {**sizes, **{name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}}
-
-
 @pytest.fixture(params=["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
 def settings(request: pytest.FixtureRequest) -> ExecutorSettings:
     """Settings of each executor, with the toy backend."""
     if request.param == "ray":
-        request.getfixturevalue("ray_cluster")
-        return ExecutorSettings(**TOY)
+        return request.getfixturevalue("ray_settings")
     return ExecutorSettings(local=True, threads=2, **TOY)
+
+
+@pytest.fixture
+def local() -> ExecutorSettings:
+    """In process: for what has nothing to do with the executor."""
+    return ExecutorSettings(local=True, threads=2, **TOY)
+
+
+@pytest.fixture
+def ray_settings(ray_cluster: Any) -> ExecutorSettings:
+    """Over Ray only: for what takes processes."""
+    return ExecutorSettings(**TOY)
 
 
 @pytest.fixture
@@ -80,11 +75,7 @@ def run_toy(tmp_path: Path) -> Callable[..., Proof]:
     def prove_toy(system: ToySystem, settings: ExecutorSettings, progress: Any = None) -> Proof:
         path = tmp_path / "run"
         opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
-        with opened as run, executor(settings) as chosen:
-            return prove(system, chosen, run, settings, progress)
+        with opened as run, open_executor(settings) as executor:
+            return prove(system, executor, run, settings, progress)
 
     return prove_toy
-
-
-def executor(settings: ExecutorSettings) -> Executor:
-    return open_executor(settings)
