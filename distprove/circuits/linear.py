@@ -1,8 +1,8 @@
 """Linear combinations of wires, many rows at a time.
 
 A `Linear` stands for `lanes` rows that share their coefficients: row i is the sum over its terms of
-coefficient * wire[first + i * stride]. A constant is a term on wire 0, which is always one. Gadgets written once on such
-values describe one row or a million; nothing in the builder costs Python objects per row.
+coefficient * wire[first + i * stride]. A constant is a term on wire 0, which is always one. Gadgets written once on
+such values describe one row or a million; nothing in the builder costs Python objects per row.
 """
 
 from __future__ import annotations

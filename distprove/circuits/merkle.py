@@ -5,8 +5,8 @@ so that nobody acts twice in one scope. Private: the member's secret and its pat
 
     leaf = Poseidon(secret)    node = Poseidon(left, right)    nullifier = Poseidon(scope, secret)
 
-Outputs: root, nullifier. Public input: scope. Private inputs: secret, siblings[depth], path[depth] (bit k is 1 where the
-node at height k is a right child).
+Outputs: root, nullifier. Public input: scope. Private inputs: secret, siblings[depth], path[depth] (bit k is 1 where
+the node at height k is a right child).
 """
 
 from __future__ import annotations

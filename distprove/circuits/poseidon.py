@@ -13,8 +13,8 @@ from distprove.circuits.poseidon_params import poseidon_parameters
 from kernels.curves import Field
 
 LONGEST_COMBINATION = 10
-"""Partial rounds touch one element, so the others grow by one term a round. Past this many terms they get wires of their
-own: 6 % more constraints for t = 3, and a quarter of the matrix entries, which fill the key."""
+"""Partial rounds touch one element, so the others grow by one term a round. Past this many terms they get wires of
+their own: 6 % more constraints for t = 3, and a quarter of the matrix entries, which fill the key."""
 
 
 def poseidon_hash(field: Field, inputs: Sequence[int]) -> int:

@@ -16,8 +16,8 @@ from kernels.curves import Field
 FULL_ROUNDS = 8
 
 PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
-"""For widths 2 to 17, 128 bits of security: circomlib's. They depend on the prime only through min(128, log2 p), so they
-hold for every 254- and 255-bit prime."""
+"""For widths 2 to 17, 128 bits of security: circomlib's. They depend on the prime only through min(128, log2 p), so
+they hold for every 254- and 255-bit prime."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ def poseidon_parameters(field: Field, width: int) -> PoseidonParameters:
     if not 2 <= width <= 17:
         raise ValueError(f"Poseidon here has 2 to 17 elements, not {width}")
     if field.bits not in (254, 255) or (field.modulus - 1) % 5 == 0:
-        raise ValueError(f"Poseidon with x^5 is set up for 254- and 255-bit primes p, 5 not dividing p - 1: {field.name}")
+        raise ValueError(
+            f"Poseidon with x^5 takes a 254- or 255-bit prime p, 5 not dividing p - 1: {field.name}"
+        )
     partial = PARTIAL_ROUNDS[width - 2]
     grain = _Grain(field.bits, width, partial)
-    constants = tuple(
-        tuple(grain.element(field.modulus) for _ in range(width)) for _ in range(FULL_ROUNDS + partial)
-    )
+    constants = tuple(tuple(grain.element(field.modulus) for _ in range(width)) for _ in range(FULL_ROUNDS + partial))
     return PoseidonParameters(field, width, partial, constants, _cauchy(grain, field.modulus, width))
 
 

@@ -38,7 +38,8 @@ class Wires:
             repeated = self.backend.empty(shape)
             repeated[...] = self.values[first]
             return repeated.reshape(-1, self.field.limbs)
-        run = self.values[first : first + (lanes - 1) * stride + 1 : stride]
+        stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # at least 0: no run reaches wire 0
+        run = self.values[first:stop:stride]
         if stride != 1:
             run = run.copy()
         return run.reshape(-1, self.field.limbs)
@@ -135,9 +136,7 @@ class Check(Step):
     label: str
 
     def run(self, wires: Wires) -> None:
-        product = wires.backend.mul(
-            wires.field, wires.evaluate(self.a, self.lanes), wires.evaluate(self.b, self.lanes)
-        )
+        product = wires.backend.mul(wires.field, wires.evaluate(self.a, self.lanes), wires.evaluate(self.b, self.lanes))
         expected = wires.evaluate(self.c, self.lanes)
         if wires.backend.equal(product, expected):
             return

@@ -27,7 +27,7 @@ _HASH_CHUNK = 1 << 14
 
 
 def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
-    """Whether the file serves this circuit: its curve, its size, that it is prepared, and every point that will be used.
+    """Whether the file serves this circuit: its curve, its size, that it is prepared, every point that will be used.
 
     Raises CurveMismatch, InputError or InvalidKey.
     """
@@ -43,7 +43,8 @@ def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
     used = [(which.group, ptau.lagrange(which, qap.log_domain), which.name) for which in Powers]
     used.append((Group.G1, ptau.lagrange(Powers.TAU_G1, qap.log_domain + 1), "H basis"))
     used.append((Group.G1, ptau.powers(Powers.TAU_G1)[: 2 * n], "tau G1"))
-    used.extend((which.group, ptau.powers(which)[:1], which.name) for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1))
+    for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1):
+        used.append((Group.G1, ptau.powers(which)[:1], which.name))
     used.append((Group.G2, ptau.beta_g2, "beta G2"))
     for group, points, title in used:
         bad = backend.check_points(qap.curve, group, points)
@@ -90,8 +91,8 @@ def with_delta(curve: Curve, points: KeyPoints, factor: int, threads: int) -> Ke
     )
 
 
-def circuit_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, threads: int) -> bytes:
-    """snarkjs' csHash, 64 bytes, of the key with delta = 1: what every contribution's transcript starts from."""
+def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, threads: int) -> bytes:
+    """snarkjs' csHash (the circuit hash), 64 bytes, of the key with delta = 1: what every contribution's transcript starts from."""
     curve = qap.curve
     digest = hashlib.blake2b()
     for group, point in (
@@ -121,7 +122,7 @@ def circuit_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thre
 def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
     """tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes.
 
-    That is i < n - 1 rounded up to whole chunks of 2^14: one point more than the n - 1 announced once n is 2^15 or more.
+    That is i < n - 1, rounded up to whole chunks of 2^14: one point more than the n - 1 announced once n is 2^15.
     """
     n = qap.domain_size
     count = n - 1 if n - 1 <= _HASH_CHUNK else -(-(n - 1) // _HASH_CHUNK) * _HASH_CHUNK

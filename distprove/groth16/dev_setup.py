@@ -28,7 +28,7 @@ class ToxicWaste:
 
     @classmethod
     def draw(cls, qap: Qap) -> ToxicWaste:
-        """Fresh secrets; tau is outside the domain and its odd coset, where the Lagrange formula would divide by zero."""
+        """Fresh secrets. tau is no point of the domain or its odd coset: the Lagrange formula would divide by zero."""
         fr = qap.curve.fr
         while True:
             tau, alpha, beta, delta = (1 + secrets.randbelow(fr.modulus - 1) for _ in range(4))
@@ -73,10 +73,7 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
     basis = vectors.scaled(vectors.lagrange(n, waste.tau), vanishing * pow(n, -1, p))
 
     # 2. Every wire's polynomials at tau: the transposed matrices times the basis.
-    def at_tau(matrix: object) -> Array:
-        return backend.spmv(backend.load_matrix(fr, transposed(matrix)), basis)  # type: ignore[arg-type]
-
-    a, b, c = at_tau(qap.a), at_tau(qap.b), at_tau(qap.c)
+    a, b, c = (backend.spmv(backend.load_matrix(fr, transposed(m)), basis) for m in (qap.a, qap.b, qap.c))
     del basis
 
     # 3. beta a + alpha b + c, over gamma = 1 for public wires and over delta for private ones.

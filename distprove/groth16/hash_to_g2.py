@@ -1,7 +1,7 @@
 """snarkjs' hash to G2 (keypair.js: `hashToG2`, ffjavascript's ChaCha and `fromRng`).
 
-The first 32 bytes of a digest seed ChaCha20; x is drawn by rejection until x^3 + b is a square, one bit chooses the sign
-of y, and the cofactor is cleared. ffjavascript takes what it draws as the Montgomery form of x, so this does too.
+The first 32 bytes of a digest seed ChaCha20; x is drawn by rejection until x^3 + b is a square, one bit chooses the
+sign of y, and the cofactor is cleared. ffjavascript takes what it draws as the Montgomery form of x, so this does too.
 """
 
 from __future__ import annotations

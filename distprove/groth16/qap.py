@@ -1,8 +1,8 @@
 """From an R1CS to the quadratic arithmetic program that the key commits to, by snarkjs' conventions.
 
-Row i of A, B and C belongs to the domain's point w^i. After the constraints, A has one more row for the constant and each
-public wire, which holds that wire alone: it makes their polynomials linearly independent, so that public inputs cannot
-be exchanged between proofs. The domain is the smallest power of two that holds all these rows.
+Row i of A, B and C belongs to the domain's point w^i. After the constraints, A has one more row for the constant and
+each public wire, which holds that wire alone: it makes their polynomials linearly independent, so that public inputs
+cannot be exchanged between proofs. The domain is the smallest power of two that holds all these rows.
 """
 
 from __future__ import annotations

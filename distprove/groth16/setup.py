@@ -15,13 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from distprove.errors import UsageError
+from distprove.groth16.ceremony import ceremony_hash, check_ptau, initial_points, with_delta
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import KeyPoints
-from distprove.groth16.phase2 import contribution, contribution_hash
+from distprove.groth16.phase2 import contribution, contribution_hash, random_scalar
+from distprove.groth16.ptau import Ptau, read_ptau
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1cs
 from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, VerificationKeyPoints, write_zkey
 from kernels.backend import Backend
+
+CONTRIBUTOR = "distprove setup"
+"""Name of the contribution in a key made from a ceremony."""
 
 
 @dataclass
@@ -57,11 +62,13 @@ def setup(
     insecure_dev: bool = False,
     backend: Backend,
     out: str | os.PathLike[str],
+    threads: int = 1,
 ) -> SetupReport:
     """Make the proving key of `r1cs` and write it to `out`.
 
     Exactly one of `ptau`, a prepared powers-of-tau file of at least the circuit's size, and `insecure_dev` is given.
-    Raises UsageError, and InputError subclasses for a file that does not serve (CurveMismatch, FormatError, InvalidKey).
+    `threads` is for what runs on the CPU whatever the backend: sums of the ceremony's points. Raises UsageError, and
+    InputError or its subclasses CurveMismatch, FormatError and InvalidKey for a file that does not serve.
     """
     if (ptau is None) != insecure_dev:
         raise UsageError("set-up takes either a prepared powers-of-tau file or insecure_dev, and exactly one of them")
@@ -75,7 +82,10 @@ def setup(
         domain_size=qap.domain_size,
         insecure=insecure_dev,
     )
-    points, circuit_hash, made = _from_nothing(qap, backend, report)
+    if ptau is None:
+        points, circuit_hash, made = _from_nothing(qap, backend, report)
+    else:
+        points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, report)
     with report.phase("write"):
         _write(qap, points, circuit_hash, made, out)
     report.circuit_hash = circuit_hash
@@ -95,6 +105,23 @@ def _from_nothing(qap: Qap, backend: Backend, report: SetupReport) -> tuple[KeyP
     return points, circuit_hash, made
 
 
+def _from_ceremony(
+    qap: Qap, ptau: Ptau, backend: Backend, threads: int, report: SetupReport
+) -> tuple[KeyPoints, bytes, Contribution]:
+    """snarkjs' initial key, and one contribution to its delta."""
+    with report.phase("check"):
+        check_ptau(qap, ptau, backend)
+    with report.phase("points"):
+        points = initial_points(qap, ptau, threads)
+    with report.phase("hash"):
+        circuit_hash = ceremony_hash(qap, points, ptau, backend, threads)
+    with report.phase("contribution"):
+        factor = random_scalar(qap.curve)
+        points = with_delta(qap.curve, points, factor, threads)
+        made = contribution(qap.curve, circuit_hash, (), factor, points.delta1, CONTRIBUTOR)
+    return points, circuit_hash, made
+
+
 def _dev_circuit_hash(qap: Qap, points: KeyPoints) -> bytes:
     """What stands for snarkjs' circuit hash in a development key, which has no ceremony to be compared with."""
     digest = hashlib.blake2b(INSECURE_DEV_NAME.encode())
@@ -106,9 +133,7 @@ def _dev_circuit_hash(qap: Qap, points: KeyPoints) -> bytes:
     return digest.digest()
 
 
-def _write(
-    qap: Qap, points: KeyPoints, circuit_hash: bytes, made: Contribution, out: str | os.PathLike[str]
-) -> None:
+def _write(qap: Qap, points: KeyPoints, circuit_hash: bytes, made: Contribution, out: str | os.PathLike[str]) -> None:
     write_zkey(
         out,
         curve=qap.curve,
