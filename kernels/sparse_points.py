@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.backend import CsrMatrix, HostArray, SizeError
+from kernels.cpu import point_bytes
 from kernels.curves import Curve, Group
 from kernels.native import native
 
@@ -16,10 +17,9 @@ def combine(curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray, th
     matrix's values are canonical integers, not in Montgomery form. Raises SizeError for shapes or indices that do not
     fit.
     """
-    size = 8 * curve.point_limbs(group)
-    flat = _bytes(points)
-    if flat.shape[0] != matrix.cols * size:
-        raise SizeError(f"{matrix.cols} points of {size} bytes are needed, there are {flat.shape[0]} bytes")
+    flat = point_bytes(curve, group, np.ascontiguousarray(points))
+    if points.shape[0] != matrix.cols:
+        raise SizeError(f"a matrix of {matrix.cols} columns times {points.shape[0]} points")
     row_ptr = matrix.row_ptr
     if row_ptr.shape != (matrix.rows + 1,) or row_ptr[0] != 0 or row_ptr[-1] != matrix.nnz:
         raise SizeError(f"row_ptr does not describe {matrix.rows} rows of {matrix.nnz} entries")

@@ -44,7 +44,8 @@ class Circuit:
 
     def witness(self, inputs: Mapping[str, Any], backend: Backend) -> NDArray[np.uint64]:
         """The witness of one input, (wires, limbs) canonical integers. See `witnesses`."""
-        return self.witnesses([inputs], backend)[0]
+        one: NDArray[np.uint64] = self.witnesses([inputs], backend)[0]
+        return one
 
     def witnesses(self, inputs: Sequence[Mapping[str, Any]], backend: Backend) -> NDArray[np.uint64]:
         """The witnesses of many inputs at once, (len(inputs), wires, limbs) canonical integers.

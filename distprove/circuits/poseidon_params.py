@@ -84,9 +84,7 @@ def poseidon_parameters(field: Field, width: int) -> PoseidonParameters:
     if not 2 <= width <= 17:
         raise ValueError(f"Poseidon here has 2 to 17 elements, not {width}")
     if field.bits not in (254, 255) or (field.modulus - 1) % 5 == 0:
-        raise ValueError(
-            f"Poseidon with x^5 takes a 254- or 255-bit prime p, 5 not dividing p - 1: {field.name}"
-        )
+        raise ValueError(f"Poseidon with x^5 takes a 254- or 255-bit prime p, 5 not dividing p - 1: {field.name}")
     partial = PARTIAL_ROUNDS[width - 2]
     grain = _Grain(field.bits, width, partial)
     constants = tuple(tuple(grain.element(field.modulus) for _ in range(width)) for _ in range(FULL_ROUNDS + partial))

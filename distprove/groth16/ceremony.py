@@ -14,13 +14,14 @@ import numpy as np
 from distprove.errors import CurveMismatch, InputError, InvalidKey
 from distprove.groth16.elements import scale
 from distprove.groth16.key import KeyPoints
+from distprove.groth16.overread import difference
 from distprove.groth16.point_bytes import encode_point, encode_points
 from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked, transposed
 from kernels.backend import Backend, CsrMatrix, HostArray
 from kernels.curves import Curve, Group
 from kernels.encoding import generator, scalars_from_ints
-from kernels.group import multiply
+from kernels.group import mul
 from kernels.sparse_points import combine
 
 _HASH_CHUNK = 1 << 14
@@ -84,15 +85,15 @@ def with_delta(curve: Curve, points: KeyPoints, factor: int, threads: int) -> Ke
     inverse = pow(factor, -1, curve.fr.modulus)
     return replace(
         points,
-        delta1=multiply(curve, Group.G1, points.delta1, factor),
-        delta2=multiply(curve, Group.G2, points.delta2, factor),
+        delta1=mul(curve, Group.G1, points.delta1, factor),
+        delta2=mul(curve, Group.G2, points.delta2, factor),
         c=_scaled(curve, points.c, inverse, threads),
         h=_scaled(curve, points.h, inverse, threads),
     )
 
 
 def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, threads: int) -> bytes:
-    """snarkjs' csHash (the circuit hash), 64 bytes, of the key with delta = 1: what every contribution's transcript starts from."""
+    """snarkjs' csHash, 64 bytes, of the key with delta = 1: every contribution's transcript starts from it."""
     curve = qap.curve
     digest = hashlib.blake2b()
     for group, point in (
@@ -111,7 +112,10 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
             digest.update(encoded)
 
     take(Group.G1, points.ic)
-    take(Group.G1, _vanishing_powers(qap, ptau, threads), qap.domain_size - 1)
+    powers = _vanishing_powers(qap, ptau, threads)
+    take(Group.G1, powers, qap.domain_size - 1)
+    if powers.shape[0] < _hashed_powers(qap):
+        digest.update(_past_the_end(qap, ptau))
     take(Group.G1, points.c)
     take(Group.G1, points.a)
     take(Group.G1, points.b1)
@@ -120,12 +124,9 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
 
 
 def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
-    """tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes.
-
-    That is i < n - 1, rounded up to whole chunks of 2^14: one point more than the n - 1 announced once n is 2^15.
-    """
+    """tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes and the file has."""
     n = qap.domain_size
-    count = n - 1 if n - 1 <= _HASH_CHUNK else -(-(n - 1) // _HASH_CHUNK) * _HASH_CHUNK
+    count = min(_hashed_powers(qap), (2 << ptau.power) - 1 - n)
     index = np.arange(count, dtype=np.uint32)
     matrix = CsrMatrix(
         rows=count,
@@ -136,6 +137,23 @@ def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
         values=scalars_from_ints(qap.curve.fr, [1, -1]),
     )
     return combine(qap.curve, Group.G1, matrix, ptau.powers(Powers.TAU_G1)[: n + count], threads)
+
+
+def _hashed_powers(qap: Qap) -> int:
+    """n - 1, in whole chunks of 2^14 if it is more than one: n, then, although n - 1 are announced."""
+    count = qap.domain_size - 1
+    return count if count <= _HASH_CHUNK else -(-count // _HASH_CHUNK) * _HASH_CHUNK
+
+
+def _past_the_end(qap: Qap, ptau: Ptau) -> bytes:
+    """What snarkjs hashes in the place of tau^(2n - 1) G1 - tau^(n - 1) G1 when the file ends before (see `overread`)."""
+    size = 8 * qap.curve.point_limbs(Group.G1)
+    offset, length = ptau.file.sections[Powers.TAU_G1]
+    behind = ptau.file.data[offset + length : offset + length + size]
+    if behind.shape[0] != size:
+        raise InputError(f"{ptau.name}: the section of tau G1 is the last one, which no such file of snarkjs has")
+    subtrahend = ptau.powers(Powers.TAU_G1)[qap.domain_size - 1]
+    return difference(qap.curve, behind.tobytes(), subtrahend.tobytes())
 
 
 def _scaled(curve: Curve, points: HostArray, factor: int, threads: int) -> HostArray:

@@ -95,7 +95,8 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
         return backend.to_host(backend.fixed_base(curve, group, generator(curve, group), standard))
 
     def point(group: Group, scalar: int) -> HostArray:
-        return points(group, backend.to_device(field_from_ints(fr, [scalar])))[0]
+        single: HostArray = points(group, backend.to_device(field_from_ints(fr, [scalar])))[0]
+        return single
 
     return KeyPoints(
         alpha1=point(Group.G1, waste.alpha),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kernels.backend import HostArray
 from kernels.curves import Curve, Group
 from kernels.encoding import point_from_ints
-from kernels.group import multiply
+from kernels.group import mul
 
 _MASK = 0xFFFFFFFF
 
@@ -40,7 +40,7 @@ def hash_to_g2(curve: Curve, digest: bytes) -> HostArray:
     sign = y[1] if y[1] else y[0]
     if (sign > (p - 1) // 2) != bool(greatest):
         y = (-y[0] % p, -y[1] % p)
-    return multiply(curve, Group.G2, point_from_ints(curve, Group.G2, (*x, *y)), _G2_COFACTOR[curve.name])
+    return mul(curve, Group.G2, point_from_ints(curve, Group.G2, (*x, *y)), _G2_COFACTOR[curve.name])
 
 
 def _chacha20(seed: bytes) -> Iterator[int]:

@@ -18,7 +18,7 @@ from distprove.groth16.zkey import Contribution
 from kernels.backend import HostArray
 from kernels.curves import Curve, Group
 from kernels.encoding import generator
-from kernels.group import multiply
+from kernels.group import mul
 
 
 def random_scalar(curve: Curve) -> int:
@@ -38,12 +38,12 @@ def contribution(
     transcript = hashlib.blake2b(circuit_hash)
     for one in earlier:
         transcript.update(public_key_bytes(curve, one))
-    s = multiply(curve, Group.G1, generator(curve, Group.G1), random_scalar(curve))
-    sx = multiply(curve, Group.G1, s, factor)
+    s = mul(curve, Group.G1, generator(curve, Group.G1), random_scalar(curve))
+    sx = mul(curve, Group.G1, s, factor)
     for point in (s, sx):
         transcript.update(encode_point(curve, Group.G1, point))
     digest = transcript.digest()
-    spx = multiply(curve, Group.G2, hash_to_g2(curve, digest), factor)
+    spx = mul(curve, Group.G2, hash_to_g2(curve, digest), factor)
     return Contribution(delta_after=delta_after, g1_s=s, g1_sx=sx, g2_spx=spx, transcript=digest, name=name)
 
 

@@ -99,7 +99,8 @@ def stacked(matrices: Sequence[CsrMatrix]) -> CsrMatrix:
 
 def transposed(matrix: CsrMatrix) -> CsrMatrix:
     """The transpose, with the entries of each of its rows in the order of their columns."""
-    rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), np.diff(matrix.row_ptr.astype(np.int64)))
+    lengths = matrix.row_ptr[1:] - matrix.row_ptr[:-1]
+    rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), lengths)
     order = np.argsort(matrix.columns, kind="stable")  # a radix sort for integers
     row_ptr = np.zeros(matrix.cols + 1, dtype=np.uint32)
     np.cumsum(np.bincount(matrix.columns, minlength=matrix.cols), out=row_ptr[1:])
