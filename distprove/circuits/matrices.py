@@ -40,18 +40,17 @@ def _matrix(
 ) -> CsrMatrix:
     """The matrix whose rows are the lanes of each side in turn; `position` maps the builder's wires to final ones."""
     values = _Dictionary()
-    lengths: list[NDArray[np.int64]] = []
     columns: list[NDArray[np.uint32]] = []
     indices: list[NDArray[np.uint32]] = []
     for linear, lanes in sides:
         runs = np.array(list(linear.terms), dtype=np.int64).reshape(-1, 2)
         entries = np.array([values[c] for c in linear.terms.values()], dtype=np.uint32)
         wires = runs[:, 0] + np.arange(lanes, dtype=np.int64)[:, None] * runs[:, 1]
-        lengths.append(np.full(lanes, len(entries), dtype=np.int64))
         columns.append(position[wires].reshape(-1))
-        indices.append(np.tile(entries, lanes))
+        indices.append(np.broadcast_to(entries, wires.shape).reshape(-1))
     row_ptr = np.zeros(rows + 1, dtype=np.uint32)
-    np.cumsum(np.concatenate(lengths), out=row_ptr[1:])
+    lengths = np.repeat([len(linear.terms) for linear, _ in sides], [lanes for _, lanes in sides])
+    np.cumsum(lengths, out=row_ptr[1:])
     return CsrMatrix(
         rows, cols, row_ptr, np.concatenate(columns), np.concatenate(indices), field_from_ints(field, values.index)
     )

@@ -18,6 +18,10 @@ from kernels.curves import Field
 from kernels.encoding import field_from_ints
 
 
+_TERMS_AT_ONCE = 1 << 18
+"""Values that a sum of terms works on at a time: 8 MiB and as much for their coefficients."""
+
+
 class Wires:
     """The values of all wires of a batch of witnesses while they are computed. Secret."""
 
@@ -30,34 +34,41 @@ class Wires:
         self.values[0] = self.one
 
     def _run(self, first: int, stride: int, lanes: int) -> Array:
-        """(lanes * batch, limbs): the values of a run of wires, contiguous; a view where the run is."""
+        """(lanes, batch, limbs): a view of the values of a run of wires; one lane where they are all the same wire."""
         if stride == 0:
-            shape = (lanes, self.batch, self.field.limbs)
-            if lanes == 1:
-                return self.values[first]
-            repeated = self.backend.empty(shape)
-            repeated[...] = self.values[first]
-            return repeated.reshape(-1, self.field.limbs)
+            return self.values[first : first + 1]
         stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # at least 0: no run reaches wire 0
-        run = self.values[first:stop:stride]
-        if stride != 1:
-            run = run.copy()
-        return run.reshape(-1, self.field.limbs)
+        return self.values[first:stop:stride]
 
     def evaluate(self, linear: Linear, lanes: int | None = None) -> Array:
         """(lanes * batch, limbs), a new array: the values of `linear`, repeated to `lanes` if it has one."""
         lanes = lanes or linear.lanes
-        p = self.field.modulus
-        total = self.backend.zeros((lanes * self.batch, self.field.limbs))
-        for (first, stride), coefficient in linear.terms.items():
-            values = self._run(first, stride, lanes)
-            if coefficient == p - 1:
-                self.backend.sub(self.field, total, values, out=total)
-                continue
-            if coefficient != 1:
-                values = self.backend.scale_powers(self.field, values, 1, coefficient)
-            self.backend.add(self.field, total, values, out=total)
-        return total
+        total = self.backend.zeros((lanes, self.batch, self.field.limbs))
+        if linear.terms:
+            at_once = max(1, _TERMS_AT_ONCE // (self.batch * len(linear.terms)))
+            for start in range(0, lanes, at_once):
+                stop = min(start + at_once, lanes)
+                total[start:stop] = self._sum_of_terms(linear, start, stop)
+        return total.reshape(-1, self.field.limbs)
+
+    def _sum_of_terms(self, linear: Linear, start: int, stop: int) -> Array:
+        """(stop - start, batch, limbs): all terms side by side, scaled by one product and added up in pairs."""
+        count = len(linear.terms)
+        terms = self.backend.empty((count, stop - start, self.batch, self.field.limbs))
+        for i, (first, stride) in enumerate(linear.terms):
+            terms[i] = self._run(first + start * stride, stride, stop - start)
+        coefficients = list(linear.terms.values())
+        if any(c != 1 for c in coefficients):
+            factors = self.backend.empty(terms.shape)
+            factors[...] = self.backend.to_device(field_from_ints(self.field, coefficients))[:, None, None]
+            self.backend.mul(self.field, terms, factors, out=terms)
+        while count > 1:
+            half = count // 2
+            self.backend.add(self.field, terms[:half], terms[half : 2 * half], out=terms[:half])
+            if count % 2:
+                terms[half] = terms[count - 1]
+            count = half + count % 2
+        return terms[0]
 
     def store(self, first: int, values: Array) -> None:
         """Set the wires from `first` to `values`, (lanes * batch, limbs)."""
