@@ -121,7 +121,7 @@ def _check_public(key: VerificationKey, public: Sequence[int]) -> None:
     if len(public) != key.n_public:
         raise InvalidProof(f"{len(public)} public values, the key has {key.n_public}")
     for index, value in enumerate(public):
-        if not 0 <= value < key.curve.fr.modulus:
+        if not isinstance(value, int) or not 0 <= value < key.curve.fr.modulus:
             raise InvalidProof(f"public value {index} is not in the scalar field of {key.curve.title}")
 
 

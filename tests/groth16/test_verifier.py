@@ -117,7 +117,7 @@ def test_the_wrong_number_of_public_values(secret: Trapdoor, proof: Groth16Proof
 
 def test_public_values_outside_the_field(secret: Trapdoor, proof: Groth16Proof) -> None:
     r = secret.key.curve.fr.modulus
-    for value in (r, 5 + r, -1, 5 - r, 1 << 256, 5 + (1 << 256)):
+    for value in (r, 5 + r, -1, 5 - r, 1 << 256, 5 + (1 << 256), 5.5, "5", None):
         with pytest.raises(InvalidProof, match="public value 0 "):
             verify(secret.key, [value, 0, 1], proof)
         with pytest.raises(InvalidProof, match="statement 0: public value 0 "):
