@@ -49,6 +49,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             ray.init(address=address, **quiet)
         else:
             ray.init(
+                address="local",  # without it Ray joins any cluster that runs on this machine, whoever's it is
                 num_cpus=_cpus(settings),
                 num_gpus=settings.gpus,
                 object_store_memory=_store(store_bytes),
