@@ -295,7 +295,15 @@ class CudaMsm:
         buckets = device.zeros((table.plan.buckets, words))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
-        args = (table.points, entries, entry_count, np.uint32(profile.min_segment), buckets, keys, records)
+        args: tuple[Array, ...] = (
+            table.points,
+            entries,
+            entry_count,
+            np.uint32(profile.min_segment),
+            buckets,
+            keys,
+            records,
+        )
         accumulate.launch(grid, block, args)
 
         merge = device.kernel(self._buckets_source(curve, group), "msm_merge")

@@ -25,8 +25,8 @@ def kernels(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
 ) -> None:
     """Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."""
-    from kernels.cuda_sources import all_sources
     from kernels.compiler import list_kernels
+    from kernels.cuda_sources import all_sources
 
     sources = [source for source in all_sources() if only in source.title]
     rows = []
