@@ -52,10 +52,10 @@ class MsmProfile:
     """Most bits a radix pass may take."""
     sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels for each multiprocessor."""
-    digit_tile: int = 512
+    digit_tile: int = 1024
     """Most scalars whose digits a block of msm_scatter_digits puts in order at a time."""
-    digit_shared: int = 96 << 10
-    """Most bytes of shared memory for those digits."""
+    digit_shared: int = 98 << 10
+    """Most bytes of shared memory for those digits; two blocks then fit a multiprocessor of 227 KiB."""
     min_segment: int = 16
     """Fewest entries that a thread accumulates: fewer would leave more to merge than there is to accumulate."""
     accumulate_block: int = 128
@@ -80,12 +80,10 @@ class MsmProfile:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
 
     def blocks_for(self, curve: Curve, group: Group) -> int:
-        """The accumulation's blocks per multiprocessor: what its registers allow without spilling."""
+        """The accumulation's blocks per multiprocessor, as measured: registers count for more than warps."""
         if self.accumulate_blocks is not None:
             return self.accumulate_blocks
-        if group is Group.G1:
-            return 4 if curve is BN254 else 3
-        return 2
+        return 4 if curve is BN254 and group is Group.G1 else 2
 
 
 @dataclass(frozen=True)
@@ -244,12 +242,12 @@ class CudaMsm:
         m = scalars.shape[0]
         key_bits = (plan.buckets - 1).bit_length()
         passes = -(-key_bits // self.profile.bin_bits)
-        bin_bits = -(-key_bits // passes)
-        bins = 1 << bin_bits
-        tile = max(1, min(self.profile.digit_tile, self.profile.digit_shared // (8 * plan.windows)))
-        blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // tile))
-        counts = device.empty((bins * blocks,), np.uint32)
-        totals = device.empty((bins,), np.uint32)
+        # the first pass, over digits, has the fewest bits
+        widths = [(key_bits + index) // passes for index in range(passes)]
+        blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
+        tile = min(self.profile.digit_tile, self.profile.digit_shared // (8 * plan.windows), -(-m // blocks))
+        counts = device.empty((blocks << widths[-1],), np.uint32)
+        totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
         entries = device.empty((m * plan.windows, 2), np.uint32)
         other = device.empty((m * plan.windows, 2), np.uint32) if passes > 1 else entries
@@ -257,10 +255,11 @@ class CudaMsm:
         def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
             device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
 
-        def scan() -> None:
+        def scan(bins: int) -> None:
             rows = -(-bins // (SORT_BLOCK // 32))
             launch("msm_scan_rows", rows, counts, np.uint32(bins), np.uint32(blocks), totals)
 
+        bins = 1 << widths[0]
         cut = (
             np.uint32(plan.window_bits),
             np.uint32(plan.windows),
@@ -269,18 +268,20 @@ class CudaMsm:
             np.uint32(tile),
         )
         launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
-        scan()
+        scan(bins)
         points = (np.uint32(start), np.uint32(table.n))
         args = (scalars, np.uint32(m), *points, *cut, counts, totals, entries, entry_count)
         launch("msm_scatter_digits", blocks, *args, shared=12 * bins + 8 * tile * plan.windows)
-        for index in range(1, passes):
-            shift = np.uint32(index * bin_bits)
+        low = widths[0]
+        for width in widths[1:]:
+            bins, shift = 1 << width, np.uint32(low)
             launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(bins), counts)
-            scan()
+            scan(bins)
             shared = 12 * bins + 8 * SORT_TILE + 2 * (SORT_BLOCK // 32) * bins
-            args = (entries, entry_count, shift, np.uint32(bin_bits), counts, totals, other)
-            launch("msm_scatter_entries", blocks, *args, shared=shared)
+            places = (shift, np.uint32(width), counts, totals)
+            launch("msm_scatter_entries", blocks, entries, entry_count, *places, other, shared=shared)
             entries, other = other, entries
+            low += width
         return entries, entry_count
 
     def _bucket_sums(self, table: CudaPointTable, entries: Array, entry_count: Array, most: int) -> Array:
@@ -294,7 +295,15 @@ class CudaMsm:
         buckets = device.zeros((table.plan.buckets, words))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
-        args = (table.points, entries, entry_count, np.uint32(profile.min_segment), buckets, keys, records)
+        args: tuple[Array, ...] = (
+            table.points,
+            entries,
+            entry_count,
+            np.uint32(profile.min_segment),
+            buckets,
+            keys,
+            records,
+        )
         accumulate.launch(grid, block, args)
 
         merge = device.kernel(self._buckets_source(curve, group), "msm_merge")
@@ -334,11 +343,15 @@ class CudaMsm:
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        shape = (
+        calls = group is Group.G2 if profile.product_calls is None else profile.product_calls
+        return group_source(
+            "msm_accumulate",
+            curve,
+            group,
             ("ACCUMULATE_BLOCK", profile.accumulate_block),
             ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
+            ("PRODUCT_CALLS", int(calls)),
         )
-        return group_source("msm_accumulate", curve, group, *shape)
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
         shape = (("MERGE_BLOCK", self.profile.merge_block), ("REDUCE_BLOCK", self.profile.reduce_block))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-import kernels._native as _native
 from kernels.backend import SizeError
 from kernels.curves import Curve, Group
+from kernels.native import native
 
 Points = NDArray[np.uint64]
 Scalars = NDArray[np.uint64]
@@ -38,7 +38,7 @@ def pairing_product_is_one(curve: Curve, g1: Points, g2: Points) -> bool:
     One Miller loop shared by all pairs and one final exponentiation. A pair with a point at infinity contributes one.
     Raises SizeError.
     """
-    return bool(_native.pairing_product_is_one(curve.name, *_pairs(curve, g1, g2)))
+    return bool(native.pairing_product_is_one(curve.name, *_pairs(curve, g1, g2)))
 
 
 def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
@@ -48,7 +48,7 @@ def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
     snarkjs writes as vk_alphabeta_12; other libraries differ by a fixed exponent prime to r. Raises SizeError.
     """
     out = np.empty((12, curve.fq.limbs), dtype=np.uint64)
-    _native.pairing_product(curve.name, *_pairs(curve, g1, g2), out)
+    native.pairing_product(curve.name, *_pairs(curve, g1, g2), out)
     return out.reshape(2, 3, 2, curve.fq.limbs)
 
 
@@ -62,7 +62,7 @@ def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
     if len(points) != len(scalars):
         raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
     out = np.empty((1, points.shape[1]), dtype=np.uint64)
-    _native.combine_g1(curve.name, points, scalars, out)
+    native.combine_g1(curve.name, points, scalars, out)
     point: Points = out[0]
     return point
 
@@ -74,7 +74,7 @@ def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
     if len(points) != len(scalars):
         raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
     out = np.empty_like(points)
-    _native.scale_g1(curve.name, points, scalars, out)
+    native.scale_g1(curve.name, points, scalars, out)
     return out
 
 
@@ -85,7 +85,7 @@ def first_invalid_point(curve: Curve, group: Group, points: Points) -> int | Non
     last by the endomorphism tests of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
     """
     points = _rows(points, curve.point_limbs(group), f"{group.name} points")
-    index = int(_native.first_invalid_point(curve.name, group is Group.G2, points))
+    index = int(native.first_invalid_point(curve.name, group is Group.G2, points))
     return None if index < 0 else index
 
 
@@ -93,5 +93,5 @@ def negate_g1(curve: Curve, points: Points) -> Points:
     """-points[i], (n, point_limbs), for points with canonical coordinates. Raises SizeError."""
     points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
     out = np.empty_like(points)
-    _native.negate_g1(curve.name, points, out)
+    native.negate_g1(curve.name, points, out)
     return out

@@ -1,15 +1,11 @@
-// The CPU backend's extension module.
-#include <nanobind/nanobind.h>
+// The CPU backend's extension module. It is built once for every processor of the architecture and, on x86-64, once more for
+// those with BMI2 and ADX; DP_MODULE is the module's name. kernels/native.py chooses.
+#include "bindings.h"
 
-#include "curve/curves.h"
-
-namespace nb = nanobind;
-
-namespace dp {
-void bind_pairing(nb::module_& m);
-}
-
-NB_MODULE(_native, m) {
-  m.doc() = "CPU backend";
+NB_MODULE(DP_MODULE, m) {
+  m.doc() = "Native code of the CPU backend";
+  dp::bind_cpu_features(m);
+  dp::bind_fields(m);
+  dp::bind_groups(m);
   dp::bind_pairing(m);
 }

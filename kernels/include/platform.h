@@ -6,7 +6,7 @@
 #define DP_COLD __host__ __device__ __noinline__  // rare branches: kept out of the hot loops' code and registers
 #define DP_ALIGN __align__(16)  // two (or three) 16-byte accesses per field element
 #else
-#define DP_HD inline __attribute__((always_inline))
+#define DP_HD inline
 #define DP_COLD inline
 #define DP_ALIGN  // host arrays may be views into a mapped key at any byte offset; loads go through memcpy
 #include <cstdint>

@@ -133,7 +133,7 @@ def test_tables_of_few_multiples(multiples: int) -> None:
     check(curve, Group.G1, SMALL, [rng.randrange(curve.fr.modulus) for _ in range(n)], memory=memory)
 
 
-@pytest.mark.parametrize(("window_bits", "bin_bits"), [(2, 1), (3, 11), (8, 4), (11, 5), (12, 11)])
+@pytest.mark.parametrize(("window_bits", "bin_bits"), [(4, 1), (3, 11), (8, 4), (11, 5), (12, 11)])
 def test_windows_and_radix_passes(window_bits: int, bin_bits: int) -> None:
     rng = random.Random(window_bits)
     profile = MsmProfile(

@@ -55,6 +55,18 @@ struct DP_ALIGN Fp {
     return sub_n<N>(t.v, v, p.v) != 0;
   }
 
+#if !DP_DEVICE
+  DP_HD Fp operator+(const Fp& o) const {
+    Fp r;
+    mod_add<P, N>(r.v, v, o.v);
+    return r;
+  }
+  DP_HD Fp operator-(const Fp& o) const {
+    Fp r;
+    mod_sub<P, N>(r.v, v, o.v);
+    return r;
+  }
+#else
   DP_HD Fp operator+(const Fp& o) const {
     Fp s, t, p = modulus();
     add_n<N>(s.v, v, o.v);  // no carry out: every modulus here leaves the top bit clear
@@ -69,6 +81,7 @@ struct DP_ALIGN Fp {
     add_n<N>(t.v, s.v, p.v);
     return t;
   }
+#endif
   DP_HD Fp neg() const { return zero() - *this; }
   DP_HD Fp dbl() const { return *this + *this; }
 #if defined(DP_OUTLINE_PRODUCTS)

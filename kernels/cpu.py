@@ -1,0 +1,335 @@
+"""The CPU backend: NumPy arrays, and the native extension for everything that computes."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from kernels import encoding
+from kernels import native as builds
+from kernels.backend import (
+    Array,
+    Backend,
+    BackendError,
+    CsrMatrix,
+    DeviceInfo,
+    HostArray,
+    Matrix,
+    PendingPoint,
+    PointTable,
+    SizeError,
+    Traffic,
+)
+from kernels.curves import Curve, Field, Group
+
+Bytes = NDArray[np.uint8]
+
+MAX_POINTS = 1 << 31
+"""An entry of the MSM's buckets is a point's index and a sign in 32 bits."""
+
+MAX_LOG_ROOTS = 15
+"""At most 2^15 roots of unity, 1 MB, are kept for each field and direction. Longer transforms derive the rest."""
+
+
+@dataclass(frozen=True)
+class CpuPoints:
+    """Points where they lie, in an array or a mapped key. `nbytes` counts what the table itself takes: nothing."""
+
+    curve: Curve
+    group: Group
+    n: int
+    nbytes: int
+    data: Bytes
+
+
+@dataclass(frozen=True)
+class CpuMatrix:
+    """A CSR matrix whose indices the extension has checked."""
+
+    rows: int
+    cols: int
+    nbytes: int
+    field: Field
+    native: Any
+
+
+@dataclass(frozen=True)
+class ReadyPoint:
+    """The result of an MSM; on the CPU it is there when the call returns."""
+
+    point: HostArray
+
+    def result(self) -> HostArray:
+        return self.point
+
+
+class CpuBackend(Backend):
+    """Computes on `threads` threads of this machine, the caller's included, never more.
+
+    `variant` names a build of the extension (see `kernels.native`); None is the fastest that runs here.
+    """
+
+    def __init__(self, threads: int = 1, variant: str | None = None) -> None:
+        if threads < 1:
+            raise BackendError(f"a backend needs at least one thread, not {threads}")
+        self.name = "cpu"
+        self.traffic = Traffic()
+        self.threads = threads
+        try:
+            self._native = builds.load(variant)
+        except KeyError as error:
+            raise BackendError(str(error.args[0])) from None
+        self._variant = variant or builds.variants()[-1]
+        self._pool = self._native.Pool(threads)
+        self._roots: dict[tuple[str, bool], tuple[int, Bytes]] = {}
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def info(self) -> DeviceInfo:
+        total = _physical_memory()
+        return DeviceInfo(
+            name=platform.processor() or platform.machine(),
+            kind="cpu",
+            memory_total=total,
+            memory_budget=total,
+            details={"threads": self.threads, "variant": self._variant, "features": builds.cpu_features()},
+        )
+
+    def to_device(self, host: HostArray) -> Array:
+        return host
+
+    def to_host(self, array: Array) -> HostArray:
+        return np.asarray(array)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        return np.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        return np.zeros(shape, dtype)
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: every call returns when its work is done."""
+
+    # -- field vectors ----------------------------------------------------------------------------------------------
+
+    def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.field_add, field, (a, b), out)
+
+    def sub(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.field_sub, field, (a, b), out)
+
+    def mul(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.field_mul, field, (a, b), out)
+
+    def mul_sub(self, field: Field, a: Array, b: Array, c: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.field_mul_sub, field, (a, b, c), out)
+
+    def to_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.to_montgomery, field, (a,), out)
+
+    def from_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.from_montgomery, field, (a,), out)
+
+    def batch_inverse(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        return self._elementwise(self._native.batch_inverse, field, (a,), out)
+
+    def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
+        _expect_elements(field, a, "a")
+        if a.ndim != 2:
+            raise SizeError(f"scale_powers takes one vector, shape (n, {field.limbs}), not {a.shape}")
+        target = _output(a.shape, out)
+        self._native.scale_powers(
+            self._pool, field.name, _bytes(a), _element(field, base), _element(field, first), _bytes(target)
+        )
+        return target
+
+    def equal(self, a: Array, b: Array) -> bool:
+        return bool(np.array_equal(a, b))
+
+    def _elementwise(self, op: Any, field: Field, inputs: tuple[Array, ...], out: Array | None) -> Array:
+        for i, array in enumerate(inputs):
+            _expect_elements(field, array, f"operand {i}")
+            if array.shape != inputs[0].shape:
+                raise SizeError(f"operands of different shapes: {array.shape} and {inputs[0].shape}")
+        target = _output(inputs[0].shape, out)
+        op(self._pool, field.name, *map(_bytes, inputs), _bytes(target))
+        return target
+
+    # -- transforms -------------------------------------------------------------------------------------------------
+
+    def ntt(
+        self,
+        field: Field,
+        a: Array,
+        *,
+        inverse: bool = False,
+        coset: int | None = None,
+        bit_reversed_input: bool = False,
+        bit_reversed_output: bool = False,
+    ) -> Array:
+        _expect_elements(field, a, "a")
+        n = a.shape[-2]
+        log_n = n.bit_length() - 1
+        if a.ndim not in (2, 3) or n != 1 << log_n or log_n > field.two_adicity:
+            raise SizeError(
+                f"a transform over {field.name} takes (n, {field.limbs}) or (batch, n, {field.limbs}) with n a power "
+                f"of two up to 2^{field.two_adicity}, not {a.shape}"
+            )
+        target = _output(a.shape, a)
+        if not target.flags.aligned:
+            raise SizeError("a transform in place needs an aligned array")
+        p = field.modulus
+        shift = 1 if coset is None else coset % p
+        if shift == 0:
+            raise SizeError("a coset's shift cannot be zero")
+        root = field.root_of_unity(log_n)
+        first = 1
+        if inverse:
+            root, shift, first = pow(root, -1, p), pow(shift, -1, p), pow(n, -1, p)
+        scaled = shift != 1 or first != 1
+        self._native.ntt(
+            self._pool,
+            field.name,
+            _bytes(target),
+            log_n,
+            self._root_table(field, log_n, inverse),
+            _element(field, root),
+            _element(field, shift),
+            _element(field, first),
+            scaled and not inverse,
+            scaled and inverse,
+            bit_reversed_input,
+            bit_reversed_output,
+        )
+        return a
+
+    def _root_table(self, field: Field, log_n: int, inverse: bool) -> Bytes:
+        """Roots of unity in bit-reversed order, at least 2^(log_n - 1) of them or as many as are ever kept."""
+        wanted = min(max(log_n, 1), MAX_LOG_ROOTS + 1, field.two_adicity)
+        key = (field.name, inverse)
+        if key not in self._roots or self._roots[key][0] < wanted:
+            root = field.root_of_unity(wanted)
+            table = np.empty(field.bytes << (wanted - 1), dtype=np.uint8)
+            self._native.root_table(
+                field.name, _element(field, pow(root, -1, field.modulus) if inverse else root), wanted, table
+            )
+            self._roots[key] = (wanted, table)
+        return self._roots[key][1]
+
+    def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix:
+        parts = (matrix.row_ptr, matrix.columns, matrix.value_index)
+        if any(p.dtype != np.uint32 or p.ndim != 1 for p in parts):
+            raise SizeError("a matrix has its row_ptr, columns and value_index as vectors of uint32")
+        _expect_elements(field, matrix.values, "values")
+        if len(matrix.row_ptr) != matrix.rows + 1:
+            raise SizeError(f"a matrix of {matrix.rows} rows has {matrix.rows + 1} row pointers, not {len(parts[0])}")
+        arrays = [_bytes(np.ascontiguousarray(p)) for p in (*parts, matrix.values)]
+        try:
+            native = self._native.Matrix(field.name, matrix.cols, *arrays)
+        except ValueError as error:
+            raise SizeError(f"not a sparse matrix: {error}") from None
+        return CpuMatrix(matrix.rows, matrix.cols, sum(a.nbytes for a in arrays), field, native)
+
+    def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
+        if not isinstance(matrix, CpuMatrix):
+            raise BackendError("this matrix was loaded by another backend")
+        _expect_elements(matrix.field, x, "x")
+        if x.shape != (matrix.cols, matrix.field.limbs):
+            raise SizeError(
+                f"a matrix of {matrix.cols} columns takes ({matrix.cols}, {matrix.field.limbs}), not {x.shape}"
+            )
+        target = _output((matrix.rows, matrix.field.limbs), out)
+        self._native.spmv(self._pool, matrix.native, _bytes(x), standard_form, _bytes(target))
+        return target
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def load_points(
+        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
+    ) -> PointTable:
+        data = point_bytes(curve, group, points)
+        n = data.size // (8 * curve.point_limbs(group))
+        if n >= MAX_POINTS:
+            raise SizeError(f"an MSM takes fewer than {MAX_POINTS} points, not {n}")
+        return CpuPoints(curve, group, n, 0, data)
+
+    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
+        if not isinstance(table, CpuPoints):
+            raise BackendError("these points were loaded by another backend")
+        _expect_elements(table.curve.fr, scalars, "scalars")
+        if scalars.ndim != 2 or start < 0 or start + len(scalars) > table.n:
+            raise SizeError(f"scalars of shape {scalars.shape} from point {start} on, of {table.n} points")
+        size = 8 * table.curve.point_limbs(table.group)
+        points = table.data[start * size : (start + len(scalars)) * size]
+        out = np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64)
+        self._native.msm(self._pool, table.curve.name, table.group.value, points, _bytes(scalars), _bytes(out))
+        return ReadyPoint(out)
+
+    def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
+        _expect_elements(curve.fr, scalars, "scalars")
+        if scalars.ndim != 2:
+            raise SizeError(f"scalars have shape (n, {curve.fr.limbs}), not {scalars.shape}")
+        point = point_bytes(curve, group, np.asarray(base).reshape(1, -1))
+        out = np.empty((len(scalars), curve.point_limbs(group)), dtype=np.uint64)
+        self._native.fixed_base(self._pool, curve.name, group.value, point, _bytes(scalars), _bytes(out))
+        return out
+
+    def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
+        data = point_bytes(curve, group, points)
+        found = self._native.first_invalid(self._pool, curve.name, group.value, data, subgroup)
+        return None if found is None else int(found)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the threads and forgets the cached roots."""
+        self._roots.clear()
+        self._pool = None
+
+
+def point_bytes(curve: Curve, group: Group, points: HostArray) -> Bytes:
+    """Points, (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, as flat bytes without a copy. Raises SizeError."""
+    limbs = curve.point_limbs(group)
+    expected = {np.dtype(np.uint64): limbs, np.dtype(np.uint8): 8 * limbs}
+    if points.ndim != 2 or expected.get(points.dtype) != points.shape[1]:
+        raise SizeError(
+            f"{curve.title} {group.name} points have shape (n, {limbs}) uint64 or (n, {8 * limbs}) uint8, "
+            f"not {points.shape} {points.dtype}"
+        )
+    return _bytes(points)
+
+
+def _bytes(array: HostArray) -> Bytes:
+    """A contiguous array as flat bytes, without a copy: the native code takes any address."""
+    if not array.flags.c_contiguous:
+        raise SizeError("the native code takes contiguous arrays only")
+    return array.reshape(-1).view(np.uint8)
+
+
+def _element(field: Field, value: int) -> Bytes:
+    return _bytes(encoding.field_from_ints(field, [value]))
+
+
+def _expect_elements(field: Field, array: HostArray, what: str) -> None:
+    if array.dtype != np.uint64 or array.ndim < 2 or array.shape[-1] != field.limbs:
+        raise SizeError(
+            f"{what}: {field.name} elements have shape (..., n, {field.limbs}) and dtype uint64, "
+            f"not {array.shape} {array.dtype}"
+        )
+
+
+def _output(shape: tuple[int, ...], out: HostArray | None) -> HostArray:
+    if out is None:
+        return np.empty(shape, dtype=np.uint64)
+    if out.shape != shape or out.dtype != np.uint64 or not out.flags.writeable:
+        raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {out.shape} {out.dtype}")
+    return out
+
+
+def _physical_memory() -> int:
+    return int(psutil.virtual_memory().total)

@@ -1,0 +1,155 @@
+// Python bindings of the field vectors, transforms and sparse products.
+#include <cstdint>
+
+#include "bindings.h"
+
+namespace dp {
+
+const FieldOps& field_ops(const std::string& name) {
+  for (const FieldOps* ops : {&BN254_FR, &BN254_FQ, &BLS12381_FR, &BLS12381_FQ})
+    if (name == ops->name) return *ops;
+  throw std::invalid_argument("unknown field " + name);
+}
+
+namespace {
+
+using Binary = void (*)(Pool&, const u8*, const u8*, u8*, size_t);
+using Unary = void (*)(Pool&, const u8*, u8*, size_t);
+
+template <Binary FieldOps::*op>
+void binary(Pool& pool, const std::string& field, InBytes a, InBytes b, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of(out, ops.bytes, "out");
+  expect(a, out.size(), "a");
+  expect(b, out.size(), "b");
+  nb::gil_scoped_release release;
+  (ops.*op)(pool, a.data(), b.data(), out.data(), n);
+}
+
+template <Unary FieldOps::*op>
+void unary(Pool& pool, const std::string& field, InBytes a, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of(out, ops.bytes, "out");
+  expect(a, out.size(), "a");
+  nb::gil_scoped_release release;
+  (ops.*op)(pool, a.data(), out.data(), n);
+}
+
+void mul_sub(Pool& pool, const std::string& field, InBytes a, InBytes b, InBytes c, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of(out, ops.bytes, "out");
+  expect(a, out.size(), "a");
+  expect(b, out.size(), "b");
+  expect(c, out.size(), "c");
+  nb::gil_scoped_release release;
+  ops.mul_sub(pool, a.data(), b.data(), c.data(), out.data(), n);
+}
+
+void scale_powers(Pool& pool, const std::string& field, InBytes a, InBytes base, InBytes first, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of(out, ops.bytes, "out");
+  expect(a, out.size(), "a");
+  expect(base, ops.bytes, "base");
+  expect(first, ops.bytes, "first");
+  nb::gil_scoped_release release;
+  ops.scale_powers(pool, a.data(), base.data(), first.data(), out.data(), n);
+}
+
+void root_table(const std::string& field, InBytes root, int log_n, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  expect(root, ops.bytes, "root");
+  if (log_n < 1 || log_n > 40) throw std::invalid_argument("log_n: out of range");
+  expect(out, ops.bytes << (log_n - 1), "out");
+  nb::gil_scoped_release release;
+  ops.root_table(root.data(), log_n, out.data());
+}
+
+void ntt(Pool& pool, const std::string& field, OutBytes data, int log_n, InBytes roots, InBytes root, InBytes base,
+         InBytes first, bool scale_input, bool scale_output, bool bit_reversed_input, bool bit_reversed_output) {
+  const FieldOps& ops = field_ops(field);
+  if (log_n < 0 || log_n > 40) throw std::invalid_argument("log_n: out of range");
+  expect(root, ops.bytes, "root");
+  expect(base, ops.bytes, "base");
+  expect(first, ops.bytes, "first");
+  if (reinterpret_cast<std::uintptr_t>(data.data()) % sizeof(u64) != 0) throw std::invalid_argument("data: not aligned");
+  NttCall call{};
+  call.batch = count_of(data, ops.bytes << log_n, "data");
+  call.log_n = log_n;
+  const size_t entries = count_of(roots, ops.bytes, "roots");
+  while (((size_t)2 << call.log_roots) <= entries) ++call.log_roots;
+  if (entries != (size_t)1 << call.log_roots) throw std::invalid_argument("roots: not a power of two");
+  call.roots = roots.data();
+  call.root = root.data();
+  call.base = base.data();
+  call.first = first.data();
+  call.scale_input = scale_input;
+  call.scale_output = scale_output;
+  call.bit_reversed_input = bit_reversed_input;
+  call.bit_reversed_output = bit_reversed_output;
+  nb::gil_scoped_release release;
+  ops.ntt(pool, data.data(), call);
+}
+
+// A matrix that has been checked: every index within its bounds.
+struct CheckedMatrix {
+  InBytes row_ptr, columns, value_index, values;
+  const FieldOps* ops;
+  CsrView view;
+};
+
+CheckedMatrix check_matrix(const std::string& field, size_t cols, InBytes row_ptr, InBytes columns, InBytes value_index,
+                           InBytes values) {
+  const FieldOps& ops = field_ops(field);
+  CsrView v{};
+  v.rows = count_of(row_ptr, sizeof(u32), "row_ptr");
+  if (v.rows == 0) throw std::invalid_argument("row_ptr: empty");
+  v.rows -= 1;
+  v.cols = cols;
+  v.nnz = count_of(columns, sizeof(u32), "columns");
+  expect(value_index, columns.size(), "value_index");
+  v.distinct = count_of(values, ops.bytes, "values");
+  v.row_ptr = row_ptr.data();
+  v.columns = columns.data();
+  v.value_index = value_index.data();
+  v.values = values.data();
+  const In<u32> rows(v.row_ptr), cols_of(v.columns), index(v.value_index);
+  if (rows[0] != 0 || rows[v.rows] != v.nnz) throw std::invalid_argument("row_ptr: does not span the entries");
+  for (size_t i = 0; i < v.rows; ++i)
+    if (rows[i] > rows[i + 1]) throw std::invalid_argument("row_ptr: not ascending");
+  for (size_t k = 0; k < v.nnz; ++k)
+    if (cols_of[k] >= cols || index[k] >= v.distinct) throw std::invalid_argument("entry: index out of range");
+  return {std::move(row_ptr), std::move(columns), std::move(value_index), std::move(values), &ops, v};
+}
+
+void spmv(Pool& pool, const CheckedMatrix& matrix, InBytes x, bool standard_form, OutBytes out) {
+  expect(x, matrix.view.cols * matrix.ops->bytes, "x");
+  expect(out, matrix.view.rows * matrix.ops->bytes, "out");
+  nb::gil_scoped_release release;
+  matrix.ops->spmv(pool, matrix.view, x.data(), standard_form, out.data());
+}
+
+}  // namespace
+
+void bind_fields(nb::module_& m) {
+  nb::class_<Pool>(m, "Pool", "A pool of threads; the number counts the caller.")
+      .def(nb::init<int>(), nb::arg("threads"))
+      .def_prop_ro("threads", &Pool::threads);
+  m.def("field_add", &binary<&FieldOps::add>);
+  m.def("field_sub", &binary<&FieldOps::sub>);
+  m.def("field_mul", &binary<&FieldOps::mul>);
+  m.def("field_mul_sub", &mul_sub);
+  m.def("scale_powers", &scale_powers);
+  m.def("to_montgomery", &unary<&FieldOps::to_montgomery>);
+  m.def("from_montgomery", &unary<&FieldOps::from_montgomery>);
+  m.def("batch_inverse", &unary<&FieldOps::batch_inverse>);
+  m.def("root_table", &root_table);
+  m.def("ntt", &ntt);
+  nb::class_<CheckedMatrix>(m, "Matrix", "A CSR matrix whose indices have been checked; keeps its arrays alive.")
+      .def("__init__", [](CheckedMatrix* self, const std::string& field, size_t cols, InBytes row_ptr, InBytes columns,
+                          InBytes value_index, InBytes values) {
+        new (self) CheckedMatrix(check_matrix(field, cols, row_ptr, columns, value_index, values));
+      });
+  m.def("spmv", &spmv);
+}
+
+}  // namespace dp

@@ -1,0 +1,56 @@
+// The table of one group's operations.
+#pragma once
+#include "checks.h"
+#include "fixed_base.h"
+#include "msm.h"
+#include "ops.h"
+
+namespace dp {
+
+// F: the coordinates' field; Called: the same by the tower's type, whose operations are calls, for the point checks
+template <class Tower, class F, class Called>
+GroupOps make_group_ops(const char* curve, const char* group) {
+  using Fr = typename Tower::Fr;
+  using Point = Affine<F>;
+  GroupOps ops{};
+  ops.curve = curve;
+  ops.group = group;
+  ops.point_bytes = sizeof(Point);
+  ops.scalar_bytes = sizeof(Fr);
+  ops.msm = [](Pool& pool, const u8* points, const u8* scalars, size_t n, u8* out) {
+    Out<Point>(out).put(0, Msm<Fr, F>(pool, points, scalars).run(n).to_affine());
+  };
+  ops.fixed_base = [](Pool& pool, const u8* base, const u8* scalars, size_t n, u8* out) {
+    FixedBase<Fr, F>(pool, In<Point>(base)[0], n).run(scalars, n, out);
+  };
+  ops.first_invalid = [](Pool& pool, const u8* points, size_t n, bool subgroup) {
+    return first_invalid<Tower, Called>(pool, points, n, subgroup);
+  };
+  ops.add = [](const u8* a, const u8* b, u8* out) {
+    Out<Point>(out).put(0, XYZZ<F>::from_affine(In<Point>(a)[0]).add(In<Point>(b)[0]).to_affine());
+  };
+  ops.neg = [](const u8* a, u8* out) { Out<Point>(out).put(0, In<Point>(a)[0].neg()); };
+  ops.mul = [](const u8* a, const u8* k, size_t words, u8* out) {
+    const XYZZ<F> p = XYZZ<F>::from_affine(In<Point>(a)[0]);
+    XYZZ<F> r = XYZZ<F>::infinity();
+    for (size_t i = words; i-- > 0;) {
+      const u64 word = In<u64>(k)[i];
+      for (int bit = 63; bit >= 0; --bit) {
+        r = r.dbl();
+        if ((word >> bit) & 1) r = r.add(p);
+      }
+    }
+    Out<Point>(out).put(0, r.to_affine());
+  };
+  ops.sum = [](Pool& pool, const u8* points, size_t n, u8* out) {
+    std::vector<u32> entries(n);
+    for (size_t i = 0; i < n; ++i) entries[i] = make_entry(i, false);
+    const size_t offsets[2] = {0, n};
+    Point total;
+    GroupedSum<F>(pool).run(In<Point>(points), entries.data(), offsets, 1, &total);
+    Out<Point>(out).put(0, total);
+  };
+  return ops;
+}
+
+}  // namespace dp

@@ -1,0 +1,65 @@
+// The operations of each field and group as tables of functions over plain bytes. The arithmetic is instantiated once per
+// field and group, in a translation unit of its own; the bindings look a table up by name.
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "threads.h"
+#include "views.h"
+
+namespace dp {
+
+struct NttCall {
+  size_t batch;
+  int log_n;
+  const u8* roots;  // roots of unity in bit-reversed order; see ntt.h
+  int log_roots;    // their number, as a power of two
+  bool bit_reversed_input, bit_reversed_output;
+  const u8* root;   // primitive 2^log_n-th root of unity
+  const u8* base;   // powers of this scale the input (forward) or the output (inverse)
+  const u8* first;  // and so does this factor
+  bool scale_input, scale_output;
+};
+
+struct CsrView {
+  size_t rows, cols, nnz, distinct;
+  const u8 *row_ptr, *columns, *value_index, *values;  // u32, u32, u32, elements
+};
+
+struct FieldOps {
+  const char* name;
+  size_t bytes;
+  void (*add)(Pool&, const u8* a, const u8* b, u8* out, size_t n);
+  void (*sub)(Pool&, const u8* a, const u8* b, u8* out, size_t n);
+  void (*mul)(Pool&, const u8* a, const u8* b, u8* out, size_t n);
+  void (*mul_sub)(Pool&, const u8* a, const u8* b, const u8* c, u8* out, size_t n);
+  void (*scale_powers)(Pool&, const u8* a, const u8* base, const u8* first, u8* out, size_t n);
+  void (*to_montgomery)(Pool&, const u8* a, u8* out, size_t n);
+  void (*from_montgomery)(Pool&, const u8* a, u8* out, size_t n);
+  void (*batch_inverse)(Pool&, const u8* a, u8* out, size_t n);
+  void (*root_table)(const u8* root, int log_n, u8* out);
+  void (*ntt)(Pool&, u8* data, const NttCall& call);
+  void (*spmv)(Pool&, const CsrView& matrix, const u8* x, bool standard_form, u8* out);
+};
+
+struct GroupOps {
+  const char *curve, *group;
+  size_t point_bytes, scalar_bytes;
+  void (*msm)(Pool&, const u8* points, const u8* scalars, size_t n, u8* out);
+  void (*fixed_base)(Pool&, const u8* base, const u8* scalars, size_t n, u8* out);
+  // index of the first point that is not canonical, not on the curve or (if asked) not in the subgroup; n if there is none
+  size_t (*first_invalid)(Pool&, const u8* points, size_t n, bool subgroup);
+  void (*add)(const u8* a, const u8* b, u8* out);
+  void (*neg)(const u8* a, u8* out);
+  void (*mul)(const u8* a, const u8* k, size_t words, u8* out);
+  void (*sum)(Pool&, const u8* points, size_t n, u8* out);
+};
+
+// Throw std::invalid_argument for an unknown name.
+const FieldOps& field_ops(const std::string& name);
+const GroupOps& group_ops(const std::string& curve, const std::string& group);
+
+extern const FieldOps BN254_FR, BN254_FQ, BLS12381_FR, BLS12381_FQ;
+extern const GroupOps BN254_G1, BN254_G2, BLS12381_G1, BLS12381_G2;
+
+}  // namespace dp
