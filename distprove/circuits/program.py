@@ -17,7 +17,6 @@ from kernels.backend import Array, Backend
 from kernels.curves import Field
 from kernels.encoding import field_from_ints
 
-
 _TERMS_AT_ONCE = 1 << 18
 """Values that a sum of terms works on at a time: 8 MiB and as much for their coefficients."""
 
