@@ -12,7 +12,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint constra
 NATIVE := kernels/CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: demo test lint format setup gpu-compile performance constraints node clean check-tools
+.PHONY: demo test lint format setup gpu-compile performance constraints node clean check-tools FORCE
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -76,8 +76,14 @@ $(BIN)/python: | $(UV)
 	    || { echo "Python.h is missing: install the package python3-dev" >&2; exit 1; }; \
 	fi
 
+# The editable install knows modules by name, so one that is added or removed asks for a new one; an edit does not.
+MODULES := find distprove kernels actors cluster -name '*.py' | LC_ALL=C sort
+$(VENV)/.modules: FORCE | $(BIN)/python
+	@$(MODULES) | cmp -s - $@ || $(MODULES) > $@
+FORCE:
+
 # No build isolation: the build folder then stays valid between runs, and an edit recompiles only what it touches.
-$(VENV)/.ready: pyproject.toml constraints.txt .ci/build-requirements.txt $(NATIVE) | check-tools $(BIN)/python
+$(VENV)/.ready: pyproject.toml constraints.txt .ci/build-requirements.txt $(NATIVE) $(VENV)/.modules | check-tools $(BIN)/python
 	$(INSTALL) --requirement .ci/build-requirements.txt
 	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])'
 	touch $@

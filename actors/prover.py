@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, make_backend
-from distprove.system import Partition, PartitionProof, PhaseTimes, ProofSystem, Prover, Synthesised
+from distprove.system import (
+    ChecksKey,
+    Diagnoses,
+    Partition,
+    PartitionProof,
+    PhaseTimes,
+    ProofSystem,
+    Prover,
+    Synthesised,
+)
 from kernels.backend import Backend
 
 
@@ -48,6 +57,19 @@ class ProverWorker:
         self, partition: Partition, work: Synthesised, challenge: bytes | None
     ) -> tuple[PartitionProof, PhaseTimes]:
         return self._ready().prove(partition, work, challenge)
+
+    def check(self) -> None:
+        """Check the key on this backend, for systems that have a check. Raises InvalidKey."""
+        self._ready()
+        assert self._backend is not None
+        if isinstance(self._system, ChecksKey):
+            self._system.check(self._backend)
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+        """After a bad proof: raise UnsatisfiedWitness when the witness is to blame and the system can tell."""
+        prover = self._ready()
+        if isinstance(prover, Diagnoses):
+            prover.diagnose(partition, work)
 
     def close(self) -> None:
         """Give back the key's memory and the device."""

@@ -1,12 +1,16 @@
 """The dispatch loop: which partition goes to which worker, and what happens when one fails.
 
     waiting -> synthesising -> ready -> [committing -> committed ->] proving -> verifying -> done | failed
+                                 ^------------------------- diagnosing <---------'
 
 Rules:
 
 * A prover has at most `in_flight` partitions, so that the next witness travels while it computes. Witnesses are made
   ahead of need, but only as many as the provers can take up: they are large.
-* No proof counts before it has been verified here. A bad one goes to another prover if there is one.
+* Nothing is proven before one prover has checked the key, for systems that have such a check.
+* No proof counts before it has been verified here. After a bad one the witness is diagnosed; if that is not to blame,
+the
+  partition goes to another prover if there is one.
 * An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
 * A worker whose process died is loaded again and goes on. One that fails three times with nothing good in between, or
   does not come back in time, is retired. With no prover or synthesiser left, what remains fails; what is done is kept.
@@ -30,7 +34,7 @@ from cluster.timeline import Span, Timeline
 from distprove import canonical
 from distprove.errors import InputError
 from distprove.job import ExecutorSettings
-from distprove.system import Partition, PartitionProof, PhaseTimes, ProofSystem
+from distprove.system import ChecksKey, Partition, PartitionProof, PhaseTimes, ProofSystem
 from kernels.backend import OutOfMemory
 
 MAX_STRIKES = 3
@@ -45,6 +49,7 @@ class Stage(str, Enum):
     COMMITTED = "committed"
     PROVING = "proving"
     VERIFYING = "verifying"
+    DIAGNOSING = "diagnosing"
     DONE = "done"
     FAILED = "failed"
 
@@ -77,6 +82,8 @@ class _Item:
     """The prover it is with, or (after its commitment) that holds its state."""
     avoid: set[str] = field(default_factory=set)
     """Provers whose proof of it was bad."""
+    suspicion: str = ""
+    """Why its last proof is held to be bad, while that is diagnosed."""
     proof: PartitionProof | None = None
     times: PhaseTimes = field(default_factory=PhaseTimes)
     charged: int = 0
@@ -136,6 +143,9 @@ class Dispatcher:
             self._at[item.stage][name] = item
         self._members: dict[str, _Member] = {}
         self._barrier = barrier
+        self._checked = not isinstance(system, ChecksKey)
+        self._checker: str | None = None
+        """The prover that is checking the key."""
 
     def run(self) -> dict[str, PartitionProof]:
         """Until every partition is done or has failed. Raises InputError when the key itself is at fault."""
@@ -159,7 +169,7 @@ class Dispatcher:
     def _hand_out(self) -> None:
         if self._system.needs_barrier and self._barrier is None:
             self._raise_barrier()
-        if any(m.worker.role is Role.PROVER and self._has_room(m) for m in self._members.values()):
+        if self._checked and any(m.worker.role is Role.PROVER and self._has_room(m) for m in self._members.values()):
             for item in list(self._at[Stage.READY].values()):
                 self._to_prover(item)
             if self._barrier is not None:
@@ -255,6 +265,10 @@ class Dispatcher:
             assert member is not None
             self._loaded(member, finished)
             return
+        if task.kind is Kind.CHECK:
+            assert member is not None
+            self._key_checked(member, finished)
+            return
         assert item is not None
         if item.stage in (Stage.DONE, Stage.FAILED):
             return  # the barrier failed it meanwhile
@@ -277,10 +291,12 @@ class Dispatcher:
             self._again(item, "its witness was lost")
         elif isinstance(error, WorkerDied):
             assert member is not None
-            self._died(member)
+            self._died(member, str(error))
             self._again(item, "its worker died", charge=member.blamed == item.partition.name)
         elif task.kind is Kind.VERIFY:
-            self._bad_proof(item, public_message(error))
+            self._diagnose(item, public_message(error))
+        elif task.kind is Kind.DIAGNOSE:
+            self._bad_proof(item, item.suspicion)  # nothing more could be found out
         else:
             assert member is not None
             self._fault(item, member, error)
@@ -297,12 +313,36 @@ class Dispatcher:
             self._record_span(finished)
             self._run.note("worker-ready", worker=member.worker.id, device=finished.value.get("device"))
             self._tell("worker-ready", None, member)
+            self._check_key()
         elif isinstance(error, InputError):
             raise error
         elif isinstance(error, WorkerDied):
-            self._died(member, was_ready=False)
+            self._died(member, str(error), was_ready=False)
         else:
             self._retire(member, f"could not load the key: {public_message(error)}")
+
+    def _check_key(self) -> None:
+        """Have the key checked by a prover that is ready, unless that is done or under way."""
+        ready = [m for m in self._members.values() if m.worker.role is Role.PROVER and m.usable]
+        if not self._checked and self._checker is None and ready:
+            self._checker = ready[0].worker.id
+            self._executor.check(ready[0].worker)
+
+    def _key_checked(self, member: _Member, finished: Finished) -> None:
+        error = finished.error
+        self._checker = None
+        if error is None:
+            self._checked = True
+            self._record_span(finished)
+            self._run.note("key-checked", worker=member.worker.id, seconds=round(finished.ended - finished.started, 6))
+            return
+        if isinstance(error, InputError):
+            raise error
+        if isinstance(error, WorkerDied):
+            self._died(member, str(error))
+        else:
+            self._retire(member, f"could not check the key: {public_message(error)}")
+        self._check_key()
 
     def _succeeded(self, item: _Item, member: _Member | None, finished: Finished) -> None:
         kind, value, seconds = finished.task.kind, finished.value, finished.ended - finished.started
@@ -311,7 +351,7 @@ class Dispatcher:
             if value is True:
                 self._proved(item)
             else:
-                self._bad_proof(item, "the proof does not verify")
+                self._diagnose(item, "the proof does not verify")
             return
         assert member is not None
         if kind is Kind.SYNTHESISE:
@@ -332,6 +372,8 @@ class Dispatcher:
                 return
             self._move(item, Stage.VERIFYING)
             self._executor.verify(item.proof)
+        elif kind is Kind.DIAGNOSE:
+            self._bad_proof(item, item.suspicion)
 
     def _committed(self, item: _Item, member: _Member, commitment: Any) -> None:
         if not isinstance(commitment, bytes):
@@ -371,6 +413,17 @@ class Dispatcher:
 
     # -- when things go wrong ---------------------------------------------------------------------------------------
 
+    def _diagnose(self, item: _Item, reason: str) -> None:
+        """After a proof that does not verify: ask the prover it came from whether the witness is to blame."""
+        assert item.home is not None
+        member = self._members[item.home]
+        item.suspicion = reason
+        if member.usable and item.work is not None:
+            self._move(item, Stage.DIAGNOSING, member)
+            self._executor.diagnose(member.worker, item.partition, item.work)
+        else:
+            self._bad_proof(item, reason)
+
     def _bad_proof(self, item: _Item, reason: str) -> None:
         assert item.home is not None
         member = self._members[item.home]
@@ -394,7 +447,7 @@ class Dispatcher:
         if not isinstance(error, OutOfMemory):
             self._strike(member, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {message}")
 
-    def _died(self, member: _Member, was_ready: bool = True) -> None:
+    def _died(self, member: _Member, reason: str, was_ready: bool = True) -> None:
         """Count a death once, however many tasks report it, and have the worker loaded again."""
         if member.retired or (was_ready and not member.ready):
             return
@@ -402,11 +455,11 @@ class Dispatcher:
         member.report.status = "starting"
         member.report.deaths += 1
         self._report.counters.deaths += 1
-        self._run.note("death", worker=member.worker.id)
-        self._tell("death", None, member)
+        self._run.note("death", worker=member.worker.id, reason=reason)
+        self._tell("death", None, member, reason)
         for item in self._committed_at(member):  # that state went with it; the witness is still to be had
             self._again(item, "its prover died", charge=False)
-        self._strike(member, f"died {MAX_STRIKES} times in a row")
+        self._strike(member, f"died {MAX_STRIKES} times in a row, the last: {reason}")
         if not member.retired:
             member.deadline = self._deadline()
             self._executor.load(member.worker)
@@ -460,7 +513,7 @@ class Dispatcher:
         """Fail what needs a kind of worker of which none is left. (What is being verified needs nobody.)"""
         needs = {
             Role.SYNTHESISER: (Stage.WAITING, Stage.SYNTHESISING),
-            Role.PROVER: (Stage.WAITING, Stage.SYNTHESISING, Stage.READY, Stage.COMMITTING, Stage.COMMITTED),
+            Role.PROVER: tuple(stage for stage in Stage if stage not in (Stage.VERIFYING, Stage.DONE, Stage.FAILED)),
         }
         for role, stages in needs.items():
             members = [m for m in self._members.values() if m.worker.role is role]

@@ -133,8 +133,8 @@ def _load_barrier(run: Run) -> Barrier | None:
 def _holds(check: Callable[[], bool]) -> bool:
     try:
         return check()
-    except (FormatError, InvalidProof, InputError, ValueError, KeyError, TypeError):
-        return False  # proof data that cannot even be read is a proof that does not hold
+    except (InvalidProof, InputError):
+        return False  # a proof that cannot even be read is a proof that does not hold
 
 
 def _discard(run: Run, partition: Partition, report: Report, reason: str) -> None:

@@ -40,9 +40,11 @@ class Kind(str, Enum):
     """What a worker can be asked. VERIFY runs beside the driver and has no worker."""
 
     LOAD = "load"
+    CHECK = "check"
     SYNTHESISE = "synthesise"
     COMMIT = "commit"
     PROVE = "prove"
+    DIAGNOSE = "diagnose"
     VERIFY = "verify"
 
 
@@ -57,7 +59,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Task:
-    """Something submitted. `partition` is None for LOAD; `worker` is None for VERIFY."""
+    """Something submitted. `partition` is None for LOAD and CHECK; `worker` is None for VERIFY."""
 
     kind: Kind
     worker: str | None
@@ -68,7 +70,8 @@ class Task:
 class Finished:
     """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
 
-    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT bytes; PROVE (PartitionProof, PhaseTimes); VERIFY bool.
+    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT bytes; PROVE (PartitionProof, PhaseTimes); VERIFY bool;
+    CHECK and DIAGNOSE None.
     Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
     """
 
@@ -116,6 +119,10 @@ class Executor(ABC):
         """Load program or key on a worker, also after its death. Finishes when the worker is ready."""
 
     @abstractmethod
+    def check(self, worker: Worker) -> None:
+        """Check the key on a prover that has loaded it."""
+
+    @abstractmethod
     def synthesise(self, worker: Worker, partition: Partition) -> None: ...
 
     @abstractmethod
@@ -123,6 +130,10 @@ class Executor(ABC):
 
     @abstractmethod
     def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None: ...
+
+    @abstractmethod
+    def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
+        """Find out whether the witness is to blame for a bad proof: ends with an InputError if it is."""
 
     def verify(self, proof: PartitionProof) -> None:
         """Verify beside the driver, whatever the prover's machine may have said."""
@@ -216,6 +227,14 @@ class InProcessExecutor(Executor):
         prover = self._provers[worker.id]
         task = Task(Kind.PROVE, worker.id, partition.name)
         self._threads[worker.id].submit(task, lambda: prover.prove(partition, work.handle, challenge))
+
+    def check(self, worker: Worker) -> None:
+        self._threads[worker.id].submit(Task(Kind.CHECK, worker.id, None), self._provers[worker.id].check)
+
+    def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
+        prover = self._provers[worker.id]
+        task = Task(Kind.DIAGNOSE, worker.id, partition.name)
+        self._threads[worker.id].submit(task, lambda: prover.diagnose(partition, work.handle))
 
     def wait(self, timeout: float) -> Finished | None:
         try:

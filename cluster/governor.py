@@ -22,14 +22,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import psutil
 
 from cluster.devices import memory_available
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
-from distprove.system import Partition, ProofSystem
+from distprove.system import Partition, PredictsMemory, ProofSystem
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ class NodeGovernor:
     POLL = 0.5
     """Seconds between looks at the holders while somebody waits."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._state = Governor(budget)
+    def __init__(self, threads: int, memory: int | None) -> None:
+        self._state = Governor(Budget(threads, memory or default_memory()))
         self._changed = asyncio.Condition()
 
     async def acquire(self, pid: int, threads: int = 0, memory: int = 0, lane: bool = False) -> int:
@@ -231,20 +231,17 @@ def _process(pid: int) -> Holder:
 
 
 def node_budget(settings: ExecutorSettings) -> Budget:
-    """The budget of the node this runs on: what the settings say, else all usable CPUs and half of what is free.
+    """The budget of the node this runs on: what the settings say, else all usable CPUs and the default memory."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return Budget(settings.threads or cpus, settings.memory or default_memory())
+
+
+def default_memory() -> int:
+    """Half of the memory that is free, in bytes.
 
     Half, because the page cache of a mapped key and the object store's copies of witnesses want room too.
     """
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return Budget(settings.threads or cpus, settings.memory or max(1 << 20, memory_available() // 2))
-
-
-@runtime_checkable
-class PredictsMemory(Protocol):
-    """A proof system that can tell what a synthesis takes. Optional."""
-
-    def synthesis_bytes(self, partition: Partition) -> int:
-        """Predicted host memory of synthesising `partition`, in bytes, its witness included."""
+    return max(1 << 20, memory_available() // 2)
 
 
 def predicted_bytes(system: ProofSystem, partition: Partition) -> int:

@@ -8,9 +8,10 @@
     held by the driver at work
 
 Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
-temporary name, synced and renamed. Nothing secret is written: no witness, no input, only paths and digests. A digest of
-an input that can be guessed lets the owner of this folder's job.json confirm the guess, so the folder is made for its
-owner alone (mode 0700), and none of these digests is in the proof.
+temporary name, synced and renamed. Nothing secret is written: no witness, no input, only paths and digests. A digest
+of an input that can be guessed lets the owner of this folder's job.json confirm the guess, so the folder is made for
+its owner alone (mode 0700), and none of these digests is in the proof. Whether an input is still the one the run began
+with is therefore told by its size and time of change, not by a hash.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Run:
             "facts": system.describe(),
             "job": job.to_record() if job is not None else None,
             "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
+            "sources": _stamps(job) if job is not None else {},
         }
         (path / "partitions").mkdir(exist_ok=True)
         write_atomically(path / "job.json", _json(record))
@@ -102,7 +104,12 @@ class Run:
         now = [(p.name, p.digest.hex()) for p in plan]
         if [name for name, _ in began] != [name for name, _ in now]:
             raise InputError(f"{self.path}: the partitions are not those that this run began with")
-        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
+        stamps = _stamps(self.job()) if self.record["sources"] else {}
+        changed = [
+            name
+            for (name, old), (_, new) in zip(began, now, strict=True)
+            if old != new or self.record["sources"].get(name) != stamps.get(name)
+        ]
         if changed:
             raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
 
@@ -211,7 +218,7 @@ def read_record(path: Path) -> dict[str, Any]:
         raise FormatError(f"{file}: not JSON") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
-    kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list}
+    kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
     if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()) or "job" not in record:
         raise FormatError(f"{file}: incomplete")
     for item in record["partitions"]:
@@ -230,6 +237,18 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
                 event = None  # the disk's fault: the journal is a story, the partition files are the state
             if isinstance(event, dict):
                 yield event
+
+
+def _stamps(job: Job) -> dict[str, list[int]]:
+    """Size and time of change (nanoseconds) of each input's file, by partition. Raises InputError."""
+    stamps = {}
+    for source in job.sources:
+        try:
+            status = source.path.stat()
+        except OSError as error:
+            raise InputError(f"{source.path}: {error.strerror}") from None
+        stamps[source.name] = [status.st_size, status.st_mtime_ns]
+    return stamps
 
 
 def _open_journal(path: Path) -> IO[bytes]:

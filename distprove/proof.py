@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from distprove import canonical
-from distprove.errors import FormatError, InvalidProof
+from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.files import read_bounded, write_atomically
 from distprove.names import is_name
 from distprove.system import PartitionProof, ProofSystem
@@ -150,10 +150,21 @@ class Proof:
             )
         if expected_job is not None and expected_job != self.job_digest:
             raise InvalidProof(f"the proof is of job {self.job_digest.hex()}, not of {expected_job.hex()}")
-        if not verifier.verify_batch(list(self.partitions)):
+        try:
+            holds = verifier.verify_batch(list(self.partitions))
+        except (InvalidProof, InputError):
+            holds = False  # malformed
+        if not holds:
             # The batch says only that something is wrong; one by one says what.
-            bad = [p.name for p in self.partitions if not verifier.verify(p)]
+            bad = [p.name for p in self.partitions if not _holds(verifier, p)]
             raise InvalidProof(f"does not verify: {', '.join(bad[:8]) or 'the batch'}{' ...' if len(bad) > 8 else ''}")
+
+
+def _holds(verifier: Verifier, proof: PartitionProof) -> bool:
+    try:
+        return verifier.verify(proof)
+    except (InvalidProof, InputError):
+        return False
 
 
 def partition_digest(key_digest: bytes, index: int, name: str, public: Sequence[int]) -> bytes:

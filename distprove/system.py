@@ -9,7 +9,7 @@ between processes are plain data: bytes, str, int, dicts and lists of them, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,3 +112,27 @@ class ProofSystem(Protocol):
 
     def verification_key(self) -> dict[str, Any]:
         """The public verification key, as it goes into proof.msgpack."""
+
+
+@runtime_checkable
+class ChecksKey(Protocol):
+    """A proof system whose key needs a check that is too dear for every prover. Optional."""
+
+    def check(self, backend: Backend) -> None:
+        """Check the key, once per job, on one prover's backend, before anything is proven. Raises InvalidKey."""
+
+
+@runtime_checkable
+class Diagnoses(Protocol):
+    """A prover that can tell a witness at fault from a device at fault, after a bad proof. Optional."""
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+        """Raise UnsatisfiedWitness when the witness is at fault; return when it is not."""
+
+
+@runtime_checkable
+class PredictsMemory(Protocol):
+    """A proof system that can tell what a synthesis takes. Optional."""
+
+    def synthesis_bytes(self, partition: Partition) -> int:
+        """Predicted host memory of synthesising `partition`, in bytes, its witness included."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ Array = Any
 """An array in the backend's own memory: numpy.ndarray or cupy.ndarray."""
 
 HostArray = NDArray[Any]
+
+SelfBackend = TypeVar("SelfBackend", bound="Backend")
 
 
 class BackendError(Exception):
@@ -235,3 +237,9 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give back all memory. The backend must not be used afterwards."""
+
+    def __enter__(self: SelfBackend) -> SelfBackend:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -20,16 +20,18 @@ from kernels.backend import (
     PointTable,
     SizeError,
 )
+from kernels.compiler import KernelSource
+from kernels.cuda_field import FIELD_PARAMS, field_source
 from kernels.cuda_fixed_base import fixed_base
 from kernels.cuda_group import group_source
 from kernels.cuda_msm import CudaMsm, CudaPointTable, MsmProfile
 from kernels.cuda_ntt import NttEngine, NttProfile, squares
-from kernels.cuda_sources import FIELD_PARAMS, WORDS, field_source
 from kernels.cuda_spmv import CudaMatrix, load_matrix, spmv
 from kernels.curves import BN254, Curve, Field, Group
 from kernels.device import ByValue, Device, grid_for
 from kernels.encoding import field_from_ints
 
+WORDS = KernelSource("words")
 INVERT_CHUNK = 8
 """Elements that one thread of a batch inversion takes; as in vector.cu."""
 INVERT_EACH = 4096
@@ -49,15 +51,17 @@ class CudaBackend(Backend):
         device: int | Device = 0,
         budget: int | None = None,
         *,
+        threads: int = 4,
         cache_dir: Path | None = None,
         msm_profile: MsmProfile | None = None,
         ntt_profile: NttProfile | None = None,
     ) -> None:
         """`device` is a CUDA index as this process counts them, or a `Device`; `budget` bounds its memory in bytes.
+        `threads` bounds the host threads that compile kernels and copy to pinned memory.
 
         Raises BackendError when CuPy, the driver or the GPU is missing, OutOfMemory when the budget is not there.
         """
-        self.device: Device = _open(device, budget, cache_dir) if isinstance(device, int) else device
+        self.device: Device = _open(device, budget, threads, cache_dir) if isinstance(device, int) else device
         self.name = "cuda"
         self.traffic = self.device.traffic
         self._ntt = NttEngine(self.device, ntt_profile)
@@ -65,7 +69,8 @@ class CudaBackend(Backend):
 
     def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
         """Begin to compile what proving on `curve` needs, in the background; nothing waits for it until it is used."""
-        for name in ("ntt", "vector", "spmv"):
+        self._ntt.prepare(curve.fr)
+        for name in ("vector", "spmv"):
             self.device.prepare(field_source(name, curve.fr))
         for group in groups:
             self._msm.prepare(curve, group)
@@ -269,10 +274,10 @@ class CudaBackend(Backend):
         self.device.close()
 
 
-def _open(index: int, budget: int | None, cache_dir: Path | None) -> Device:
+def _open(index: int, budget: int | None, threads: int, cache_dir: Path | None) -> Device:
     from kernels.launch import CudaDevice  # here, so that this module can be imported without CuPy
 
-    return CudaDevice(index, budget=budget, cache_dir=cache_dir)
+    return CudaDevice(index, budget=budget, threads=threads, cache_dir=cache_dir)
 
 
 def _elements(field: Field, array: Array) -> int:

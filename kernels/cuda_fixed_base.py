@@ -16,6 +16,18 @@ BATCH = 1 << 20
 """Scalars at a time: bounds the XYZZ scratch at 128 to 384 MiB."""
 
 
+def base_table(device: Device, curve: Curve, group: Group, base: HostArray) -> Array:
+    """(TABLE_ENTRIES, point_limbs) affine points on the device: d * 2^(8 w) * base at row 256 w + d."""
+    source = group_source("fixed_base", curve, group)
+    device.prepare(source)
+    device.prepare(group_source("point_batch", curve, group))
+    sums = device.empty((TABLE_ENTRIES, sum_limbs(curve, group)))
+    table = device.empty((TABLE_ENTRIES, curve.point_limbs(group)))
+    device.kernel(source, "fixed_base_table").launch_items(TABLE_ENTRIES, (device.upload(base), sums))
+    normalise(device, curve, group, sums, table)
+    return table
+
+
 def fixed_base(device: Device, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
     """scalars[i] * base: (n, point_limbs) affine points on the device, for (n, 4) uint64 scalars on the device.
 
@@ -26,17 +38,9 @@ def fixed_base(device: Device, curve: Curve, group: Group, base: HostArray, scal
     check_index32("scalars", n)
     if base.shape != (limbs,) or base.dtype != np.uint64:
         raise SizeError(f"the base must be ({limbs},) uint64, not {base.shape} {base.dtype}")
-    source = group_source("fixed_base", curve, group)
-    device.prepare(source)
-    device.prepare(group_source("point_batch", curve, group))
-
-    sums = device.empty((TABLE_ENTRIES, sum_limbs(curve, group)))
-    table = device.empty((TABLE_ENTRIES, limbs))
-    device.kernel(source, "fixed_base_table").launch_items(TABLE_ENTRIES, (device.upload(base), sums))
-    normalise(device, curve, group, sums, table)
-
+    table = base_table(device, curve, group, base)
     out = device.empty((n, limbs))
-    multiply = device.kernel(source, "fixed_base_multiply")
+    multiply = device.kernel(group_source("fixed_base", curve, group), "fixed_base_multiply")
     for begin in range(0, n, BATCH):
         count = min(BATCH, n - begin)
         sums = device.empty((count, sum_limbs(curve, group)))

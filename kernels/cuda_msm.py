@@ -21,8 +21,11 @@ from kernels.cuda_group import curve_source, group_source, normalise, require_wo
 from kernels.curves import BN254, Curve, Group
 from kernels.device import Device, Fetch
 
-SORT_BLOCK = 256
+SORT_BLOCK = 512
 """Threads of the sort's kernels (BLOCK in msm_sort.cu)."""
+
+SORT_TILE = 16 * SORT_BLOCK
+"""Entries that a block of msm_scatter_entries puts in order at a time (TILE in msm_sort.cu)."""
 
 MAX_BIN_BITS = 11
 """Bits of one radix pass (MAX_BINS in msm_sort.cu)."""
@@ -47,19 +50,25 @@ class MsmProfile:
     """Window size; None chooses by the number of points and the memory."""
     bin_bits: int = MAX_BIN_BITS
     """Most bits a radix pass may take."""
-    sort_blocks_per_sm: int = 4
+    sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels for each multiprocessor."""
+    digit_tile: int = 1024
+    """Most scalars whose digits a block of msm_scatter_digits puts in order at a time."""
+    digit_shared: int = 98 << 10
+    """Most bytes of shared memory for those digits; two blocks then fit a multiprocessor of 227 KiB."""
     min_segment: int = 16
     """Fewest entries that a thread accumulates: fewer would leave more to merge than there is to accumulate."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
     """Blocks of msm_accumulate that a multiprocessor shall hold (bounds the registers); None: by curve and group."""
+    product_calls: bool | None = None
+    """Whether msm_accumulate calls field products rather than repeating their code; None: for G2 alone."""
     merge_block: int = 256
     reduce_block: int = 128
-    reduce_threads_per_sm: int = 128
+    reduce_threads_per_sm: int = 256
     """Threads of msm_reduce for each multiprocessor, as long as a chunk has at least `min_chunk` buckets."""
     min_chunk: int = 4
-    bucket_cost: float = 3.5
+    bucket_cost: float = 6.0
     """Cost of one more bucket in mixed additions, in the choice of the window."""
     bit_cost: float = 42000.0
     """Cost of one more bit of the window, in mixed additions: the reduction gets that much deeper."""
@@ -71,12 +80,10 @@ class MsmProfile:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
 
     def blocks_for(self, curve: Curve, group: Group) -> int:
-        """The accumulation's blocks per multiprocessor: what its registers allow without spilling."""
+        """The accumulation's blocks per multiprocessor, as measured: registers count for more than warps."""
         if self.accumulate_blocks is not None:
             return self.accumulate_blocks
-        if group is Group.G1:
-            return 4 if curve is BN254 else 3
-        return 2
+        return 4 if curve is BN254 and group is Group.G1 else 2
 
 
 @dataclass(frozen=True)
@@ -224,50 +231,57 @@ class CudaMsm:
             raise SizeError(f"scalars {start} to {start + m} of an MSM over {table.n} points")
         if m == 0:
             return ReadyPoint(np.zeros(curve.point_limbs(group), dtype=np.uint64))
-        entries, entry_count = self._sorted_entries(table, scalars, start)
+        entries, entry_count = self.sorted_entries(table, scalars, start)
         buckets = self._bucket_sums(table, entries, entry_count, m * plan.windows)
         return FetchedPoint(curve, group, self.device.fetch(self._weighted_sum(table, buckets)))
 
-    def _sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
+    def sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
         """(m * windows, 2) uint32 entries (bucket, point and sign), of which the first entry_count[0] are used."""
         device, plan = self.device, table.plan
         source = curve_source("msm_sort", table.curve)
         m = scalars.shape[0]
         key_bits = (plan.buckets - 1).bit_length()
         passes = -(-key_bits // self.profile.bin_bits)
-        bin_bits = -(-key_bits // passes)
-        bins = 1 << bin_bits
+        # the first pass, over digits, has the fewest bits
+        widths = [(key_bits + index) // passes for index in range(passes)]
         blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
-        counts = device.empty((bins * blocks,), np.uint32)
-        totals = device.empty((bins,), np.uint32)
+        tile = min(self.profile.digit_tile, self.profile.digit_shared // (8 * plan.windows), -(-m // blocks))
+        counts = device.empty((blocks << widths[-1],), np.uint32)
+        totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
         entries = device.empty((m * plan.windows, 2), np.uint32)
         other = device.empty((m * plan.windows, 2), np.uint32) if passes > 1 else entries
 
-        def launch(name: str, grid: int, *args: object) -> None:
-            device.kernel(source, name).launch(grid, SORT_BLOCK, args)
+        def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
+            device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
 
-        def scan() -> None:
+        def scan(bins: int) -> None:
             rows = -(-bins // (SORT_BLOCK // 32))
             launch("msm_scan_rows", rows, counts, np.uint32(bins), np.uint32(blocks), totals)
 
-        cut = (np.uint32(plan.window_bits), np.uint32(plan.windows), np.uint32(plan.sets), np.uint32(bins))
-        launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
-        scan()
-        first_point, table_points = np.uint32(start), np.uint32(table.n)
-        launch(
-            "msm_scatter_digits",
-            blocks,
-            *(scalars, np.uint32(m), first_point, table_points, *cut, counts, totals, entries, entry_count),
+        bins = 1 << widths[0]
+        cut = (
+            np.uint32(plan.window_bits),
+            np.uint32(plan.windows),
+            np.uint32(plan.sets),
+            np.uint32(bins),
+            np.uint32(tile),
         )
-        for index in range(1, passes):
-            shift = np.uint32(index * bin_bits)
+        launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
+        scan(bins)
+        points = (np.uint32(start), np.uint32(table.n))
+        args = (scalars, np.uint32(m), *points, *cut, counts, totals, entries, entry_count)
+        launch("msm_scatter_digits", blocks, *args, shared=12 * bins + 8 * tile * plan.windows)
+        low = widths[0]
+        for width in widths[1:]:
+            bins, shift = 1 << width, np.uint32(low)
             launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(bins), counts)
-            scan()
-            launch(
-                "msm_scatter_entries", blocks, entries, entry_count, shift, np.uint32(bin_bits), counts, totals, other
-            )
+            scan(bins)
+            shared = 12 * bins + 8 * SORT_TILE + 2 * (SORT_BLOCK // 32) * bins
+            places = (shift, np.uint32(width), counts, totals)
+            launch("msm_scatter_entries", blocks, entries, entry_count, *places, other, shared=shared)
             entries, other = other, entries
+            low += width
         return entries, entry_count
 
     def _bucket_sums(self, table: CudaPointTable, entries: Array, entry_count: Array, most: int) -> Array:
@@ -281,7 +295,15 @@ class CudaMsm:
         buckets = device.zeros((table.plan.buckets, words))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
-        args = (table.points, entries, entry_count, np.uint32(profile.min_segment), buckets, keys, records)
+        args: tuple[Array, ...] = (
+            table.points,
+            entries,
+            entry_count,
+            np.uint32(profile.min_segment),
+            buckets,
+            keys,
+            records,
+        )
         accumulate.launch(grid, block, args)
 
         merge = device.kernel(self._buckets_source(curve, group), "msm_merge")
@@ -321,11 +343,15 @@ class CudaMsm:
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        shape = (
+        calls = group is Group.G2 if profile.product_calls is None else profile.product_calls
+        return group_source(
+            "msm_accumulate",
+            curve,
+            group,
             ("ACCUMULATE_BLOCK", profile.accumulate_block),
             ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
+            ("PRODUCT_CALLS", int(calls)),
         )
-        return group_source("msm_accumulate", curve, group, *shape)
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
         shape = (("MERGE_BLOCK", self.profile.merge_block), ("REDUCE_BLOCK", self.profile.reduce_block))

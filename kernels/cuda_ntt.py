@@ -7,35 +7,60 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.backend import Array, SizeError
-from kernels.cuda_sources import field_source
+from kernels.backend import Array, OutOfMemory, SizeError
+from kernels.compiler import KernelSource
+from kernels.cuda_field import field_source
 from kernels.curves import Field
-from kernels.device import ByValue, Device, grid_for
+from kernels.device import Argument, ByValue, Device, grid_for
 from kernels.encoding import field_from_ints
 
-LOG_ELEMENTS = 3
-"""log2 of the elements a thread holds; as in ntt.cu."""
-LOG_MIN_TILE = LOG_ELEMENTS + 5
-"""A block has at least one warp."""
 MAX_PASSES = 3
-"""The kernel's digits; enough for 2^32, which no device holds twice."""
-LOG_ROOTS = 11
-"""log2 of the twiddles kept for the steps inside a pass: the largest radix that a plan can ask for."""
+"""The digits of the kernel's addressing."""
 REVERSED_INPUT, NEGATED_INPUT, REVERSED_OUTPUT, FIRST_PASS, LAST_PASS = 1, 2, 4, 8, 16
+"""`Pass::flags` of ntt.cu."""
 TABLE_SHARE = 4
 """Twiddle tables may take one part in this many of the memory that is free when the first is made."""
 
 
 @dataclass(frozen=True)
 class NttProfile:
-    """What may be tuned. Tile: elements a block holds in shared memory; radix: points transformed in one pass."""
+    """What may be tuned. The defaults were the fastest of eleven shapes tried on an H200, both curves, 2^20 to 2^24."""
 
-    log_tile: int = 11
-    log_radix: int = 10
+    log_tile: int = 9
+    """log2 of the elements a block holds in shared memory."""
+    log_radix: int = 9
+    """log2 of the most points that are transformed in one pass."""
+    log_elements: int = 2
+    """log2 of the elements a thread holds in registers."""
+    blocks_per_sm: int = 6
+    """Blocks that registers must leave room for on a multiprocessor."""
 
     def __post_init__(self) -> None:
-        if not LOG_MIN_TILE <= self.log_tile <= 12 or not LOG_ELEMENTS <= self.log_radix <= self.log_tile:
+        if not (
+            2 <= self.log_elements <= 3
+            and self.log_min_tile <= self.log_tile <= min(12, 10 + self.log_elements)
+            and self.log_elements <= self.log_radix <= self.log_tile
+        ):
             raise ValueError(f"{self} is not a shape that the kernel has")
+
+    @property
+    def log_min_tile(self) -> int:
+        """A block has at least one warp."""
+        return self.log_elements + 5
+
+    def source(self, field: Field) -> KernelSource:
+        """ntt.cu compiled for this profile."""
+        base = field_source("ntt", field)
+        shape = {
+            "LOG_ELEMENTS": self.log_elements,
+            "MAX_THREADS": 1 << (self.log_tile - self.log_elements),
+            "MIN_BLOCKS": self.blocks_per_sm,
+        }
+        return KernelSource(base.name, (*base.defines, *((name, str(value)) for name, value in shape.items())))
+
+
+LARGE = NttProfile(log_tile=10, log_radix=10, blocks_per_sm=3)
+"""For transforms that the default's three passes do not reach: 2^28 to 2^30."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +77,30 @@ class PassTables:
         return sum(int(t.nbytes) for t in (self.load_scale, self.twiddles) if t is not None)
 
 
+@dataclass(frozen=True)
+class PassLaunch:
+    """One launch of `ntt_pass`, but for the data's addresses."""
+
+    grid: int
+    block: int
+    shared: int
+    constants: tuple[Argument, ...]
+
+
+@dataclass
+class Tables:
+    """What is kept for one size, direction and coset: tables, and the launches that were made with them."""
+
+    passes: list[PassTables]
+    launches: dict[tuple[int, bool, bool], list[PassLaunch]]
+    """By batch, bit-reversed input, bit-reversed output."""
+
+
 def plan_passes(log_n: int, log_radix: int) -> tuple[int, ...]:
-    """log2 of each pass's radix, even, the larger ones first; above `log_radix` where three passes would not do."""
-    count = min(MAX_PASSES, max(1, -(-log_n // log_radix)))
+    """log2 of each pass's radix, as even as can be, the larger ones first. Raises SizeError."""
+    count = max(1, -(-log_n // log_radix))
+    if count > MAX_PASSES:
+        raise SizeError(f"2^{log_n} elements need {count} passes of radix 2^{log_radix}; there are {MAX_PASSES}")
     small, larger = divmod(log_n, count)
     return tuple(small + (i < larger) for i in range(count))
 
@@ -66,8 +112,13 @@ class NttEngine:
         self._device = device
         self.profile = profile or NttProfile()
         self._roots: dict[Field, Array] = {}
-        self._tables: OrderedDict[tuple[Field, int, bool, int | None], list[PassTables]] = OrderedDict()
+        self._tables: OrderedDict[tuple[Field, int, bool, int | None], Tables] = OrderedDict()
         self._table_limit: int | None = None
+        self._large: NttEngine | None = None
+
+    def prepare(self, field: Field) -> None:
+        """Begin to compile, in the background."""
+        self._device.prepare(self.profile.source(field))
 
     def run(
         self,
@@ -89,91 +140,120 @@ class NttEngine:
         batch = int(a.shape[0]) if a.ndim == 3 else 1
         if log_n == 0 or batch == 0:
             return a
-        passes = plan_passes(log_n, self.profile.log_radix)
-        tables = self._tables_for(field, log_n, inverse, None if coset is None else coset % field.modulus, passes)
-        scratch = self._device.empty(a.shape) if len(passes) > 1 else None
-        eighth = field.root_of_unity(3) if field.two_adicity >= 3 else 1
-        eighths = ByValue(field_from_ints(field, [pow(eighth, k, field.modulus) for k in (1, 2, 3)]))
-        roots = self._roots_of(field)
-        kernel = self._device.kernel(field_source("ntt", field), "ntt_pass")
-        done = 0
-        for index, log_r in enumerate(passes):
-            first, last = index == 0, index == len(passes) - 1
-            columns = batch << (log_n - log_r)
-            wanted = max(LOG_MIN_TILE - log_r, min(self.profile.log_tile - log_r, (columns - 1).bit_length()))
-            log_c = max(0, wanted)
-            flags = (
-                FIRST_PASS * first
-                + LAST_PASS * last
-                + NEGATED_INPUT * (first and inverse)
-                + REVERSED_INPUT * (first and bit_reversed_input)
-                + REVERSED_OUTPUT * (last and bit_reversed_output)
-            )
-            table = tables[index]
-            shape = np.zeros(1, dtype=_PASS)
-            shape["log_n"], shape["log_r"], shape["log_c"] = log_n, log_r, log_c
-            shape["log_stride"] = log_n - done - log_r
-            shape["log_rows_1"], shape["log_rows_2"] = passes[0], done - passes[0] if index else 0
-            shape["log_twiddle_stride"], shape["twiddle_mask"] = table.log_twiddle_stride, table.twiddle_mask
-            shape["log_roots"] = min(LOG_ROOTS, field.two_adicity)
-            shape["flags"], shape["columns"] = flags, columns
-            tile = 1 << (log_r + log_c)
-            arguments = (
-                a if first else scratch,
-                a if last else scratch,
-                roots,
-                table.load_scale,
-                table.twiddles,
-                eighths,
-                ByValue(shape),
-            )
-            kernel.launch(
-                grid_for(columns, 1 << log_c), tile >> LOG_ELEMENTS, arguments, shared=2 * 16 * (tile + tile // 8)
-            )
-            done += log_r
+        if log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
+            if self._large is None:
+                self._large = NttEngine(self._device, LARGE)
+            order = {"bit_reversed_input": bit_reversed_input, "bit_reversed_output": bit_reversed_output}
+            return self._large.run(field, a, inverse=inverse, coset=coset, **order)
+        launches = self._launches(
+            field,
+            log_n,
+            batch,
+            inverse,
+            None if coset is None else coset % field.modulus,
+            bit_reversed_input,
+            bit_reversed_output,
+        )
+        kernel = self._device.kernel(self.profile.source(field), "ntt_pass")
+        scratch = self._device.empty(a.shape) if len(launches) > 1 else None
+        for index, launch in enumerate(launches):
+            source = a if index == 0 else scratch
+            target = a if index == len(launches) - 1 else scratch
+            kernel.launch(launch.grid, launch.block, (source, target, *launch.constants), shared=launch.shared)
         return a
 
     def clear(self) -> None:
         """Give the tables' memory back."""
         self._tables.clear()
         self._roots.clear()
+        self._large = None
+
+    def _launches(
+        self,
+        field: Field,
+        log_n: int,
+        batch: int,
+        inverse: bool,
+        coset: int | None,
+        reversed_input: bool,
+        reversed_output: bool,
+    ) -> list[PassLaunch]:
+        """The passes of a transform; made once, because making them takes longer than a small transform."""
+        key = (field, log_n, inverse, coset)
+        tables = self._tables.get(key)
+        if tables is None:
+            try:
+                passes = self._make_tables(field, log_n, inverse, coset)
+            except OutOfMemory:  # what other sizes keep is worth less than this transform
+                self._tables.clear()
+                passes = self._make_tables(field, log_n, inverse, coset)
+            self._make_room(sum(t.nbytes for t in passes))
+            tables = self._tables[key] = Tables(passes, {})
+        self._tables.move_to_end(key)
+        order = (batch, reversed_input, reversed_output)
+        if order not in tables.launches:
+            flags = NEGATED_INPUT * inverse + REVERSED_INPUT * reversed_input, REVERSED_OUTPUT * reversed_output
+            tables.launches[order] = self._plan(field, log_n, batch, *flags, tables.passes)
+        return tables.launches[order]
+
+    def _plan(
+        self, field: Field, log_n: int, batch: int, first_flags: int, last_flags: int, tables: list[PassTables]
+    ) -> list[PassLaunch]:
+        profile = self.profile
+        passes = plan_passes(log_n, profile.log_radix)
+        eighth = field.root_of_unity(min(3, field.two_adicity))
+        eighths = ByValue(field_from_ints(field, [pow(eighth, k, field.modulus) for k in (1, 2, 3)]))
+        launches = []
+        done = 0
+        for index, (log_r, table) in enumerate(zip(passes, tables, strict=True)):
+            columns = batch << (log_n - log_r)
+            log_c = min(profile.log_tile - log_r, (columns - 1).bit_length())
+            log_c = max(0, log_c, profile.log_min_tile - log_r)
+            flags = 0
+            if index == 0:
+                flags |= FIRST_PASS | first_flags
+            if index == len(passes) - 1:
+                flags |= LAST_PASS | last_flags
+            shape = np.zeros(1, dtype=_PASS)
+            shape["log_n"], shape["log_r"], shape["log_c"] = log_n, log_r, log_c
+            shape["log_stride"] = log_n - done - log_r
+            shape["log_rows_1"], shape["log_rows_2"] = passes[0], done - passes[0] if index else 0
+            shape["log_twiddle_stride"], shape["twiddle_mask"] = table.log_twiddle_stride, table.twiddle_mask
+            shape["log_roots"] = self._log_roots(field)
+            shape["flags"], shape["columns"] = flags, columns
+            tile = 1 << (log_r + log_c)
+            constants = (self._roots_of(field), table.load_scale, table.twiddles, eighths, ByValue(shape))
+            shared = 2 * 16 * (tile + tile // 8)
+            launches.append(PassLaunch(grid_for(columns, 1 << log_c), tile >> profile.log_elements, shared, constants))
+            done += log_r
+        return launches
+
+    def _log_roots(self, field: Field) -> int:
+        return min(self.profile.log_radix, field.two_adicity)
 
     def _roots_of(self, field: Field) -> Array:
         """w^e for e < 2^log_roots: the twiddles between the steps inside a pass."""
         if field not in self._roots:
-            log_roots = min(LOG_ROOTS, field.two_adicity)
+            log_roots = self._log_roots(field)
             # The exponent of `other` is the column, and all of the table is one row.
             self._roots[field] = self._table(field, log_roots, log_roots, other=field.root_of_unity(log_roots))
         return self._roots[field]
-
-    def _tables_for(
-        self, field: Field, log_n: int, inverse: bool, coset: int | None, passes: tuple[int, ...]
-    ) -> list[PassTables]:
-        key = (field, log_n, inverse, coset)
-        if key not in self._tables:
-            tables = self._make_tables(field, log_n, inverse, coset, passes)
-            self._make_room(sum(t.nbytes for t in tables))
-            self._tables[key] = tables
-        self._tables.move_to_end(key)
-        return self._tables[key]
 
     def _make_room(self, nbytes: int) -> None:
         """Forget the tables not used for longest until `nbytes` more fit the share of memory for tables."""
         if self._table_limit is None:
             self._table_limit = self._device.memory_free() // TABLE_SHARE
-        used = sum(t.nbytes for tables in self._tables.values() for t in tables)
+        used = sum(t.nbytes for tables in self._tables.values() for t in tables.passes)
         while self._tables and used + nbytes > self._table_limit:
             _, dropped = self._tables.popitem(last=False)
-            used -= sum(t.nbytes for t in dropped)
+            used -= sum(t.nbytes for t in dropped.passes)
 
-    def _make_tables(
-        self, field: Field, log_n: int, inverse: bool, coset: int | None, passes: tuple[int, ...]
-    ) -> list[PassTables]:
+    def _make_tables(self, field: Field, log_n: int, inverse: bool, coset: int | None) -> list[PassTables]:
         """Forward: input i scaled by coset^i. Inverse: output k scaled by coset^-k / n. See ntt.cu for the digits."""
         p = field.modulus
         tables = []
         done = 0
-        for index, log_r in enumerate(passes):
+        for index, log_r in enumerate(plan_passes(log_n, self.profile.log_radix)):
             log_rest = log_n - done - log_r
             load_scale = None
             first, other, by_row = 1, 1, False
@@ -209,7 +289,7 @@ class NttEngine:
     ) -> Array:
         """first * root^(k m) * other^(k if by_row else m) at row k, column m."""
         out = self._device.empty((1 << log_size, field.limbs))
-        kernel = self._device.kernel(field_source("ntt", field), "ntt_table")
+        kernel = self._device.kernel(self.profile.source(field), "ntt_table")
         arguments = (
             out,
             np.uint64(1 << log_size),

@@ -1,21 +1,35 @@
-"""The kernel sources by name: what the backend loads, and what `distprove kernels` lists."""
+"""Every CUDA kernel source that the backend can load: what `distprove kernels` lists and the tests compile."""
 
 from __future__ import annotations
 
+from typing import cast
+
 from kernels.compiler import KernelSource
-from kernels.curves import BLS12_381, BN254, Field
-
-FIELD_PARAMS = {
-    BN254.fr: "Bn254FrParams",
-    BN254.fq: "Bn254FqParams",
-    BLS12_381.fr: "Bls12381FrParams",
-    BLS12_381.fq: "Bls12381FqParams",
-}
-"""A field's name in `field/params.h`."""
-
-WORDS = KernelSource("words")
+from kernels.cuda import WORDS, CudaBackend
+from kernels.cuda_field import FIELD_PARAMS, field_source
+from kernels.cuda_group import group_source
+from kernels.curves import CURVES, Group
+from kernels.device import Device
 
 
-def field_source(name: str, field: Field) -> KernelSource:
-    """`name`.cu for one field."""
-    return KernelSource(name, (("FIELD", FIELD_PARAMS[field]),))
+class _Recorder:
+    """Stands where a device would and notes what it is told to prepare."""
+
+    traffic = None
+
+    def __init__(self) -> None:
+        self.sources: list[KernelSource] = []
+
+    def prepare(self, source: KernelSource) -> None:
+        self.sources.append(source)
+
+
+def all_sources() -> list[KernelSource]:
+    """The sources for every field, curve and group, as the default profiles compile them, each once."""
+    recorder = _Recorder()
+    backend = CudaBackend(cast(Device, recorder))
+    for curve in CURVES:
+        backend.prepare(curve)
+    sources = [WORDS, *recorder.sources, *(field_source("vector", field) for field in FIELD_PARAMS)]
+    sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
+    return list(dict.fromkeys(sources))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.backend import Array, CsrMatrix, HostArray, SizeError
-from kernels.cuda_sources import field_source
+from kernels.cuda_field import field_source
 from kernels.curves import Field
 from kernels.device import Device, check_index32
 from kernels.encoding import field_from_ints

@@ -13,7 +13,7 @@ makes `Device.stream` wait for that work before dropping it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ctypes
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,11 +25,11 @@ MAX_GRID = 2**31 - 1
 """Blocks along a grid's first dimension."""
 
 
-@dataclass(frozen=True)
 class ByValue:
     """A kernel argument passed by value: the bytes of `words` are the struct."""
 
-    words: HostArray
+    def __init__(self, words: HostArray) -> None:
+        self.packed = (ctypes.c_char * words.nbytes).from_buffer_copy(words.tobytes())
 
 
 Argument = Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import math
 from pathlib import Path
@@ -102,8 +103,18 @@ class CudaKernel:
     ) -> None:
         queue = self._stream if stream is None else stream
         assert isinstance(queue, CudaStream)
-        with queue.stream:
-            self._function(_triple(grid), _triple(block), tuple(map(_argument, args)), shared_mem=shared)
+        # The driver's own call: CuPy's takes no struct of several words by value.
+        values = [_argument(a) for a in args]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        cupy.cuda.driver.launchKernel(
+            self._function.ptr,
+            *_triple(grid),
+            *_triple(block),
+            shared,
+            queue.stream.ptr,
+            ctypes.addressof(pointers),
+            0,
+        )
 
     def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
         if items:
@@ -138,9 +149,12 @@ class CudaDevice:
     """One CUDA device: its arena, a compute stream, a copy stream, pinned staging, and kernels by name."""
 
     def __init__(
-        self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, compile_threads: int = 4
+        self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, threads: int = 4
     ) -> None:
-        """`budget` bounds the device memory in bytes (None: what is free). Raises BackendError, OutOfMemory."""
+        """`budget` bounds the device memory in bytes (None: what is free); `threads` host threads compile and copy.
+
+        Raises BackendError, OutOfMemory.
+        """
         count = device_count()
         if not 0 <= index < count:
             raise BackendError(f"there is no CUDA device {index}: this process sees {count}")
@@ -157,9 +171,9 @@ class CudaDevice:
         self._stream = CudaStream()
         self._copy_stream = CudaStream()
         self.arena = Arena(budget)
-        self._staging = PinnedStaging()
+        self._staging = PinnedStaging(threads=threads)
         self._fetch_buffers = PinnedBuffers()
-        self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=compile_threads)
+        self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
         self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
 
@@ -273,6 +287,7 @@ class CudaDevice:
         self.compiler.close()
         self._kernels.clear()
         self._modules.clear()
+        self._staging.close()
         self.arena.close()
 
     def _queue(self, stream: Stream | None) -> CudaStream:
@@ -287,10 +302,16 @@ def _triple(shape: Shape) -> tuple[int, int, int]:
 
 
 def _argument(value: Argument) -> Any:
+    """A ctypes object that holds one kernel parameter as the kernel reads it."""
     if isinstance(value, ByValue):
-        return np.ascontiguousarray(value.words)  # CuPy passes a host array's bytes by value
-    if value is None or isinstance(value, (cupy.ndarray, np.generic)):
-        return value
+        return value.packed
+    if isinstance(value, np.generic):
+        return (ctypes.c_char * value.nbytes).from_buffer_copy(value.tobytes())
+    if value is None:
+        return ctypes.c_void_p(0)
+    if isinstance(value, cupy.ndarray):
+        _require_contiguous(value)
+        return ctypes.c_void_p(value.data.ptr)
     raise SizeError(f"a kernel argument must be an array or a NumPy scalar of known width, not {type(value).__name__}")
 
 

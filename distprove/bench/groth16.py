@@ -86,7 +86,6 @@ def _row(backend: Backend, path: Path, witness: HostArray, variant: str, repeats
     timing = measure(run, backend, repeats=repeats)
     if not all(verify(vk, public, proof) for proof in proofs):
         raise JobFailed(f"a proof of {variant} does not verify")
-    key.close()
     last = times[-repeats:]
     return Row(
         what="groth16",

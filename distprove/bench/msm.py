@@ -141,7 +141,7 @@ def _time(backend: Backend, points: KnownPoints, table: PointTable, variant: str
 
 
 def _additions(table: PointTable, curve: Curve, n: int) -> float:
-    """Additions into buckets: one per point and window, for the table's windows or, where it tells none, the best ones."""
+    """Additions into buckets: one per point and window of the table's plan or, where it has none, of the best plan."""
     plan = getattr(table, "plan", None)
     if plan is not None:
         return float(n * plan.windows)

@@ -85,15 +85,15 @@ def _heading(name: str, document: dict[str, Any]) -> list[str]:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    ceilings = sorted({_ceiling(row["ceiling"]) for row in document["rows"] if row.get("ceiling")})
+    ceilings = sorted({_ceiling(row["curve"], row["ceiling"]) for row in document["rows"] if row.get("ceiling")})
     notes = [f"Timed: {document['timed']}.", f"Checked: {document['checked']}."]
     if ceilings:
         notes.append(f"Ceilings: {'; '.join(ceilings)}.")
     return notes
 
 
-def _ceiling(ceiling: dict[str, Any]) -> str:
-    return f"{ceiling['per_second']:.3g} {ceiling['operation']} per second ({ceiling['source']})"
+def _ceiling(curve: str, ceiling: dict[str, Any]) -> str:
+    return f"{curve} {ceiling['per_second']:.3g} {ceiling['operation']} per second ({ceiling['source']})"
 
 
 def _cell(row: dict[str, Any] | None) -> str:

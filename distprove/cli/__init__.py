@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from typing import NoReturn
 
 
 def main() -> None:
@@ -11,4 +14,20 @@ def main() -> None:
     from distprove.cli.console import DEBUG_FLAG
 
     # --debug is global, but one adds it at the end of the command that just failed.
-    app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")
+    try:
+        app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")
+    except SystemExit as end:
+        _leave(end)
+
+
+def _leave(end: SystemExit) -> NoReturn:
+    """End with the code of `end`, also when threads are still computing, as after Ctrl-C or a failed job.
+
+    A kernel under way cannot be interrupted, and the interpreter's own shutdown would unwind its thread through C++.
+    """
+    code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    if any(thread.daemon for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise end

@@ -165,12 +165,16 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
             f"{row['fraction'] * 100:.0f} %" if row["fraction"] else "-",
         )
     console.print(table)
-    console.print(f"\n[dim]on       [/] {escape(document['backend']['name'])}")
+    kind, machine = document["backend"]["kind"], document["machine"]
+    device = document["backend"]["name"] if kind == "cuda" else machine["processor"]["model"]
+    console.print(f"\n[dim]on       [/] {escape(device)}")
     console.print(f"[dim]timed    [/] {escape(document['timed'])}")
     console.print(f"[dim]checked  [/] {escape(document['checked'])}")
-    ceilings = {row["ceiling"]["operation"]: row["ceiling"] for row in document["rows"] if row["ceiling"]}
-    for ceiling in ceilings.values():
-        rate = f"{ceiling['per_second']:.3g} {ceiling['operation']} per second"
+    ceilings = {
+        (row["curve"], row["ceiling"]["operation"]): row["ceiling"] for row in document["rows"] if row["ceiling"]
+    }
+    for (curve, operation), ceiling in ceilings.items():
+        rate = f"{curve}: {ceiling['per_second']:.3g} {operation} per second"
         console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
     for row in document["rows"]:
         if row["phases"]:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from distprove.errors import DistproveError, InputError, UsageError
+from distprove.errors import DistproveError, InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def reports_errors(command: Command) -> Command:
         try:
             return command(*args, **kwargs)
         except DistproveError as error:
-            _explain(error, bool(kwargs.get("as_json")), getattr(error, "hint", None) or _hint(error))
+            _explain(error, bool(kwargs.get("as_json")), None)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             fail("interrupted", _resume_hint(kwargs.get("run") or kwargs.get("out")))
@@ -89,10 +89,6 @@ def _explain(error: Exception, as_json: bool, hint: str | None) -> None:
 def debugging() -> bool:
     """Whether `--debug` was given, before or after the command's name."""
     return DEBUG_FLAG in sys.argv[1:]
-
-
-def _hint(error: DistproveError) -> str | None:
-    return "see distprove --help" if type(error) is UsageError else None
 
 
 def _resume_hint(run: object) -> str | None:

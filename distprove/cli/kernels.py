@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+
+if TYPE_CHECKING:
+    from kernels.compiler import KernelRow
 
 
 @reports_errors
@@ -33,22 +37,27 @@ def kernels(
     if as_json:
         print_json([{**asdict(row.resources), "source": row.source, "arch": row.arch} for row in rows])
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("arch", "source", "kernel"):
-        table.add_column(title, overflow="fold")
-    for title in ("registers", "spill st/ld", "stack", "shared"):
-        table.add_column(title, justify="right")
-    for row in rows:
-        r = row.resources
-        spills = f"{r.spill_stores} / {r.spill_loads}" if r.spill_stores or r.spill_loads else "-"
-        cells = (spills, str(r.stack or "-"), str(r.shared or "-"))
-        table.add_row(row.arch, escape(row.source), r.name, str(r.registers), *cells)
+    _show(rows)
+
+
+def _show(rows: list[KernelRow]) -> None:
     console = out()
-    console.print(table)
+    for (arch, source), group in itertools.groupby(rows, key=lambda row: (row.arch, row.source)):
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column(f"{arch}", min_width=24)
+        for title in ("registers", "spill st/ld", "stack", "shared"):
+            table.add_column(title, justify="right", min_width=9)
+        for row in group:
+            r = row.resources
+            spills = f"{r.spill_stores} / {r.spill_loads}" if r.spill_stores or r.spill_loads else "-"
+            table.add_row(r.name, str(r.registers), spills, str(r.stack or "-"), str(r.shared or "-"))
+        console.print(f"[bold]{escape(source)}[/]")
+        console.print(table)
+    spilling = sum(bool(row.resources.spill_stores or row.resources.spill_loads) for row in rows)
     seconds = {(row.source, row.arch): row.seconds for row in rows if not row.cached}
     console.print(
-        f"[dim]{len(rows)} kernels; spills, stack and shared memory in bytes; "
-        f"{format_seconds(sum(seconds.values()))} of compilation, the rest from the cache[/]"
+        f"[dim]{len(rows)} kernels, {spilling} with spills; spills, stack and shared memory in bytes; "
+        f"{format_seconds(sum(seconds.values())) if seconds else 'no time'} of compilation, the rest from the cache[/]"
     )
 
 

@@ -77,6 +77,8 @@ def prove(
     """
     given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
     given["memory"] = parse_bytes(memory) if memory is not None else None
+    if resume_existing and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
     if what in SYSTEMS:
         if zkey is None:
             raise UsageError("--zkey is missing: the proving key")
@@ -94,8 +96,11 @@ def prove(
             )
         job = Job.from_toml(Path(what))
     job = replace(job, executor=executor_settings(job.executor, given))
-    if overwrite:
-        _delete_run(out)
+    if (out / "job.json").is_file() and not resume_existing:
+        if not overwrite:
+            raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
+        # Only what is a run goes; whatever else stands there is left alone, and refused below.
+        shutil.rmtree(out)
     run_job(out, job, resume_existing=resume_existing, as_json=as_json)
 
 
@@ -171,9 +176,3 @@ def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:
         print_json({"run": str(run), "proof": str(run / "proof.msgpack"), **report})
     else:
         show_summary(stdout(), run, report)
-
-
-def _delete_run(run: Path) -> None:
-    """Remove a previous run; anything else that stands there is left alone, and `prove` refuses it."""
-    if (run / "job.json").is_file():
-        shutil.rmtree(run)

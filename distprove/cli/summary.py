@@ -14,6 +14,9 @@ from distprove.cli.console import format_bytes, format_seconds
 MAX_ROWS = 40
 """Partitions listed one by one; beyond, those with something to tell come first."""
 
+MAX_NAMES = 5
+"""Partitions named beside an error that they share."""
+
 STATUS = {"proved": "[green]proved[/]", "resumed": "[green]kept[/]", "failed": "[red]failed[/]", "waiting": "[dim]-[/]"}
 
 COUNTERS = {
@@ -36,6 +39,11 @@ def show_summary(console: Console, run: Path, report: dict[str, Any]) -> None:
         if hidden > 0:
             console.print(f"[dim]and {hidden} more, in {escape(str(run / 'report.json'))}[/]")
         console.print()
+        errors = _errors(partitions)
+        for line in errors:
+            console.print(line)
+        if errors:
+            console.print()
     console.print(_totals(run, report))
 
 
@@ -60,9 +68,20 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
         if pcie:
             cells += [format_bytes(p["to_device"]), format_bytes(p["to_host"])]
         table.add_row(*cells, escape(p["worker"] or "-"))
-        if p["error"]:
-            table.add_row(f"  [red]{escape(p['error'])}[/]")
     return table
+
+
+def _errors(partitions: list[dict[str, Any]]) -> list[str]:
+    """Each distinct error once, with the partitions it struck."""
+    struck: dict[str, list[str]] = {}
+    for p in partitions:
+        if p["error"]:
+            struck.setdefault(p["error"], []).append(p["name"])
+    lines = []
+    for message, names in struck.items():
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        lines.append(f"[red]{escape(', '.join(names[:MAX_NAMES]))}{more}:[/] {escape(message)}")
+    return lines
 
 
 def _totals(run: Path, report: dict[str, Any]) -> Table:
@@ -94,7 +113,7 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
 
 def key_line(digest: str, facts: dict[str, Any]) -> str:
     """The key's digest, and a warning where its set-up is not to be trusted."""
-    if facts.get("insecure"):
+    if facts.get("insecure_setup"):
         return f"{digest}\n[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]"
     return digest
 

@@ -65,7 +65,7 @@ def load(source: Source, name: str | None = None) -> tuple[Bytes, str]:
     data = np.frombuffer(source, dtype=np.uint8) if not isinstance(source, np.ndarray) else source
     if data.dtype != np.uint8 or data.ndim != 1:
         raise UsageError(f"a file's content is a (size,) uint8 array, not {data.shape} {data.dtype}")
-    view = data.view()
+    view = np.asarray(data).view()  # a plain array also of a memmap, whose slices are slower
     view.flags.writeable = False
     return view, name or "<bytes>"
 
@@ -76,7 +76,7 @@ class SectionReader:
     def __init__(self, file: BinFile, title: str, offset: int, size: int) -> None:
         self._file = file
         self._title = title
-        self._position = offset
+        self._start = self._position = offset
         self._end = offset + size
 
     @property
@@ -84,9 +84,10 @@ class SectionReader:
         """Bytes from the cursor to the section's end."""
         return self._end - self._position
 
-    def error(self, what: str) -> FormatError:
-        """A FormatError at the cursor."""
-        return FormatError(f"{self._file.name}: {self._title}, byte {self._position}: {what}")
+    def error(self, what: str, at: int | None = None) -> FormatError:
+        """A FormatError at the cursor, or at byte `at` of the section. It tells the position in the file."""
+        place = self._position if at is None else self._start + at
+        return FormatError(f"{self._file.name}: {self._title}, byte {place}: {what}")
 
     def take(self, size: int) -> Bytes:
         """A view of the next `size` bytes."""

@@ -22,7 +22,7 @@ Inputs = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
 _MAX_DEPTH = 32
-_MAX_NAME = 200
+_MAX_NAME = 1000
 _EXACT_FLOAT = 1 << 53
 
 
@@ -67,6 +67,10 @@ def signals(inputs: Inputs) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in inputs.items():
         for signal, plain in _signals(name, value, 0):
+            if len(signal) > _MAX_NAME:
+                raise WitnessGenerationError(
+                    f"a signal name has {len(signal)} characters, at most {_MAX_NAME} are taken"
+                )
             if signal in found:
                 raise WitnessGenerationError(f"signal {signal!r} is given twice")
             found[signal] = plain

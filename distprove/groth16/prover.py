@@ -1,8 +1,9 @@
-"""The Groth16 prover [Groth, "On the Size of Pairing-based Non-interactive Arguments", 2016, section 3.2], with snarkjs' quotient.
+"""The Groth16 prover, with snarkjs' quotient.
 
-snarkjs' keys hold the H points in the basis of the odd coset: with n the domain size and g a 2n-th root of unity, H_i
-commits to the Lagrange polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2).
-The evaluations of A B - C on the coset are therefore the scalars themselves; no division is done here.
+Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2. snarkjs' keys hold the H
+points in the basis of the odd coset: with n the domain size and g a 2n-th root of unity, H_i commits to the Lagrange
+polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2). The evaluations of A B - C
+on the coset are therefore the scalars themselves; no division is done here.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import WitnessMismatch
-from distprove.groth16.resident import ResidentKey
 from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.resident import ResidentKey
 from distprove.system import PhaseTimes
 from kernels import group
 from kernels.backend import Array, HostArray

@@ -41,8 +41,8 @@ class ResidentKey:
     @property
     def nbytes(self) -> int:
         """Bytes that the key takes on the backend, precomputed multiples included."""
-        parts = (self.matrix_a, self.matrix_b, self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)
-        return sum(part.nbytes for part in parts)
+        tables = (self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)
+        return self.matrix_a.nbytes + self.matrix_b.nbytes + sum(table.nbytes for table in tables)
 
 
 def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:

@@ -26,7 +26,7 @@ from kernels.pairing import pairing_product
 
 MAX_PROOF_BYTES = 1 << 14
 """A proof.json is under 2 KiB."""
-MAX_LIST_BYTES = 1 << 26
+MAX_LIST_BYTES = 1 << 24
 """Of public.json and verification_key.json: far beyond any circuit's public inputs, far below a machine's memory."""
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -142,7 +142,7 @@ def parse_verification_key(data: bytes, what: str = "verification_key.json") -> 
     _check_protocol(top, what)
     curve = _curve(top, what)
     ic, n_public = top["IC"], top["nPublic"]
-    if not isinstance(ic, list) or type(n_public) is not int or len(ic) != n_public + 1:
+    if not isinstance(ic, list) or not ic or type(n_public) is not int or len(ic) != n_public + 1:
         raise FormatError(f"{what}: IC must be a list of nPublic + 1 points")
 
     def point(name: str, group: Group) -> Words:
@@ -227,7 +227,7 @@ def _integer(value: Any, modulus: int, what: str) -> int:
 
 
 def _format(value: Any) -> str:
-    return json.dumps(value, indent=1)
+    return json.dumps(value, indent=1) if value else "[\n]"  # so does the writer of snarkjs, unlike JSON.stringify
 
 
 def _load(data: bytes, what: str) -> Any:

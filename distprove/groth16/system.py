@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import CurveMismatch, InputError, InvalidKey, UnsatisfiedWitness, UsageError
-from distprove.groth16.resident import ResidentKey, check_key, load_key
+from distprove.errors import InvalidKey, UnsatisfiedWitness, UsageError
+from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
+from distprove.groth16.resident import ResidentKey, check_key, load_key
 from distprove.groth16.snarkjs import read_verification_key
 from distprove.groth16.verifier import verify, verify_batch
 from distprove.groth16.witness import WitnessProgram
@@ -50,8 +51,6 @@ class Groth16System:
         key = read_zkey(self.zkey_path)
         self._facts = _key_facts(key)
         self._vk = VerificationKey.from_zkey(key)
-        if self.wasm_path is not None and WitnessProgram(self.wasm_path).curve is not key.curve:
-            raise CurveMismatch(f"{self.wasm_path.name} computes over another field than {key.curve.title}'s scalars")
 
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
@@ -70,9 +69,9 @@ class Groth16System:
         return dict(self._facts)
 
     def shared(self) -> SharedFiles:
-        files = {"zkey": _map(self.zkey_path)}
+        files = {"zkey": map_file(self.zkey_path)}
         if self.wasm_path is not None:
-            files["wasm"] = _map(self.wasm_path)
+            files["wasm"] = map_file(self.wasm_path)
         return files
 
     def check(self, backend: Backend) -> None:
@@ -108,6 +107,8 @@ class Groth16Synthesiser:
     def __init__(self, shared: SharedFiles) -> None:
         self._key = read_zkey(shared["zkey"], name="key")
         self._program = WitnessProgram(shared["wasm"], name="witness program") if "wasm" in shared else None
+        if self._program is not None:
+            self._program.check_for(self._key)
 
     def synthesise(self, partition: Partition) -> Synthesised:
         start = time.perf_counter()
@@ -170,14 +171,6 @@ def _key_facts(key: ZKey) -> dict[str, Any]:
         "public": key.n_public,
         "domain": key.domain_size,
         "key": key.name,
-        "contributions": [c.name for c in key.contributions],
+        "contributions": len(key.contributions),
         "insecure_setup": key.insecure,
     }
-
-
-def _map(path: Path) -> NDArray[np.uint8]:
-    try:
-        return np.memmap(path, dtype=np.uint8, mode="r")
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-

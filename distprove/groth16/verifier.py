@@ -59,27 +59,8 @@ def verify_batch(
             _check_proof(key, proof)
         except (InvalidProof, CurveMismatch) as error:
             raise type(error)(f"statement {index}: {error}") from None
-    if not statements:
-        return True
-    # 3. A random coefficient rho_j for each equation; the right-hand sides then share their pairings:
-    #    prod_j e(rho_j A_j, B_j) = e(sum_j rho_j alpha, beta) e(sum_j rho_j L_j, gamma) e(sum_j rho_j C_j, delta).
-    curve, r = key.curve, key.curve.fr.modulus
-    random = rng(_COEFFICIENT_BYTES * len(statements))
-    rho = [
-        int.from_bytes(random[i : i + _COEFFICIENT_BYTES], "little") for i in range(0, len(random), _COEFFICIENT_BYTES)
-    ]
-    total = sum(rho)
-    weights = [
-        sum(c * public[i] for c, (public, _) in zip(rho, statements, strict=True)) % r for i in range(key.n_public)
-    ]
-    a = scale_g1(curve, np.stack([proof.a for _, proof in statements]), pack(rho, 2))
-    alpha = combine_g1(curve, key.alpha1[None], scalars_from_ints(curve.fr, [total]))
-    inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
-    c = combine_g1(curve, np.stack([proof.c for _, proof in statements]), scalars_from_ints(curve.fr, rho))
-    # 4. One Miller loop over n + 3 pairs, one final exponentiation.
-    g1 = np.concatenate([a, negate_g1(curve, np.stack([alpha, inputs, c]))])
-    g2 = np.stack([*(proof.b for _, proof in statements), key.beta2, key.gamma2, key.delta2])
-    return pairing_product_is_one(curve, g1, g2)
+    # 3., 4. All equations as one.
+    return _combination_holds(key, statements, rng)
 
 
 def find_invalid(
@@ -102,7 +83,7 @@ def find_invalid(
     pending = [formed]
     while pending:
         group = pending.pop()
-        if verify_batch(key, [statements[i] for i in group], rng):
+        if _combination_holds(key, [statements[i] for i in group], rng):
             continue
         if len(group) == 1:
             bad.extend(group)
@@ -111,11 +92,36 @@ def find_invalid(
     return sorted(bad)
 
 
+def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rng: Callable[[int], bytes]) -> bool:
+    """Whether a random combination of the statements' equations holds; they are well-formed."""
+    if not statements:
+        return True
+    # A random coefficient rho_j for each equation; the right-hand sides then share their pairings:
+    #    prod_j e(rho_j A_j, B_j) = e(sum_j rho_j alpha, beta) e(sum_j rho_j L_j, gamma) e(sum_j rho_j C_j, delta).
+    curve, r = key.curve, key.curve.fr.modulus
+    random = rng(_COEFFICIENT_BYTES * len(statements))
+    rho = [
+        int.from_bytes(random[i : i + _COEFFICIENT_BYTES], "little") for i in range(0, len(random), _COEFFICIENT_BYTES)
+    ]
+    total = sum(rho)
+    weights = [
+        sum(c * public[i] for c, (public, _) in zip(rho, statements, strict=True)) % r for i in range(key.n_public)
+    ]
+    a = scale_g1(curve, np.stack([proof.a for _, proof in statements]), pack(rho, 2))
+    alpha = combine_g1(curve, key.alpha1[None], scalars_from_ints(curve.fr, [total]))
+    inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
+    c = combine_g1(curve, np.stack([proof.c for _, proof in statements]), scalars_from_ints(curve.fr, rho))
+    # One Miller loop over n + 3 pairs, one final exponentiation.
+    g1 = np.concatenate([a, negate_g1(curve, np.stack([alpha, inputs, c]))])
+    g2 = np.stack([*(proof.b for _, proof in statements), key.beta2, key.gamma2, key.delta2])
+    return pairing_product_is_one(curve, g1, g2)
+
+
 def _check_public(key: VerificationKey, public: Sequence[int]) -> None:
     if len(public) != key.n_public:
         raise InvalidProof(f"{len(public)} public values, the key has {key.n_public}")
     for index, value in enumerate(public):
-        if not 0 <= value < key.curve.fr.modulus:
+        if not isinstance(value, int) or not 0 <= value < key.curve.fr.modulus:
             raise InvalidProof(f"public value {index} is not in the scalar field of {key.curve.title}")
 
 

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from distprove.errors import DistproveError, FormatError, WitnessGenerationError
+from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
+from distprove.groth16.wtns import Circuit
 from kernels.curves import Curve
 
 _BRIDGE = """
@@ -104,6 +105,7 @@ _ASSERTION = 4
 _TRACE = re.compile(r"Error in template [A-Za-z0-9_$]{1,120} line: [0-9]{1,9}")
 """The only messages passed on: a program could put values into any other text."""
 _MAX_MESSAGE = 4096
+_MAX_TABLE = 1 << 20  # function pointers; circom makes one table entry per component
 _MAX_SIGNALS_NAMED = 8
 
 
@@ -143,7 +145,7 @@ class WitnessProgram:
         _give_back_free_memory()
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
-        with self._running(self.deadline_ticks) as instance:
+        with self._running() as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
     @property
@@ -151,9 +153,16 @@ class WitnessProgram:
         """The modulus of the field the program computes in."""
         return self.curve.fr.modulus
 
-    @property
-    def deadline_ticks(self) -> int:
-        return max(1, int(self._deadline / _TICK)) + 1
+    def check_for(self, circuit: Circuit) -> None:
+        """Raises CurveMismatch or WitnessMismatch unless this program makes witnesses of `circuit`'s shape."""
+        if self.curve is not circuit.curve:
+            raise CurveMismatch(
+                f"{self.name}: the program is for {self.curve.title}, the key for {circuit.curve.title}"
+            )
+        if self.n_vars != circuit.n_vars:
+            raise WitnessMismatch(
+                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit has {circuit.n_vars}"
+            )
 
     def generate(self, inputs: Inputs) -> Words:
         """The witness for `inputs` (signal name -> integer or nested list): (n_vars, limbs) uint64, canonical.
@@ -162,7 +171,7 @@ class WitnessProgram:
         """
         field = self.curve.fr
         flat = {signal: flatten(signal, value, field) for signal, value in signals(inputs).items()}
-        with self._running(self.deadline_ticks) as instance:
+        with self._running() as instance:
             instance.start()
             for signal, values in flat.items():
                 instance.set_signal(signal, values, field.bytes)
@@ -198,16 +207,18 @@ class WitnessProgram:
                 raise FormatError(f"{self.name}: not a circom 2 witness program: it imports {item.module}.{item.name}")
 
     @contextlib.contextmanager
-    def _running(self, ticks: int) -> Iterator[_Instance]:
+    def _running(self) -> Iterator[_Instance]:
         """A fresh instance; what wasmtime raises inside becomes a WitnessGenerationError."""
         store = wasmtime.Store(self._engine)
-        store.set_limits(memory_size=self._memory_limit, instances=2, memories=2)
-        store.set_epoch_deadline(ticks)
+        store.set_limits(memory_size=self._memory_limit, table_elements=_MAX_TABLE, instances=2, memories=2)
+        store.set_epoch_deadline(int(self._deadline / _TICK) + 2)  # the tick under way, and rounding
         try:
             with self._clock.ticking():
                 yield _Instance(self.name, store, self._module, self._bridge)
         except DistproveError:
             raise
+        except _Fault as fault:  # from a start function: later ones are caught where more is known
+            raise WitnessGenerationError(f"{self.name}: the program failed with code {fault.code}") from None
         except wasmtime.Trap as trap:
             if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
                 raise WitnessGenerationError(
@@ -305,12 +316,12 @@ class _Instance:
         # circom prints the innermost template first.
         return WitnessGenerationError(f"{self._name}: {text}" + (f" ({'; '.join(traces)})" if traces else ""))
 
-    def _on_exception(self, _caller: Any, code: int) -> None:
+    def _on_exception(self, _caller: Any, code: int = 0, *_rest: Any) -> None:
         raise _Fault(code)
 
-    def _on_message(self, caller: wasmtime.Caller) -> None:
+    def _on_message(self, caller: wasmtime.Caller, *_rest: Any) -> None:
         read = caller.get("getMessageChar")
-        if not isinstance(read, wasmtime.Func):
+        if not isinstance(read, wasmtime.Func) or len(self._message) >= _MAX_MESSAGE:
             return
         while len(self._message) < _MAX_MESSAGE:
             character = read(caller)

@@ -376,18 +376,19 @@ def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDAr
     """Section 4 in snarkjs' order: by constraint, in it A's entries before B's. Some rows at a time."""
     stored = [scale(fr, matrix.values, fr.r) for matrix in (a, b)]  # x R -> x R^2
     for first in range(0, max(a.rows, b.rows), _ROWS_AT_ONCE):
-        parts = [row_range(matrix, first, first + _ROWS_AT_ONCE) for matrix in (a, b)]
-        records = np.empty(sum(part.stop - part.start for part, _ in parts), dtype=_entry_type(fr.limbs))
-        constraint = np.concatenate([rows for _, rows in parts])
-        order = np.argsort(constraint, kind="stable")
-        records["constraint"] = constraint[order]
-        for column, pick in (
-            ("matrix", lambda which, _part: np.full(_part.stop - _part.start, which, dtype=np.uint32)),
-            ("wire", lambda which, part: (a, b)[which].columns[part]),
-            ("value", lambda which, part: stored[which][(a, b)[which].value_index[part]]),
-        ):
-            records[column] = np.concatenate([pick(which, part) for which, (part, _) in enumerate(parts)])[order]
-        yield records
+        parts = [_side_records(fr, which, matrix, stored[which], first) for which, matrix in enumerate((a, b))]
+        both = np.concatenate(parts)
+        yield both[np.argsort(both["constraint"], kind="stable")]
+
+
+def _side_records(fr: Field, which: int, matrix: CsrMatrix, stored: Words, first: int) -> NDArray[np.void]:
+    """The records of `_ROWS_AT_ONCE` rows of one matrix; `stored` is its dictionary in the file's form."""
+    part, rows = row_range(matrix, first, first + _ROWS_AT_ONCE)
+    records = np.empty(rows.shape[0], dtype=_entry_type(fr.limbs))
+    records["matrix"], records["constraint"] = which, rows
+    records["wire"] = matrix.columns[part]
+    records["value"] = stored[matrix.value_index[part]]
+    return records
 
 
 def _write_contribution(out: BinFileWriter, contribution: Contribution) -> None:

@@ -1,14 +1,16 @@
-// Python's view of the pairing: arrays of affine points in, verdicts and points out. kernels/pairing.py checks shapes and
-// describes the arrays.
+// Python's view of the pairing: arrays of affine points in, verdicts and points out. kernels/pairing.py checks shapes
+// and describes the arrays.
 #include "curve/pairing.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "curve/linear_combination.h"
@@ -118,12 +120,12 @@ bool is_valid(const Affine<F>& p, const F& b) {
 }
 
 // Index of the first point that is not a member of its group, or -1.
-long first_invalid(const std::string& curve, bool g2, const Rows& points) {
-  return with_tower(curve, [&](auto tower) -> long {
+std::ptrdiff_t first_invalid(const std::string& curve, bool g2, const Rows& points) {
+  return with_tower(curve, [&](auto tower) -> std::ptrdiff_t {
     using Tower = decltype(tower);
-    auto search = [](const auto& list, const auto& b) -> long {
+    auto search = [](const auto& list, const auto& b) -> std::ptrdiff_t {
       for (size_t i = 0; i < list.size(); ++i) {
-        if (!is_valid<Tower>(list[i], b)) return (long)i;
+        if (!is_valid<Tower>(list[i], b)) return (std::ptrdiff_t)i;
       }
       return -1;
     };
@@ -135,13 +137,14 @@ long first_invalid(const std::string& curve, bool g2, const Rows& points) {
 }  // namespace
 
 void bind_pairing(nb::module_& m) {
+  using namespace nb::literals;
   using Unlocked = nb::call_guard<nb::gil_scoped_release>;
-  m.def("pairing_product_is_one", &pairing_product_is_one, nb::arg("curve"), nb::arg("g1"), nb::arg("g2"), Unlocked());
-  m.def("pairing_product", &pairing_product, nb::arg("curve"), nb::arg("g1"), nb::arg("g2"), nb::arg("out"), Unlocked());
-  m.def("combine_g1", &combine_g1, nb::arg("curve"), nb::arg("points"), nb::arg("scalars"), nb::arg("out"), Unlocked());
-  m.def("scale_g1", &scale_g1, nb::arg("curve"), nb::arg("points"), nb::arg("scalars"), nb::arg("out"), Unlocked());
-  m.def("negate_g1", &negate_g1, nb::arg("curve"), nb::arg("points"), nb::arg("out"), Unlocked());
-  m.def("first_invalid_point", &first_invalid, nb::arg("curve"), nb::arg("g2"), nb::arg("points"), Unlocked());
+  m.def("pairing_product_is_one", &pairing_product_is_one, "curve"_a, "g1"_a, "g2"_a, Unlocked());
+  m.def("pairing_product", &pairing_product, "curve"_a, "g1"_a, "g2"_a, "out"_a, Unlocked());
+  m.def("combine_g1", &combine_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
+  m.def("scale_g1", &scale_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
+  m.def("negate_g1", &negate_g1, "curve"_a, "points"_a, "out"_a, Unlocked());
+  m.def("first_invalid_point", &first_invalid, "curve"_a, "g2"_a, "points"_a, Unlocked());
 }
 
 }  // namespace dp

@@ -9,7 +9,11 @@
 // which the arithmetic of other warps hides.
 //
 // Launch: one wave of threads, so that equal segments end together; ACCUMULATE_BLOCK threads, of which ACCUMULATE_BLOCKS
-// blocks are to fit a multiprocessor. Compiled with CURVE and GROUP.
+// blocks are to fit a multiprocessor. Compiled with CURVE, GROUP and PRODUCT_CALLS: 1 makes field
+// products calls, for groups whose loop would otherwise be larger than the instruction cache.
+#if PRODUCT_CALLS
+#define DP_OUTLINE_PRODUCTS
+#endif
 #include "group.h"
 
 using namespace dp;

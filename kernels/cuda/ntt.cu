@@ -7,16 +7,17 @@
 // order that the caller wants, so no order costs a pass of its own. A coset is a scaling of i1 at the first load and is
 // part of the twiddles elsewhere; 1/n is part of the twiddles.
 //
-// Launch: a block takes C = 2^log_c neighbouring columns, R C / 8 threads with eight elements each; dynamic shared memory
-// for R C elements. Inside, eight-point transforms in registers; between them the elements change threads through shared
-// memory. Bound: multiplications (n/2 log2 n less what the last radix saves), 64 bytes an element and pass of traffic
-// and 32 of twiddles.
+// Launch: a block takes C = 2^log_c neighbouring columns, R C / E threads with E elements each; dynamic shared memory for
+// R C elements. Inside, E-point transforms in registers; between them the elements change threads through shared memory.
+// LOG_ELEMENTS, MAX_THREADS and MIN_BLOCKS (a multiprocessor) are the profile's.
+// Bound: multiplications (n/2 log2 n less what the last radix saves); traffic is 64 bytes an element and pass, and 32 for
+// the twiddles after the first.
 #include "device.h"
 
 using namespace dp;
 using F = Fp<FIELD>;
 
-constexpr int LOG_E = 3, E = 1 << LOG_E;  // elements a thread holds
+constexpr int LOG_E = LOG_ELEMENTS, E = 1 << LOG_E;  // elements a thread holds: 4 or 8
 constexpr u32 REVERSED_INPUT = 1, NEGATED_INPUT = 2, REVERSED_OUTPUT = 4, FIRST_PASS = 8, LAST_PASS = 16;
 
 // The shape of one pass. `rows_*` say where the last pass finds column q = k1 + N1 k2: at row k1 N2 + k2.
@@ -172,7 +173,7 @@ __device__ __forceinline__ void step(const Pass& pass, const Tile& tile, u32 don
 
 // `in` and `out` may be the same array unless the pass is the first or the last of several. roots[e] = w^e for a
 // primitive 2^log_roots-th root w. load_scale[e] and twiddles may be null.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)
     ntt_pass(const F* in, F* out, const F* roots, const F* load_scale, const F* twiddles,
              const __grid_constant__ EighthRoots eighth, const __grid_constant__ Pass pass) {
   DP_DYNAMIC_SHARED(uint4, shared);
@@ -181,12 +182,12 @@ extern "C" __global__ void __launch_bounds__(512)
   const u32 odd = pass.log_r % LOG_E;
   u32 done = 0;
   if (odd == 1) step<1>(pass, tile, 0, odd, in, out, roots, load_scale, twiddles, eighth);
-  if (odd == 2) step<2>(pass, tile, 0, odd, in, out, roots, load_scale, twiddles, eighth);
+  if (LOG_E > 2 && odd == 2) step<2>(pass, tile, 0, odd, in, out, roots, load_scale, twiddles, eighth);
   done = odd;
 #pragma unroll 1
   while (done < pass.log_r) {
     if (done) __syncthreads();
-    step<3>(pass, tile, done, odd, in, out, roots, load_scale, twiddles, eighth);
+    step<LOG_E>(pass, tile, done, odd, in, out, roots, load_scale, twiddles, eighth);
     done += LOG_E;
   }
 }

@@ -126,7 +126,7 @@ def test_the_summary_shows_pcie_bytes_retries_errors_and_insecure_keys() -> None
         [partition("a", to_device=1 << 20, to_host=512), bad],
         status="failed",
         counters={"retries": 3, "bad_proofs": 0},
-        facts={"insecure": True},
+        facts={"insecure_setup": True},
     )
     shown = summary(data)
     assert "1.0 MiB" in shown

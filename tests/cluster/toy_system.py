@@ -111,9 +111,11 @@ class ToySystem:
     def synthesis_bytes(self, partition: Partition) -> int:
         return 1 << 20
 
-    def prover(self, shared: dict[str, np.ndarray], backend: Any) -> ToyProver:
+    def check(self, backend: Any) -> None:
         if self.faults.bad_key:
             raise InvalidKey("key: point 3 is not on the curve")
+
+    def prover(self, shared: dict[str, np.ndarray], backend: Any) -> ToyProver:
         bad = self.faults.bad_first_prover and self.faults.first("first-prover")
         return ToyProver(self, shared["key"].tobytes(), bad)
 
@@ -172,14 +174,16 @@ class ToyProver:
             os.kill(os.getpid(), signal.SIGKILL)
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
-        if name in faults.unsatisfied:
-            raise UnsatisfiedWitness(f"{name}: constraint 7 does not hold")
         public = (int(work.arrays["witness"][1]) ** 2, 0)
         tag = self.system.tag(name, public, challenge)
-        if self.bad or faults.strikes("bad_proof", name):
+        if self.bad or name in faults.unsatisfied or faults.strikes("bad_proof", name):
             tag = bytes(32)
         times = PhaseTimes({"msm": 0.001}, to_device=work.arrays["witness"].nbytes, to_host=128)
         return PartitionProof(name, partition.digest, public, {"tag": tag, "challenge": challenge}), times
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+        if partition.name in self.system.faults.unsatisfied:
+            raise UnsatisfiedWitness(f"{partition.name}: constraint 7 does not hold")
 
     def close(self) -> None:
         pass

@@ -210,7 +210,7 @@ class EmulatedDevice:
 def _bytes_of(value: Argument) -> HostArray:
     """The bytes that a launch passes for one argument."""
     if isinstance(value, ByValue):
-        return np.ascontiguousarray(value.words)
+        return np.frombuffer(value.packed, dtype=np.uint8)
     if value is None:
         return np.zeros(1, dtype=np.uint64)
     if isinstance(value, np.ndarray):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from file_builders import container
 
-from distprove.errors import FormatError, InputError
+from distprove.errors import FormatError, InputError, UsageError
 from distprove.groth16.binfile import BinFile, BinFileWriter, map_file
 
 
@@ -25,6 +25,16 @@ def test_sections_are_views_of_the_given_array() -> None:
     assert np.shares_memory(view, data)
     assert not view.flags.writeable
     file.section(2, "nothing").finish()
+
+
+def test_a_memmap_is_used_in_place(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(container(b"test", 1, [(7, b"abc")]))
+    mapped = np.memmap(tmp_path / "f", dtype=np.uint8, mode="r")
+    view = BinFile.read(mapped, "test", (1,)).section(7, "letters").take(3)
+    assert type(view) is np.ndarray
+    assert np.shares_memory(view, mapped)
+    with pytest.raises(UsageError, match="uint8 array"):
+        BinFile.read(np.zeros(10, dtype=np.uint16), "test", (1,))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,11 @@ def test_values_whose_fingerprints_collide_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ([(1, header(BN254, rows=2)), (2, product(BN254))], "do not fill the section exactly"),
-        ([(1, header(BN254)), (2, product(BN254) + bytes(4))], "do not fill the section exactly"),
-        ([(1, header(BN254)), (2, product(BN254)[:-4])], "do not fill the section exactly"),
-        ([(1, header(BN254)), (2, b"\xff\xff\xff\xff" + product(BN254)[4:])], "do not fill the section exactly"),
+        ([(1, header(BN254, rows=4)), (2, product(BN254) * 2)], "holds 2 whole constraints, not 4"),
+        ([(1, header(BN254, rows=2)), (2, product(BN254)[:-4] * 2)], "holds 1 whole constraints, not 2"),
+        ([(1, header(BN254)), (2, product(BN254) + bytes(4))], "byte 220: 4 bytes follow the last of 1 constraints"),
+        ([(1, header(BN254)), (2, product(BN254)[:-4])], "holds 0 whole constraints, not 1"),
+        ([(1, header(BN254)), (2, b"\xff\xff\xff\xff" + product(BN254)[4:])], "holds 0 whole constraints, not 1"),
         ([(1, header(BN254)), (2, product(BN254) + b"x")], "do not hold 1 constraints"),
         ([(1, header(BN254, rows=2**32 - 1)), (2, product(BN254))], "do not hold 4294967295 constraints"),
         ([(1, header(BN254, wires=3)), (2, product(BN254))], "entry 1 names wire 3, there are 3"),

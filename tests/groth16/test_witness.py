@@ -4,13 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from toy_program import ASSERTION, FOREVER, NON_CANONICAL, toy_program
 
-from distprove.errors import DistproveError, FormatError, WitnessGenerationError
+from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
 from distprove.groth16.inputs import fnv1a, read_input
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import read_wtns, write_wtns
@@ -57,6 +58,7 @@ def test_values_are_taken_as_snarkjs_takes_them(value: Any, expected: list[int])
         ({"y": 5, "x": [1, 2]}, "'y' is not an input signal"),
         ({"x": [1, None]}, "'x': null is not"),
         ({"x": [1, {"a": 1}]}, "'x': a list mixes objects and numbers"),
+        ({"x" * 1001: 1}, "a signal name has 1001 characters"),
         ({"x": {"a": 1}}, r"'x\.a' is not an input signal"),
         ({"p": {"a": 1}, "p.a": 2}, r"'p\.a' is given twice"),
         ({"x": [1, 2.5]}, "'x': a number that is not an exact integer"),
@@ -129,6 +131,11 @@ def test_other_messages_of_a_program_are_dropped() -> None:
     assert str(SECRET) not in str(caught.value)
 
 
+def test_an_endless_message_is_cut() -> None:
+    with pytest.raises(WitnessGenerationError, match=r"does not hold for this input$"):
+        generate({"x": [1, 2]}, run=ASSERTION, talk="(return (i32.const 65))")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -139,6 +146,8 @@ def test_other_messages_of_a_program_are_dropped() -> None:
         ({"run": NON_CANONICAL}, "not below the prime"),
         ({"wires": 3000}, "trapped: memory out of bounds"),
         ({"wires": 2**31}, "cannot run"),
+        ({"run": ASSERTION, "talk": FOREVER}, r"ran for 0\.2 s"),
+        ({"run": "(loop $again (call $print) (br $again))"}, r"ran for 0\.2 s"),
         ({"run": "(call $fail (i32.const 77))"}, "failed with code 77"),
         ({"run": "(call $fail (i32.const 5))"}, "not enough memory"),
     ],
@@ -155,6 +164,17 @@ def test_endless_recursion_is_a_trap() -> None:
         WitnessProgram(wasm)
 
 
+def test_callbacks_of_another_type() -> None:
+    """The protocol does not fix the imports' parameters as strictly as wasm does; whatever they are, no crash."""
+    odd = '(import "runtime" "exceptionHandler" (func $odd (param i64 f32)))'
+    odd += " (func $go (call $odd (i64.const 1) (f32.const 2)))"
+    with pytest.raises(WitnessGenerationError, match="failed with code 1"):
+        WitnessProgram(toy_program(imports=f"{odd} (start $go)"))
+    none = '(import "runtime" "exceptionHandler" (func $none)) (func $go (call $none)) (start $go)'
+    with pytest.raises(WitnessGenerationError, match="failed with code 0"):
+        WitnessProgram(toy_program(imports=none))
+
+
 def test_an_endless_start_function_ends_at_the_deadline() -> None:
     with pytest.raises(WitnessGenerationError, match="ran for"):
         WitnessProgram(toy_program(imports=f"(func $start {FOREVER}) (start $start)"), deadline=0.2)
@@ -163,6 +183,8 @@ def test_an_endless_start_function_ends_at_the_deadline() -> None:
 def test_memory_is_bounded() -> None:
     with pytest.raises(WitnessGenerationError, match="cannot run"):
         WitnessProgram(toy_program(memory=2000), memory_limit=1 << 20)
+    with pytest.raises(WitnessGenerationError, match="cannot run"):
+        WitnessProgram(toy_program(imports="(table 4000000000 funcref)"))
     grow = "(if (i32.eq (memory.grow (i32.const 2000)) (i32.const -1)) (then (call $fail (i32.const 5))))"
     program = WitnessProgram(toy_program(run=grow), memory_limit=1 << 20)
     with pytest.raises(WitnessGenerationError, match="not enough memory"):
@@ -199,6 +221,15 @@ def test_the_other_curve() -> None:
     program = WitnessProgram(toy_program(curve=BLS12_381))
     assert (program.curve, program.prime, program.n_vars) == (BLS12_381, BLS12_381.fr.modulus, 3)
     assert unpack(program.generate({"x": [-1, 2]})) == [1, BLS12_381.fr.modulus - 1, 2]
+
+
+def test_a_program_is_held_against_a_circuit() -> None:
+    program = WitnessProgram(toy_program())
+    program.check_for(SimpleNamespace(curve=BN254, n_vars=3))
+    with pytest.raises(CurveMismatch, match=r"for BN254, the key for BLS12-381"):
+        program.check_for(SimpleNamespace(curve=BLS12_381, n_vars=3))
+    with pytest.raises(WitnessMismatch, match="of 3 wires, the circuit has 4"):
+        program.check_for(SimpleNamespace(curve=BN254, n_vars=4))
 
 
 def test_many_keep_their_order() -> None:
@@ -238,6 +269,7 @@ def test_witnesses_equal_snarkjs(shared_data: Path, snarkjs: Any, tmp_path: Path
     command = ["node", "-e", _REFERENCE, str(library), str(folder / "circuit.wasm"), str(tmp_path), *map(str, inputs)]
     subprocess.run(command, check=True, timeout=280)
     program, key = WitnessProgram(folder / "circuit.wasm"), read_zkey(folder / "circuit.zkey")
+    program.check_for(key)
     witnesses = program.generate_many([read_input(path) for path in inputs], threads=2)
     for path, values in zip(inputs, witnesses, strict=True):
         write_wtns(tmp_path / "ours.wtns", program.curve, values)

@@ -44,6 +44,7 @@ _PROGRAM = """
   (func (export "getWitness") (param i32)
     (memory.copy (i32.const 0) (i32.add (i32.const 256) (i32.mul (local.get 0) (i32.const 32))) (i32.const 32)))
   (func (export "getMessageChar") (result i32)
+    {talk}
     (global.set $cursor (i32.add (global.get $cursor) (i32.const 1)))
     (i32.load8_u (i32.sub (global.get $cursor) (i32.const 1)))))
 """
@@ -67,12 +68,14 @@ def toy_program(
     message: str = "",
     words: int = 8,
     wires: int = 3,
+    talk: str = "",
     init: str = "",
     run: str = "",
     input_size: bool = True,
     prime: int | None = None,
 ) -> bytes:
-    """The program's wasm. `init` and `run` are code run by `init`, and when all inputs are set."""
+    """The program's wasm. `init`, `run`, `talk` are code run by init, when all inputs are set, and for each
+    character of the message."""
     key = fnv1a(signal)
     number = (prime or curve.fr.modulus).to_bytes(32, "little")
     text = _PROGRAM.format(
@@ -81,6 +84,7 @@ def toy_program(
         message=message,
         words=words,
         wires=wires,
+        talk=talk,
         init=init,
         run=run,
         input_size=_INPUT_SIZE if input_size else "",

@@ -27,6 +27,17 @@ template <class F> static void run(int op, u32* r, const u32* a, const u32* b) {
     case 4: mont_reduce<typename F::Params, N>(r, a); break;
   }
 }
+template <class F> static void run2(int op, u32* r, const u32* a, const u32* b) {
+  Fp2<F> x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  Fp2<F> z = op ? x.sqr() : x * y;
+  memcpy(r, &z, sizeof z);
+}
+extern "C" void run_extension(int field, int op, u32* r, const u32* a, const u32* b) {
+  if (field == 1) run2<Bn254::Fq>(op, r, a, b);
+  if (field == 3) run2<Bls12381::Fq>(op, r, a, b);
+}
 extern "C" void run_field(int field, int op, u32* r, const u32* a, const u32* b) {
   switch (field) {
     case 0: run<Bn254::Fr>(op, r, a, b); break;
@@ -55,11 +66,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(out))
 
 
-def call(library: ctypes.CDLL, field: Field, op: int, a: int, b: int = 0) -> int:
+def call(library: ctypes.CDLL, field: Field, op: int, a: int, b: int = 0, *, extension: bool = False) -> int:
     words = 4 * field.limbs
     to_words = lambda v: (ctypes.c_uint32 * words).from_buffer_copy(v.to_bytes(4 * words, "little"))  # noqa: E731
     out = (ctypes.c_uint32 * words)()
-    library.run_field(FIELDS.index(field), op, out, to_words(a), to_words(b))
+    run = library.run_extension if extension else library.run_field
+    run(FIELDS.index(field), op, out, to_words(a), to_words(b))
     return int.from_bytes(bytes(out), "little")
 
 
@@ -90,3 +102,20 @@ def test_wide_values_at_their_bounds(library: ctypes.CDLL, field: Field) -> None
         assert call(library, field, 4, t) == t * r_inverse % p
     assert call(library, field, 3, r - 1) == (r - 1) ** 2
     assert call(library, field, 2, r - 1, r - 1) == (r - 1) ** 2
+
+
+@pytest.mark.parametrize("field", [BN254.fq, BLS12_381.fq], ids=lambda f: f.name)
+def test_quadratic_extension(library: ctypes.CDLL, field: Field) -> None:
+    p, shift = field.modulus, 64 * field.limbs
+    r_inverse = pow(field.r, -1, p)
+    rng = random.Random(2)
+    edges = [(x, y) for x in (0, 1, p - 1) for y in (0, 1, p - 1)]
+    values = edges + [(rng.randrange(p), rng.randrange(p)) for _ in range(20)]
+    for a0, a1 in values:
+        a = a0 | a1 << shift
+        square = ((a0 * a0 - a1 * a1) * r_inverse % p, 2 * a0 * a1 * r_inverse % p)
+        assert call(library, field, 1, a, extension=True) == square[0] | square[1] << shift
+        for b0, b1 in values:
+            product = ((a0 * b0 - a1 * b1) * r_inverse % p, (a0 * b1 + a1 * b0) * r_inverse % p)
+            got = call(library, field, 0, a, b0 | b1 << shift, extension=True)
+            assert got == product[0] | product[1] << shift

@@ -1,8 +1,8 @@
 // sum_i k_i P_i for few points (the public inputs of a proof, the coefficients of a batch), host only. Large sums, over
 // whole keys, are the backend's msm.
 //
-// Straus' method with shared doublings and signed windows (width-w non-adjacent form, Handbook of Elliptic and Hyperelliptic
-// Curve Cryptography, algorithms 9.20 and 9.23). Not constant time: its scalars are public.
+// Straus' method with shared doublings and signed windows (width-w non-adjacent form; Moller: Algorithms for
+// multi-exponentiation, SAC 2001). Not constant time: its scalars are public.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -46,7 +46,9 @@ class LinearCombination {
   static XYZZ<F> sum(const Affine<F>* points, const Words<M>* scalars, size_t n) {
     XYZZ<F> total = XYZZ<F>::infinity();
     LinearCombination chunk;
-    for (size_t i = 0; i < n; i += CHUNK) total = add(total, chunk.run(points + i, scalars + i, std::min(CHUNK, n - i)));
+    for (size_t i = 0; i < n; i += CHUNK) {
+      total = add(total, chunk.run(points + i, scalars + i, std::min(CHUNK, n - i)));
+    }
     return total;
   }
 

@@ -3,7 +3,7 @@
 //
 // Miller loop: Vercauteren, Optimal pairings (eprint 2008/096), on the twist in homogeneous projective coordinates with
 // the line formulas of Aranha, Karabina, Longa, Gebotys, Lopez: Faster explicit formulas for computing pairings over
-// ordinary curves (eprint 2010/526), sections 4 and 5. Lines are known up to a factor that the final exponentiation kills.
+// ordinary curves (eprint 2010/526). Lines are known up to a factor that the final exponentiation kills.
 #pragma once
 #include <vector>
 
@@ -138,7 +138,7 @@ Fp12<Tower> power_of_x(const Fp12<Tower>& f) {
 }
 
 // m^(2 x (6 x^2 + 3 x + 1) (p^4 - p^2 + 1) / r), the exponent that ffjavascript uses too. Fuentes-Castaneda, Knapp,
-// Rodriguez-Henriquez: Faster hashing to G2 (SAC 2011), section 5.
+// Rodriguez-Henriquez: Faster hashing to G2 (SAC 2011).
 inline Fp12<Bn254Tower> hard_part(const Fp12<Bn254Tower>& m) {
   auto x1 = power_of_x(m).cyclotomic_sqr();        // 2x
   auto x6 = x1.cyclotomic_sqr() * x1;              // 6x
@@ -154,9 +154,9 @@ inline Fp12<Bn254Tower> hard_part(const Fp12<Bn254Tower>& m) {
 
 // m^(3 (p^4 - p^2 + 1) / r), with 3 (p^4 - p^2 + 1) / r = (x - 1)^2 (x + p) (x^2 + p^2 - 1) + 3. Hayashida, Hayasaka,
 // Teruya: Efficient final exponentiation via cyclotomic structure for pairings over families of elliptic curves
-// (eprint 2020/875), section 5.
+// (eprint 2020/875).
 inline Fp12<Bls12381Tower> hard_part(const Fp12<Bls12381Tower>& m) {
-  auto minus_x = [](const Fp12<Bls12381Tower>& f) { return power_of_x(f); };  // x = -X
+  auto minus_x = [](const Fp12<Bls12381Tower>& f) { return power_of_x(f); };  // f^-x, since x = -X
   auto a = (minus_x(m) * m).conjugate();            // x - 1
   a = (minus_x(a) * a).conjugate();                 // (x - 1)^2
   a = minus_x(a).conjugate() * a.frobenius();       // ... (x + p)

@@ -1,6 +1,6 @@
-// A field whose operations are function calls. Fp and Fp2 are inlined to the last limb, as the hot loops of the GPU and of
-// the MSM want it; one level of curve or tower formulas above them that makes more code than an instruction cache holds,
-// and more than a compiler digests in reasonable time. Host only.
+// A field whose operations are function calls. Fp and Fp2 are inlined, as the hot loops of the GPU and of the MSM want
+// it; one level of curve or tower formulas above them, that makes more code than an instruction cache holds, and more
+// than a compiler digests in reasonable time. Host only.
 #pragma once
 #include "field/fp2.h"
 

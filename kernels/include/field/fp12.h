@@ -51,7 +51,7 @@ struct Fp12 {
   }
 
   // Squaring in the cyclotomic subgroup, where x^(p^6 + 1) = 1 and x^(p^4 - p^2 + 1) = 1.
-  // Granger, Scott: Faster squaring in the cyclotomic subgroup of sixth degree extensions (eprint 2009/565), section 3.2.
+  // Granger, Scott: Faster squaring in the cyclotomic subgroup of sixth degree extensions (eprint 2009/565).
   Fp12 cyclotomic_sqr() const {
     const F2 &f0 = c0.c0, &f1 = c1.c0, &f2 = c0.c1, &f3 = c1.c1, &f4 = c0.c2, &f5 = c1.c2;
     F2 a0, a1, b0, b1, d0, d1;

@@ -1,0 +1,141 @@
+"""The workers as Ray actors: placement, the node's governor and clocks around `ProverWorker` and `SynthesiserWorker`.
+
+Methods that compute run one at a time in the actor's default group; `ping` has a group of its own, so that a busy
+actor still answers. Only `load` is retried by Ray, which is how a restarted actor gets its key again; a lost
+computation is the driver's to hand out anew.
+
+Values that go to the driver are small. A witness is a second return value, which stays in the object store of the node
+that made it until the prover's node fetches it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from actors.backends import BackendChoice
+from actors.prover import ProverWorker
+from actors.synthesiser import SynthesiserWorker
+from distprove.system import Partition, ProofSystem, Synthesised
+
+NAMESPACE = "distprove"
+HEALTH = {"health": 1}
+"""Concurrency groups of both actors."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A value and when it was computed, by the clock of this machine, in seconds since the epoch."""
+
+    value: Any
+    started: float
+    ended: float
+
+
+class RemoteProver:
+    """One device with one key resident."""
+
+    def __init__(self, system: ProofSystem, choice: BackendChoice, governor_prefix: str) -> None:
+        self._worker = ProverWorker(system, choice)
+        self._governor_prefix = governor_prefix
+
+    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
+    def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
+        started = time.time()
+        facts = self._worker.load(_views(shared))
+        return Timed({**facts, **_place()}, started, time.time())
+
+    def commit(self, partition: Partition, work: Synthesised) -> Timed:
+        started = time.time()
+        return Timed(self._worker.commit(partition, work), started, time.time())
+
+    def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None) -> Timed:
+        started = time.time()
+        return Timed(self._worker.prove(partition, work, challenge), started, time.time())
+
+    def check(self) -> Timed:
+        started = time.time()
+        self._worker.check()
+        return Timed(None, started, time.time())
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> Timed:
+        started = time.time()
+        self._worker.diagnose(partition, work)
+        return Timed(None, started, time.time())
+
+    def close(self) -> None:
+        """Give back the device, in the node's deallocation lane."""
+        with _lease(_governor(self._governor_prefix), lane=True):
+            self._worker.close()
+
+    @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
+    def ping(self) -> bool:
+        return True
+
+
+class RemoteSynthesiser:
+    """Synthesis under leases of the node's governor."""
+
+    def __init__(self, system: ProofSystem, threads: int, governor_prefix: str) -> None:
+        self._worker = SynthesiserWorker(system, threads)
+        self._threads = threads
+        self._governor_prefix = governor_prefix
+
+    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
+    def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
+        started = time.time()
+        facts = self._worker.load(_views(shared))
+        return Timed({**facts, **_place()}, started, time.time())
+
+    @ray.method(num_returns=2)  # type: ignore[untyped-decorator, unused-ignore]
+    def synthesise(self, partition: Partition, memory: int) -> tuple[Timed, Synthesised]:
+        """(bytes and seconds of the witness, the witness). `memory` is what to lease, in bytes."""
+        with _lease(_governor(self._governor_prefix), threads=self._threads, memory=memory):
+            started = time.time()
+            work = self._worker.synthesise(partition)
+            # A subclass of ndarray, such as a map of a file, would be copied into the message instead of the store.
+            work.arrays = {name: np.asarray(array) for name, array in work.arrays.items()}
+            facts = (sum(array.nbytes for array in work.arrays.values()), work.seconds)
+            return Timed(facts, started, time.time()), work
+
+    @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
+    def ping(self) -> bool:
+        return True
+
+
+def _views(shared: dict[str, ray.ObjectRef]) -> dict[str, NDArray[np.uint8]]:
+    """Read-only views of the node's copies, which all its actors share."""
+    return dict(zip(shared, ray.get(list(shared.values())), strict=True))
+
+
+def _place() -> dict[str, Any]:
+    context = ray.get_runtime_context()
+    return {"node": context.get_node_id(), "gpus": context.get_accelerator_ids().get("GPU", [])}
+
+
+def _governor(prefix: str) -> Any | None:
+    """The governor of the node this actor is on now: Ray may have moved it. None on a node that joined later."""
+    try:
+        return ray.get_actor(prefix + ray.get_runtime_context().get_node_id(), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _lease(governor: Any | None, *, threads: int = 0, memory: int = 0, lane: bool = False) -> Iterator[None]:
+    if governor is None:
+        yield
+        return
+    ticket = ray.get(governor.acquire.remote(os.getpid(), threads, memory, lane))
+    try:
+        yield
+    finally:
+        governor.release.remote(ticket)

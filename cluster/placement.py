@@ -1,0 +1,99 @@
+"""Which workers a cluster gets: a pure function of its nodes and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the cluster and what it offers in all."""
+
+    id: str
+    address: str
+    cpus: float
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """One worker to be: where, with what of Ray's resources, and how many threads it runs."""
+
+    node: Node
+    backend: str | None
+    """None for a synthesiser."""
+    num_cpus: float
+    num_gpus: int
+    threads: int
+
+
+def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], list[Place]]:
+    """(provers, synthesisers) for these nodes. Raises ClusterError, naming what is missing.
+
+    With GPUs, a prover per GPU and on the same nodes up to two synthesisers for each. Without, a CPU prover and a
+    synthesiser per node. Ray's CPUs are a bookkeeping of room, not of threads: both kinds state theirs, because an
+    actor that names one resource only would ask for more than it needs, and could wait for ever.
+    """
+    nodes = [node for node in nodes if node.cpus > 0]
+    if not nodes:
+        raise ClusterError("the cluster has no node with CPUs")
+    on_gpus = settings.backend in ("auto", "cuda") and settings.gpus != 0 and any(node.gpus for node in nodes)
+    if settings.backend == "cuda" and not on_gpus:
+        raise ClusterError("backend cuda was asked for, and the cluster has no GPU to give")
+    if settings.gpus and not on_gpus:
+        raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not cuda")
+    provers = _gpu_provers(nodes, settings) if on_gpus else _cpu_provers(nodes, settings)
+    return provers, _synthesisers(nodes, provers, settings)
+
+
+def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
+    places = [
+        # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores.
+        Place(node, "cuda", 0.5, 1, 1)
+        for node in nodes
+        for _ in range(min(node.gpus, int(2 * node.cpus) - 1))
+    ]
+    wanted = settings.gpus or len(places)
+    if wanted > len(places) or not places:
+        total = sum(node.gpus for node in nodes)
+        raise ClusterError(
+            f"{wanted or 1} GPUs were asked for; the cluster has {total}, of which its CPUs can feed {len(places)}"
+        )
+    return places[:wanted]
+
+
+def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
+    name = "cpu" if settings.backend == "auto" else settings.backend
+    # It runs on all cores of its node; the synthesiser beside it takes what it leaves idle.
+    return [
+        Place(node, name, node.cpus / 2, 0, min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus))))
+        for node in nodes
+    ]
+
+
+def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSettings) -> list[Place]:
+    places: list[Place] = []
+    for node in nodes:
+        here = [prover for prover in provers if prover.node == node]
+        room = node.cpus - sum(prover.num_cpus for prover in here)
+        if here and here[0].num_gpus:
+            count = min(2 * len(here), max(1, int(room)))
+        elif here:
+            count = 1
+        else:
+            count = int(room) if any(prover.num_gpus for prover in provers) else 0
+        if settings.threads is not None:
+            count = min(count, settings.threads)
+        places += [Place(node, None, min(1.0, room / max(1, count)), 0, 1)] * count
+    places = [p for p in places if p.num_cpus > 0]
+    if settings.synthesisers is not None:
+        # Those on nodes with provers come first: their witnesses have no way to go.
+        with_provers = {prover.node.id for prover in provers}
+        places.sort(key=lambda p: p.node.id not in with_provers)
+        places = places[: settings.synthesisers]
+    if not places:
+        raise ClusterError("the provers leave no CPU for a synthesiser")
+    return places

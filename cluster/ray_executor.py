@@ -1,0 +1,201 @@
+"""The executor over Ray: actors for workers, object references for witnesses, keys once per node."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import ExitStack
+from queue import Empty
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import (
+    GetTimeoutError,
+    ObjectLostError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.backends import BackendChoice
+from actors.remote import HEALTH, NAMESPACE, RemoteProver, RemoteSynthesiser, Timed
+from cluster.connect import cluster_nodes, connect
+from cluster.executors import Executor, Finished, Kind, Role, Task, Work, Worker, WorkerDied, WorkLost
+from cluster.governor import NodeGovernor, predicted_bytes
+from cluster.placement import Node, Place, place
+from distprove.job import ExecutorSettings
+from distprove.system import Partition, PartitionProof, ProofSystem
+
+POLL = 0.01
+"""Seconds between looks at the verifier's thread while Ray is waited for."""
+PATIENCE = 10.0
+"""Seconds that provers have to give back their devices at the end, before their processes are ended."""
+
+
+class RayExecutor(Executor):
+    """Workers are actors. Starts or joins Ray in `start`, and in `close` stops what it started."""
+
+    kind = "ray"
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        self._stack = ExitStack()
+        self._actors: dict[str, Any] = {}
+        self._governors: dict[str, Any] = {}
+        self._shared: dict[str, ray.ObjectRef] = {}
+        self._running: dict[ray.ObjectRef, tuple[Task, float]] = {}
+        self._witnesses: dict[str, ray.ObjectRef] = {}
+        self._verifying = 0
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        self._system = system
+        shared = system.shared()
+        store = sum(array.nbytes for array in shared.values())
+        self._stack.enter_context(connect(self.settings, store + (256 << 20)))
+        nodes = cluster_nodes()
+        provers, synthesisers = place(nodes, self.settings)
+        # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
+        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
+        self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
+        prefix = f"governor-{secrets.token_hex(4)}-"
+        for node in nodes:
+            self._governors[node.id] = self._govern(node, prefix)
+        workers = []
+        for index, spot in enumerate(provers):
+            assert spot.backend is not None
+            choice = BackendChoice(spot.backend, threads=spot.threads)
+            workers.append(self._hire(f"prover-{index}", Role.PROVER, spot, RemoteProver, system, choice, prefix))
+        for index, spot in enumerate(synthesisers):
+            name = f"synthesiser-{index}"
+            workers.append(self._hire(name, Role.SYNTHESISER, spot, RemoteSynthesiser, system, spot.threads, prefix))
+        return workers
+
+    def load(self, worker: Worker) -> None:
+        self._submit(Task(Kind.LOAD, worker.id, None), self._actors[worker.id].load.remote(self._shared))
+
+    def synthesise(self, worker: Worker, partition: Partition) -> None:
+        assert self._system is not None, "start first"
+        need = predicted_bytes(self._system, partition)
+        facts, witness = self._actors[worker.id].synthesise.remote(partition, need)
+        self._witnesses[partition.name] = witness
+        self._submit(Task(Kind.SYNTHESISE, worker.id, partition.name), facts)
+
+    def commit(self, worker: Worker, partition: Partition, work: Work) -> None:
+        ref = self._actors[worker.id].commit.remote(partition, work.handle)
+        self._submit(Task(Kind.COMMIT, worker.id, partition.name), ref)
+
+    def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None:
+        ref = self._actors[worker.id].prove.remote(partition, work.handle, challenge)
+        self._submit(Task(Kind.PROVE, worker.id, partition.name), ref)
+
+    def check(self, worker: Worker) -> None:
+        self._submit(Task(Kind.CHECK, worker.id, None), self._actors[worker.id].check.remote())
+
+    def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
+        ref = self._actors[worker.id].diagnose.remote(partition, work.handle)
+        self._submit(Task(Kind.DIAGNOSE, worker.id, partition.name), ref)
+
+    def verify(self, proof: PartitionProof) -> None:
+        self._verifying += 1
+        super().verify(proof)
+
+    def wait(self, timeout: float) -> Finished | None:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                finished = self._done.get_nowait()
+            except Empty:
+                pass
+            else:
+                self._verifying -= 1
+                return finished
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            pause = min(left, POLL) if self._verifying else left
+            if not self._running:
+                time.sleep(min(pause, POLL))
+                continue
+            ready, _ = ray.wait(list(self._running), num_returns=1, timeout=pause)
+            if ready:
+                return self._collect(ready[0])
+
+    def retire(self, worker: Worker) -> None:
+        ray.kill(self._actors[worker.id], no_restart=True)
+
+    def governor_report(self) -> list[dict[str, Any]]:
+        reports = []
+        for node, governor in self._governors.items():
+            try:
+                reports.append({"node": node, **ray.get(governor.report.remote(), timeout=2.0)})
+            except (RayError, GetTimeoutError):
+                continue  # its node is gone, and its story with it
+        return reports
+
+    def close(self, *, now: bool = False) -> None:
+        if self._actors and ray.is_initialized():
+            if not now:
+                closing = [a.close.remote() for name, a in self._actors.items() if name.startswith("prover-")]
+                ray.wait(closing, num_returns=len(closing), timeout=PATIENCE)
+            for actor in (*self._actors.values(), *self._governors.values()):
+                ray.kill(actor, no_restart=True)
+        self._actors, self._governors, self._running, self._witnesses, self._shared = {}, {}, {}, {}, {}
+        super().close(now=now)
+        self._stack.close()
+
+    def _hire(self, name: str, role: Role, spot: Place, cls: type, *arguments: Any) -> Worker:
+        actor = ray.remote(concurrency_groups=HEALTH)(cls).options(
+            num_cpus=spot.num_cpus,
+            num_gpus=spot.num_gpus,
+            max_restarts=-1,
+            max_task_retries=0,
+            # Soft: when the node is gone for good, another may have room.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=True),
+        )
+        self._actors[name] = actor.remote(*arguments)
+        return Worker(name, role, spot.node.address)
+
+    def _govern(self, node: Node, prefix: str) -> Any:
+        settings = self.settings
+        options = ray.remote(NodeGovernor).options(
+            name=prefix + node.id,
+            namespace=NAMESPACE,
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=1000,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+        )
+        return options.remote(min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus))), settings.memory)
+
+    def _submit(self, task: Task, ref: ray.ObjectRef) -> None:
+        self._running[ref] = (task, time.time())
+
+    def _collect(self, ref: ray.ObjectRef) -> Finished:
+        task, submitted = self._running.pop(ref)
+        witness = self._witnesses.pop(task.partition or "", None) if task.kind is Kind.SYNTHESISE else None
+        finished = Finished(task, started=submitted)
+        try:
+            timed: Timed = ray.get(ref)
+        except RayError as error:
+            finished.error, finished.ended = _told(error), time.time()
+            return finished
+        finished.started, finished.ended = timed.started, timed.ended
+        finished.value = Work(witness, *timed.value) if task.kind is Kind.SYNTHESISE else timed.value
+        return finished
+
+
+def _told(error: RayError) -> BaseException:
+    """What Ray's error means to the driver."""
+    cause = error.cause if isinstance(error, RayTaskError) else None
+    for candidate in (error, cause):
+        if isinstance(candidate, ObjectLostError):
+            return WorkLost(type(candidate).__name__)
+        if isinstance(candidate, (RayActorError, WorkerCrashedError)):
+            # Ray's own account of the end (out of memory, a signal, a module that is missing there): its last line.
+            lines = [line.strip() for line in str(candidate).splitlines() if line.strip()]
+            return WorkerDied(lines[-1][:200] if lines else type(candidate).__name__)
+    return cause if isinstance(cause, BaseException) else error

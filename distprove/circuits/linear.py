@@ -1,0 +1,102 @@
+"""Linear combinations of wires, many rows at a time.
+
+A `Linear` stands for `lanes` rows that share their coefficients: row i is the sum over its terms of
+coefficient * wire[first + i * stride]. A constant is a term on wire 0, which is always one. Gadgets written once on
+such values describe one row or a million; nothing in the builder costs Python objects per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernels.curves import Field
+
+Run = tuple[int, int]
+"""(first, stride): the wires first, first + stride, first + 2 * stride, ..."""
+
+ONE: Run = (0, 0)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`lanes` linear combinations over `field`; immutable. `terms` maps a run of wires to its non-zero coefficient."""
+
+    field: Field
+    lanes: int
+    terms: Mapping[Run, int]
+
+    @classmethod
+    def constant(cls, field: Field, value: int, lanes: int = 1) -> Linear:
+        value %= field.modulus
+        return cls(field, lanes, {ONE: value} if value else {})
+
+    @classmethod
+    def wires(cls, field: Field, first: int, lanes: int) -> Linear:
+        """Consecutive wires, one a lane."""
+        return cls(field, lanes, {(first, 1 if lanes > 1 else 0): 1})
+
+    def _combine(self, other: Linear | int, factor: int) -> Linear:
+        if isinstance(other, int):
+            other = Linear.constant(self.field, other)
+        lanes = common_lanes(self, other)
+        p = self.field.modulus
+        terms = dict(self.terms)
+        for run, coefficient in other.terms.items():
+            total = (terms.get(run, 0) + factor * coefficient) % p
+            if total:
+                terms[run] = total
+            else:
+                terms.pop(run, None)
+        return Linear(self.field, lanes, terms)
+
+    def __add__(self, other: Linear | int) -> Linear:
+        return self._combine(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Linear | int) -> Linear:
+        return self._combine(other, -1)
+
+    def __rsub__(self, other: int) -> Linear:
+        return (-self)._combine(other, 1)
+
+    def __neg__(self) -> Linear:
+        return self * -1
+
+    def __mul__(self, factor: int) -> Linear:
+        """By a constant; the product of two combinations needs a constraint: `CircuitBuilder.multiply`."""
+        factor %= self.field.modulus
+        if not factor:
+            return Linear(self.field, self.lanes, {})
+        return Linear(self.field, self.lanes, {run: c * factor % self.field.modulus for run, c in self.terms.items()})
+
+    __rmul__ = __mul__
+
+    def __len__(self) -> int:
+        return self.lanes
+
+    def __getitem__(self, index: int | slice) -> Linear:
+        """One lane, or the lanes of a slice. Raises IndexError."""
+        if isinstance(index, int):
+            if not -self.lanes <= index < self.lanes:
+                raise IndexError(f"lane {index} of {self.lanes}")
+            chosen = range(index % self.lanes, index % self.lanes + 1)
+        else:
+            chosen = range(self.lanes)[index]
+            if not chosen:
+                raise IndexError(f"no lane in {index} of {self.lanes}")
+        terms: dict[Run, int] = {}
+        for (first, stride), coefficient in self.terms.items():
+            run = (first + chosen.start * stride, stride * chosen.step if len(chosen) > 1 else 0)
+            total = (terms.get(run, 0) + coefficient) % self.field.modulus
+            terms[run] = total
+        return Linear(self.field, len(chosen), {run: c for run, c in terms.items() if c})
+
+
+def common_lanes(*values: Linear) -> int:
+    """The number of lanes of an operation on `values`: all the same, or 1, which is repeated. Raises ValueError."""
+    lanes = {value.lanes for value in values} - {1}
+    if len(lanes) > 1:
+        raise ValueError(f"cannot combine values of {', '.join(map(str, sorted(lanes)))} lanes")
+    return lanes.pop() if lanes else 1

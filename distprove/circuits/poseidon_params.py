@@ -1,0 +1,101 @@
+"""Round constants and MDS matrices of Poseidon with x^5, from the Grain LFSR of its paper.
+
+Grassi, Khovratovich, Rechberger, Roy, Schofnegger: "Poseidon: A New Hash Function for Zero-Knowledge Proof Systems"
+(USENIX Security 2021), Appendix F, and its reference script generate_parameters_grain. For BN254 these are circomlib's
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kernels.curves import Field
+
+FULL_ROUNDS = 8
+
+PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
+"""For widths 2 to 17, 128 bits of security: circomlib's. They depend on the prime only through min(128, log2 p), so
+they hold for every 254- and 255-bit prime."""
+
+
+@dataclass(frozen=True)
+class PoseidonParameters:
+    """One Poseidon permutation: x^5, `width` elements, 4 full, `partial_rounds` partial, 4 full rounds."""
+
+    field: Field
+    width: int
+    partial_rounds: int
+    constants: tuple[tuple[int, ...], ...]
+    """One tuple of `width` a round"""
+    matrix: tuple[tuple[int, ...], ...]
+
+    @property
+    def rounds(self) -> int:
+        return FULL_ROUNDS + self.partial_rounds
+
+    def is_full(self, number: int) -> bool:
+        return not FULL_ROUNDS // 2 <= number < FULL_ROUNDS // 2 + self.partial_rounds
+
+
+class _Grain:
+    """The self-shrinking 80-bit LFSR, seeded with the instance's parameters."""
+
+    def __init__(self, bits: int, width: int, partial_rounds: int) -> None:
+        self.bits = bits
+        # (value, bits): prime field, x^alpha, field size, width, full and partial rounds, then ones
+        seed = ((1, 2), (0, 4), (bits, 12), (width, 12), (FULL_ROUNDS, 10), (partial_rounds, 10), ((1 << 30) - 1, 30))
+        self._state = [int(digit) for value, size in seed for digit in f"{value:0{size}b}"]
+        self._stream = self._shrunk()
+        for _ in range(160):
+            self._clock()
+
+    def _clock(self) -> int:
+        s = self._state
+        bit = s[62] ^ s[51] ^ s[38] ^ s[23] ^ s[13] ^ s[0]
+        s.append(bit)
+        del s[0]
+        return bit
+
+    def _shrunk(self) -> Iterator[int]:
+        while True:
+            keep, bit = self._clock(), self._clock()
+            if keep:
+                yield bit
+
+    def integer(self) -> int:
+        """`bits` bits, most significant first."""
+        value = 0
+        for _ in range(self.bits):
+            value = value << 1 | next(self._stream)
+        return value
+
+    def element(self, modulus: int) -> int:
+        """A uniform field element, by rejection."""
+        while (value := self.integer()) >= modulus:
+            pass
+        return value
+
+
+@lru_cache(maxsize=8)
+def poseidon_parameters(field: Field, width: int) -> PoseidonParameters:
+    """The parameters of the permutation of `width` elements of `field`. Raises ValueError."""
+    if not 2 <= width <= 17:
+        raise ValueError(f"Poseidon here has 2 to 17 elements, not {width}")
+    if field.bits not in (254, 255) or (field.modulus - 1) % 5 == 0:
+        raise ValueError(f"Poseidon with x^5 takes a 254- or 255-bit prime p, 5 not dividing p - 1: {field.name}")
+    partial = PARTIAL_ROUNDS[width - 2]
+    grain = _Grain(field.bits, width, partial)
+    constants = tuple(tuple(grain.element(field.modulus) for _ in range(width)) for _ in range(FULL_ROUNDS + partial))
+    return PoseidonParameters(field, width, partial, constants, _cauchy(grain, field.modulus, width))
+
+
+def _cauchy(grain: _Grain, modulus: int, width: int) -> tuple[tuple[int, ...], ...]:
+    """The Cauchy matrix 1 / (x_i + y_j) of fresh distinct x, y; drawn again while a sum is zero."""
+    while True:
+        drawn = [grain.integer() % modulus for _ in range(2 * width)]
+        xs, ys = drawn[:width], drawn[width:]
+        sums = [[(x + y) % modulus for y in ys] for x in xs]
+        if len(set(drawn)) == 2 * width and all(s for row in sums for s in row):
+            return tuple(tuple(pow(s, -1, modulus) for s in row) for row in sums)

@@ -1,0 +1,157 @@
+"""The witness program: a list of vectorised steps that fill the wires in the order in which they were made.
+
+Values live in one array of shape (wires, batch, limbs), Montgomery form, in the backend's memory. Every step works on
+all lanes of all witnesses of the batch at once, so its cost in Python does not depend on either.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from distprove.circuits.linear import Linear
+from distprove.errors import UnsatisfiedWitness
+from kernels.backend import Array, Backend
+from kernels.curves import Field
+from kernels.encoding import field_from_ints
+
+_TERMS_AT_ONCE = 1 << 18
+"""Values that a sum of terms works on at a time: 8 MiB and as much for their coefficients."""
+
+
+class Wires:
+    """The values of all wires of a batch of witnesses while they are computed. Secret."""
+
+    def __init__(self, backend: Backend, field: Field, wires: int, batch: int) -> None:
+        self.backend = backend
+        self.field = field
+        self.batch = batch
+        self.values = backend.zeros((wires, batch, field.limbs))
+        self.one = backend.to_device(field_from_ints(field, [1]))
+        self.values[0] = self.one
+
+    def _run(self, first: int, stride: int, lanes: int) -> Array:
+        """(lanes, batch, limbs): a view of the values of a run of wires; one lane where they are all the same wire."""
+        if stride == 0:
+            return self.values[first : first + 1]
+        stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # at least 0: no run reaches wire 0
+        return self.values[first:stop:stride]
+
+    def evaluate(self, linear: Linear, lanes: int | None = None) -> Array:
+        """(lanes * batch, limbs), a new array: the values of `linear`, repeated to `lanes` if it has one."""
+        lanes = lanes or linear.lanes
+        total = self.backend.zeros((lanes, self.batch, self.field.limbs))
+        if linear.terms:
+            at_once = max(1, _TERMS_AT_ONCE // (self.batch * len(linear.terms)))
+            for start in range(0, lanes, at_once):
+                stop = min(start + at_once, lanes)
+                total[start:stop] = self._sum_of_terms(linear, start, stop)
+        return total.reshape(-1, self.field.limbs)
+
+    def _sum_of_terms(self, linear: Linear, start: int, stop: int) -> Array:
+        """(stop - start, batch, limbs): all terms side by side, scaled by one product and added up in pairs."""
+        count = len(linear.terms)
+        terms = self.backend.empty((count, stop - start, self.batch, self.field.limbs))
+        for i, (first, stride) in enumerate(linear.terms):
+            terms[i] = self._run(first + start * stride, stride, stop - start)
+        coefficients = list(linear.terms.values())
+        if any(c != 1 for c in coefficients):
+            factors = self.backend.empty(terms.shape)
+            factors[...] = self.backend.to_device(field_from_ints(self.field, coefficients))[:, None, None]
+            self.backend.mul(self.field, terms, factors, out=terms)
+        while count > 1:
+            half = count // 2
+            self.backend.add(self.field, terms[:half], terms[half : 2 * half], out=terms[:half])
+            if count % 2:
+                terms[half] = terms[count - 1]
+            count = half + count % 2
+        return terms[0]
+
+    def store(self, first: int, values: Array) -> None:
+        """Set the wires from `first` to `values`, (lanes * batch, limbs)."""
+        lanes = values.shape[0] // self.batch
+        self.values[first : first + lanes] = values.reshape(lanes, self.batch, self.field.limbs)
+
+
+class Step(ABC):
+    """One vectorised step of a witness program."""
+
+    @abstractmethod
+    def run(self, wires: Wires) -> None: ...
+
+
+@dataclass(frozen=True)
+class Assign(Step):
+    """wire = value"""
+
+    first: int
+    value: Linear
+
+    def run(self, wires: Wires) -> None:
+        wires.store(self.first, wires.evaluate(self.value))
+
+
+@dataclass(frozen=True)
+class Multiply(Step):
+    """wire = a * b"""
+
+    first: int
+    lanes: int
+    a: Linear
+    b: Linear
+
+    def run(self, wires: Wires) -> None:
+        a = wires.evaluate(self.a, self.lanes)
+        b = a if self.b == self.a else wires.evaluate(self.b, self.lanes)
+        wires.store(self.first, wires.backend.mul(wires.field, a, b))
+
+
+@dataclass(frozen=True)
+class Invert(Step):
+    """wire = 1 / value, zero for zero"""
+
+    first: int
+    value: Linear
+
+    def run(self, wires: Wires) -> None:
+        wires.store(self.first, wires.backend.batch_inverse(wires.field, wires.evaluate(self.value)))
+
+
+@dataclass(frozen=True)
+class Decompose(Step):
+    """The `count` low bits of value: bit k of lane i goes to wire first + k * lanes + i."""
+
+    first: int
+    count: int
+    value: Linear
+
+    def run(self, wires: Wires) -> None:
+        words = wires.backend.from_montgomery(wires.field, wires.evaluate(self.value))
+        lanes = self.value.lanes
+        for k in range(self.count):
+            bit = (words[:, k // 64] >> np.uint64(k % 64)) & np.uint64(1)
+            wires.store(self.first + k * lanes, bit[:, None] * wires.one)
+
+
+@dataclass(frozen=True)
+class Check(Step):
+    """Stop where a * b = c does not hold. Only asserted constraints are checked; products hold by construction."""
+
+    a: Linear
+    b: Linear
+    c: Linear
+    lanes: int
+    label: str
+
+    def run(self, wires: Wires) -> None:
+        product = wires.backend.mul(wires.field, wires.evaluate(self.a, self.lanes), wires.evaluate(self.b, self.lanes))
+        expected = wires.evaluate(self.c, self.lanes)
+        if wires.backend.equal(product, expected):
+            return
+        wrong = wires.backend.to_host(product) != wires.backend.to_host(expected)
+        index = int(np.flatnonzero(wrong.any(axis=1))[0])
+        where = f", lane {index // wires.batch}" if self.lanes > 1 else ""
+        which = f" (input {index % wires.batch} of {wires.batch})" if wires.batch > 1 else ""
+        raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {self.label}{where}{which}")

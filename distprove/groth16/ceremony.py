@@ -1,0 +1,179 @@
+"""A proving key from a prepared powers-of-tau file: snarkjs' `groth16 setup`, then the change of delta.
+
+The file holds the Lagrange basis of every domain "in the exponent", so each point of the key is a short sum of its
+points with the circuit's coefficients: sparse matrix times points.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+
+from distprove.errors import CurveMismatch, InputError, InvalidKey
+from distprove.groth16.elements import scale
+from distprove.groth16.key import KeyPoints
+from distprove.groth16.overread import difference
+from distprove.groth16.point_bytes import encode_point, encode_points
+from distprove.groth16.ptau import Powers, Ptau
+from distprove.groth16.qap import Qap, stacked, transposed
+from kernels.backend import Backend, CsrMatrix, HostArray
+from kernels.curves import Curve, Group
+from kernels.encoding import generator, scalars_from_ints
+from kernels.group import mul
+from kernels.sparse_points import combine
+
+_HASH_CHUNK = 1 << 14
+
+
+def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
+    """Whether the file serves this circuit: its curve, its size, that it is prepared, every point that will be used.
+
+    Raises CurveMismatch, InputError or InvalidKey.
+    """
+    if ptau.curve is not qap.curve:
+        raise CurveMismatch(f"{ptau.name}: powers of tau on {ptau.curve.title}, the circuit is for {qap.curve.title}")
+    if not ptau.prepared:
+        raise InputError(f"{ptau.name}: not prepared for phase 2 (run: snarkjs powersoftau prepare phase2)")
+    if qap.log_domain > ptau.power:
+        raise InputError(
+            f"{ptau.name}: powers of tau up to 2^{ptau.power}; this circuit needs 2^{qap.log_domain} or more"
+        )
+    n = qap.domain_size
+    used = [(which.group, ptau.lagrange(which, qap.log_domain), which.name) for which in Powers]
+    used.append((Group.G1, ptau.lagrange(Powers.TAU_G1, qap.log_domain + 1), "H basis"))
+    used.append((Group.G1, ptau.powers(Powers.TAU_G1)[: 2 * n], "tau G1"))
+    for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1):
+        used.append((Group.G1, ptau.powers(which)[:1], which.name))
+    used.append((Group.G2, ptau.beta_g2, "beta G2"))
+    for group, points, title in used:
+        bad = backend.check_points(qap.curve, group, points)
+        if bad is not None:
+            raise InvalidKey(f"{ptau.name}: point {bad} of {title} is not in {group.name}")
+
+
+def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
+    """The key with gamma = delta = 1."""
+    curve, log_n = qap.curve, qap.log_domain
+    tau1, tau2, alpha1, beta1 = (ptau.lagrange(which, log_n) for which in Powers)
+    a, b = transposed(qap.a), transposed(qap.b)
+
+    def sums(group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
+        return combine(curve, group, _canonical(curve, matrix), points, threads)
+
+    # beta A + alpha B + C, of every wire
+    combined = sums(Group.G1, transposed(stacked((qap.a, qap.b, qap.c))), np.concatenate([beta1, alpha1, tau1]))
+    return KeyPoints(
+        alpha1=_point(ptau.powers(Powers.ALPHA_TAU_G1)[0]),
+        beta1=_point(ptau.powers(Powers.BETA_TAU_G1)[0]),
+        beta2=_point(ptau.beta_g2[0]),
+        gamma2=generator(curve, Group.G2),
+        delta1=generator(curve, Group.G1),
+        delta2=generator(curve, Group.G2),
+        ic=combined[: qap.n_public + 1],
+        a=sums(Group.G1, a, tau1),
+        b1=sums(Group.G1, b, tau1),
+        b2=sums(Group.G2, b, tau2),
+        c=combined[qap.n_public + 1 :],
+        h=np.ascontiguousarray(ptau.lagrange(Powers.TAU_G1, log_n + 1)[1::2]).view("<u8"),
+    )
+
+
+def with_delta(curve: Curve, points: KeyPoints, factor: int, threads: int) -> KeyPoints:
+    """The same key with delta multiplied by `factor`, and what is over delta divided by it."""
+    inverse = pow(factor, -1, curve.fr.modulus)
+    return replace(
+        points,
+        delta1=mul(curve, Group.G1, points.delta1, factor),
+        delta2=mul(curve, Group.G2, points.delta2, factor),
+        c=_scaled(curve, points.c, inverse, threads),
+        h=_scaled(curve, points.h, inverse, threads),
+    )
+
+
+def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, threads: int) -> bytes:
+    """snarkjs' csHash, 64 bytes, of the key with delta = 1: every contribution's transcript starts from it."""
+    curve = qap.curve
+    digest = hashlib.blake2b()
+    for group, point in (
+        (Group.G1, points.alpha1),
+        (Group.G1, points.beta1),
+        (Group.G2, points.beta2),
+        (Group.G2, points.gamma2),
+        (Group.G1, points.delta1),
+        (Group.G2, points.delta2),
+    ):
+        digest.update(encode_point(curve, group, point))
+
+    def take(group: Group, vector: HostArray, count: int | None = None) -> None:
+        digest.update((vector.shape[0] if count is None else count).to_bytes(4, "big"))
+        for encoded in encode_points(curve, group, vector, backend):
+            digest.update(encoded)
+
+    take(Group.G1, points.ic)
+    powers = _vanishing_powers(qap, ptau, threads)
+    take(Group.G1, powers, qap.domain_size - 1)
+    if powers.shape[0] < _hashed_powers(qap):
+        digest.update(_past_the_end(qap, ptau))
+    take(Group.G1, points.c)
+    take(Group.G1, points.a)
+    take(Group.G1, points.b1)
+    take(Group.G2, points.b2)
+    return digest.digest()
+
+
+def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
+    """tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes and the file has."""
+    n = qap.domain_size
+    count = min(_hashed_powers(qap), (2 << ptau.power) - 1 - n)
+    index = np.arange(count, dtype=np.uint32)
+    matrix = CsrMatrix(
+        rows=count,
+        cols=n + count,
+        row_ptr=2 * np.arange(count + 1, dtype=np.uint32),
+        columns=np.stack([index + np.uint32(n), index], axis=1).reshape(-1),
+        value_index=np.tile(np.array([0, 1], dtype=np.uint32), count),
+        values=scalars_from_ints(qap.curve.fr, [1, -1]),
+    )
+    return combine(qap.curve, Group.G1, matrix, ptau.powers(Powers.TAU_G1)[: n + count], threads)
+
+
+def _hashed_powers(qap: Qap) -> int:
+    """n - 1, in whole chunks of 2^14 if it is more than one: n, then, although n - 1 are announced."""
+    count = qap.domain_size - 1
+    return count if count <= _HASH_CHUNK else -(-count // _HASH_CHUNK) * _HASH_CHUNK
+
+
+def _past_the_end(qap: Qap, ptau: Ptau) -> bytes:
+    """What snarkjs hashes for tau^(2n - 1) G1 - tau^(n - 1) G1 when the file ends before (see `overread`)."""
+    size = 8 * qap.curve.point_limbs(Group.G1)
+    offset, length = ptau.file.sections[Powers.TAU_G1]
+    behind = ptau.file.data[offset + length : offset + length + size]
+    if behind.shape[0] != size:
+        raise InputError(f"{ptau.name}: the section of tau G1 is the last one, which no such file of snarkjs has")
+    subtrahend = ptau.powers(Powers.TAU_G1)[qap.domain_size - 1]
+    return difference(qap.curve, behind.tobytes(), subtrahend.tobytes())
+
+
+def _scaled(curve: Curve, points: HostArray, factor: int, threads: int) -> HostArray:
+    n = points.shape[0]
+    matrix = CsrMatrix(
+        rows=n,
+        cols=n,
+        row_ptr=np.arange(n + 1, dtype=np.uint32),
+        columns=np.arange(n, dtype=np.uint32),
+        value_index=np.zeros(n, dtype=np.uint32),
+        values=scalars_from_ints(curve.fr, [factor]),
+    )
+    return combine(curve, Group.G1, matrix, points, threads)
+
+
+def _point(raw: HostArray) -> HostArray:
+    return np.frombuffer(raw.tobytes(), dtype="<u8")
+
+
+def _canonical(curve: Curve, matrix: CsrMatrix) -> CsrMatrix:
+    """The same matrix with its values out of Montgomery form."""
+    inverse = pow(curve.fr.r, -1, curve.fr.modulus)
+    return replace(matrix, values=scale(curve.fr, matrix.values, inverse))

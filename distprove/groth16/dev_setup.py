@@ -1,0 +1,114 @@
+"""A proving key from fresh toxic waste, without a ceremony: for development only.
+
+Whoever runs this could forge proofs, since tau, alpha, beta and delta are known to the process; they are drawn from the
+operating system's generator, used, and dropped, and never written. The key names itself insecure (see `setup`).
+Everything of the circuit's size is a backend operation, so that a GPU makes a key of 2^20 constraints in seconds.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from distprove.groth16.key import KeyPoints
+from distprove.groth16.qap import Qap, transposed
+from kernels.backend import Array, Backend, HostArray
+from kernels.curves import Field, Group
+from kernels.encoding import field_from_ints, generator
+
+
+@dataclass(frozen=True)
+class ToxicWaste:
+    """The secrets of a Groth16 key. Never printed, never stored."""
+
+    tau: int = field(repr=False)
+    alpha: int = field(repr=False)
+    beta: int = field(repr=False)
+    delta: int = field(repr=False)
+
+    @classmethod
+    def draw(cls, qap: Qap) -> ToxicWaste:
+        """Fresh secrets. tau is no point of the domain or its odd coset: the Lagrange formula would divide by zero."""
+        fr = qap.curve.fr
+        while True:
+            tau, alpha, beta, delta = (1 + secrets.randbelow(fr.modulus - 1) for _ in range(4))
+            if pow(tau, 2 * qap.domain_size, fr.modulus) != 1:
+                return cls(tau, alpha, beta, delta)
+
+
+class _Vectors:
+    """Vectors over the scalar field in the backend's memory."""
+
+    def __init__(self, backend: Backend, fr: Field) -> None:
+        self.backend = backend
+        self.fr = fr
+
+    def geometric(self, n: int, first: int, base: int) -> Array:
+        """(n, limbs): first * base^i."""
+        ones = self.backend.empty((n, self.fr.limbs))
+        ones[...] = self.backend.to_device(field_from_ints(self.fr, [1]))
+        return self.backend.scale_powers(self.fr, ones, base, first, out=ones)
+
+    def scaled(self, a: Array, factor: int) -> Array:
+        return self.backend.scale_powers(self.fr, a, 1, factor)
+
+    def lagrange(self, n: int, tau: int, *, shift: int = 1) -> Array:
+        """x_i / (tau - x_i) for x_i = shift * w^i: the domain's Lagrange basis at tau, short of a constant factor.
+
+        L_i(tau) = (tau^n - shift^n) / (n * shift^n) * x_i / (tau - x_i).
+        """
+        points = self.geometric(n, shift, self.fr.root_of_unity(n.bit_length() - 1))
+        differences = self.backend.sub(self.fr, self.geometric(n, tau, 1), points)
+        inverses = self.backend.batch_inverse(self.fr, differences)
+        return self.backend.mul(self.fr, points, inverses, out=points)
+
+
+def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
+    """All points of the key, with gamma = 1 and the given delta. Group elements only: nothing of `waste` is kept."""
+    curve, fr, p, n = qap.curve, qap.curve.fr, qap.curve.fr.modulus, qap.domain_size
+    vectors = _Vectors(backend, fr)
+
+    # 1. The Lagrange basis of the domain at tau.
+    vanishing = pow(waste.tau, n, p) - 1
+    basis = vectors.scaled(vectors.lagrange(n, waste.tau), vanishing * pow(n, -1, p))
+
+    # 2. Every wire's polynomials at tau: the transposed matrices times the basis.
+    a, b, c = (backend.spmv(backend.load_matrix(fr, transposed(m)), basis) for m in (qap.a, qap.b, qap.c))
+    del basis
+
+    # 3. beta a + alpha b + c, over gamma = 1 for public wires and over delta for private ones.
+    combined = backend.add(fr, c, vectors.scaled(a, waste.beta), out=c)
+    combined = backend.add(fr, combined, vectors.scaled(b, waste.alpha), out=combined)
+    public = combined[: qap.n_public + 1]
+    inverse_delta = pow(waste.delta, -1, p)
+    private = vectors.scaled(combined[qap.n_public + 1 :], inverse_delta)
+
+    # 4. H. The prover has A B - C on the odd coset only; it vanishes on the domain, so in the Lagrange basis of the
+    #    doubled domain the odd elements suffice: x_i (tau^2n - 1) / (2n (tau - x_i)), x_i = w_2n^(2i + 1).
+    factor = (pow(waste.tau, 2 * n, p) - 1) * pow(2 * n * waste.delta, -1, p)
+    odd = vectors.lagrange(n, waste.tau, shift=fr.root_of_unity(qap.log_domain + 1))
+    odd = vectors.scaled(odd, factor)
+
+    # 5. From scalars to points.
+    def points(group: Group, scalars: Array) -> HostArray:
+        standard = backend.from_montgomery(fr, scalars)
+        return backend.to_host(backend.fixed_base(curve, group, generator(curve, group), standard))
+
+    def point(group: Group, scalar: int) -> HostArray:
+        single: HostArray = points(group, backend.to_device(field_from_ints(fr, [scalar])))[0]
+        return single
+
+    return KeyPoints(
+        alpha1=point(Group.G1, waste.alpha),
+        beta1=point(Group.G1, waste.beta),
+        beta2=point(Group.G2, waste.beta),
+        gamma2=generator(curve, Group.G2),
+        delta1=point(Group.G1, waste.delta),
+        delta2=point(Group.G2, waste.delta),
+        ic=points(Group.G1, public),
+        a=points(Group.G1, a),
+        b1=points(Group.G1, b),
+        b2=points(Group.G2, b),
+        c=points(Group.G1, private),
+        h=points(Group.G1, odd),
+    )

@@ -1,0 +1,111 @@
+"""snarkjs' hash to G2 (keypair.js: `hashToG2`, ffjavascript's ChaCha and `fromRng`).
+
+The first 32 bytes of a digest seed ChaCha20; x is drawn by rejection until x^3 + b is a square, one bit chooses the
+sign of y, and the cofactor is cleared. ffjavascript takes what it draws as the Montgomery form of x, so this does too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kernels.backend import HostArray
+from kernels.curves import Curve, Group
+from kernels.encoding import point_from_ints
+from kernels.group import mul
+
+_MASK = 0xFFFFFFFF
+
+_G2_COFACTOR = {
+    "bn128": 0x30644E72E131A029B85045B68181585E06CEECDA572A2489345F2299C0F9FA8D,
+    "bls12381": int(
+        "5d543a95414e7f1091d50792876a202cd91de4547085abaa68a205b2e5a7ddfa"
+        "628f1cb4d9e82ef21537e293a6691ae1616ec6e786f0c70cf1c38e31c7238e5",
+        16,
+    ),
+}
+
+
+def hash_to_g2(curve: Curve, digest: bytes) -> HostArray:
+    """The point of G2, (point_limbs,) affine, that a digest of at least 32 bytes stands for."""
+    words = _chacha20(digest[:32])
+    p = curve.fq.modulus
+    unmontgomery = pow(curve.fq.r, -1, p)
+    while True:
+        x = tuple(_draw(words, p, curve.fq.limbs) * unmontgomery % p for _ in range(2))
+        greatest = next(words) & 1
+        y = _fp2_sqrt(_right_side(curve, (x[0], x[1])), p)
+        if y is not None:
+            break
+    sign = y[1] if y[1] else y[0]
+    if (sign > (p - 1) // 2) != bool(greatest):
+        y = (-y[0] % p, -y[1] % p)
+    return mul(curve, Group.G2, point_from_ints(curve, Group.G2, (*x, *y)), _G2_COFACTOR[curve.name])
+
+
+def _chacha20(seed: bytes) -> Iterator[int]:
+    """ChaCha20's key stream for a zero nonce and a 128-bit counter, as 32-bit words; the key's words are big-endian."""
+    constants = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
+    key = struct.unpack(">8I", seed)
+    counter = 0
+    while True:
+        state = [*constants, *key, *((counter >> shift) & _MASK for shift in (0, 32, 64, 96))]
+        mixed = list(state)
+        for _ in range(10):
+            for i in range(4):
+                _quarter_round(mixed, i, 4 + i, 8 + i, 12 + i)
+            for i in range(4):
+                _quarter_round(mixed, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+        yield from ((x + y) & _MASK for x, y in zip(mixed, state, strict=True))
+        counter += 1
+
+
+def _quarter_round(s: list[int], a: int, b: int, c: int, d: int) -> None:
+    for add_to, added, mixed, shift in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+        s[add_to] = (s[add_to] + s[added]) & _MASK
+        word = s[mixed] ^ s[add_to]
+        s[mixed] = (word << shift | word >> (32 - shift)) & _MASK
+
+
+def _draw(words: Iterator[int], modulus: int, limbs: int) -> int:
+    """A uniform integer below the modulus; 64-bit words come high half first, least significant word first."""
+    while True:
+        value = 0
+        for i in range(limbs):
+            high, low = next(words), next(words)
+            value |= (high << 32 | low) << (64 * i)
+        value &= (1 << modulus.bit_length()) - 1
+        if value < modulus:
+            return value
+
+
+Fp2 = tuple[int, int]
+
+
+def _fp2_mul(x: Fp2, y: Fp2, p: int) -> Fp2:
+    return (x[0] * y[0] - x[1] * y[1]) % p, (x[0] * y[1] + x[1] * y[0]) % p
+
+
+def _right_side(curve: Curve, x: Fp2) -> Fp2:
+    """x^3 + b"""
+    p = curve.fq.modulus
+    cube = _fp2_mul(_fp2_mul(x, x, p), x, p)
+    return (cube[0] + curve.b2[0]) % p, (cube[1] + curve.b2[1]) % p
+
+
+def _fp2_sqrt(value: Fp2, p: int) -> Fp2 | None:
+    """A square root in Fp[u]/(u^2 + 1) for p = 3 mod 4, or None (complex method)."""
+    c0, c1 = value
+    norm = (c0 * c0 + c1 * c1) % p
+    root = pow(norm, (p + 1) // 4, p)
+    if root * root % p != norm:
+        return None
+    for candidate in (root, -root):
+        half = (c0 + candidate) * pow(2, -1, p) % p
+        x0 = pow(half, (p + 1) // 4, p)
+        if x0 * x0 % p != half:
+            continue
+        x1 = c1 * pow(2 * x0, -1, p) % p if x0 else pow(-c0 % p, (p + 1) // 4, p)
+        if _fp2_mul((x0, x1), (x0, x1), p) == (c0, c1):
+            return x0, x1
+    return None

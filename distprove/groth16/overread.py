@@ -1,0 +1,72 @@
+"""One value of snarkjs' circuit hash that is no point: reproduced so that `snarkjs zkey verify` agrees with our keys.
+
+snarkjs hashes tau^(n + i) G1 - tau^i G1 in whole chunks, and where a circuit fills its powers-of-tau file (n = 2^power,
+at least 2^15) the last subtraction takes its operand from the bytes behind the section. They are not canonical field
+elements, so the outcome depends on the exact steps of its arithmetic (wasmcurves' build_f1m.js, addAffine), which
+stand here on integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.curves import Curve, Field
+
+
+@dataclass(frozen=True)
+class _Words:
+    """wasmcurves' field operations: words of 64 * limbs bits; only canonical ones are sure to stay canonical."""
+
+    field: Field
+
+    @property
+    def _overflow(self) -> int:
+        return 1 << (64 * self.field.limbs)
+
+    def add(self, x: int, y: int) -> int:
+        total = x + y
+        return (total - self.field.modulus if total >= self.field.modulus else total) % self._overflow
+
+    def sub(self, x: int, y: int) -> int:
+        return (x - y + (self.field.modulus if x < y else 0)) % self._overflow
+
+    def mul(self, x: int, y: int) -> int:
+        """Montgomery product with one final subtraction."""
+        p, overflow = self.field.modulus, self._overflow
+        factor = x * y * pow(-p, -1, overflow) % overflow
+        product = (x * y + factor * p) // overflow
+        return (product - p if product >= p else product) % overflow
+
+
+def difference(curve: Curve, operand: bytes, point: bytes) -> bytes:
+    """operand - point as snarkjs computes it, uncompressed; both are x, y, little-endian, Montgomery form.
+
+    `operand` is any bytes but the zero of the curve; `point` is a point of G1, and not infinity.
+    """
+    size, f = curve.fq.bytes, _Words(curve.fq)
+    x1, y1 = (int.from_bytes(operand[i : i + size], "little") for i in (0, size))
+    x2, y2 = (int.from_bytes(point[i : i + size], "little") for i in (0, size))
+    h = f.sub(x2, x1)
+    rise = f.sub(f.sub(0, y2), y1)
+    i = f.mul(h, h)
+    i = f.add(i, i)
+    i = f.add(i, i)
+    j = f.mul(h, i)
+    r = f.add(rise, rise)
+    v = f.mul(x1, i)
+    x = f.sub(f.sub(f.mul(r, r), j), f.add(v, v))
+    shift = f.mul(y1, j)
+    y = f.sub(f.mul(f.sub(v, x), r), f.add(shift, shift))
+    z = f.add(h, h)
+    return _uncompressed(curve, x, y, z)
+
+
+def _uncompressed(curve: Curve, x: int, y: int, z: int) -> bytes:
+    """A Jacobian point in Montgomery form as affine big-endian bytes."""
+    p, size = curve.fq.modulus, curve.fq.bytes
+    if z % p == 0:
+        return bytes(2 * size)
+    inverse = pow(z * pow(curve.fq.r, -1, p), -1, p)
+    unmontgomery = pow(curve.fq.r, -1, p)
+    affine = (x * inverse**2 * unmontgomery % p, y * inverse**3 * unmontgomery % p)
+    return b"".join(value.to_bytes(size, "big") for value in affine)

@@ -1,0 +1,58 @@
+"""One contribution to a key's second phase: a new delta, with snarkjs' proof that its maker knows the factor.
+
+    transcript = blake2b(circuit hash | earlier contributions | s | delta s)        s random in G1
+    proof: sp = hash_to_g2(transcript), delta sp
+
+snarkjs' `zkey verify` and `zkey contribute` read and extend it (zkey_contribute.js, zkey_verify_frominit.js).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+
+from distprove.groth16.hash_to_g2 import hash_to_g2
+from distprove.groth16.point_bytes import encode_point
+from distprove.groth16.zkey import Contribution
+from kernels.backend import HostArray
+from kernels.curves import Curve, Group
+from kernels.encoding import generator
+from kernels.group import mul
+
+
+def random_scalar(curve: Curve) -> int:
+    """A uniform non-zero element of the scalar field, from the operating system's generator."""
+    return 1 + secrets.randbelow(curve.fr.modulus - 1)
+
+
+def contribution(
+    curve: Curve,
+    circuit_hash: bytes,
+    earlier: Sequence[Contribution],
+    factor: int,
+    delta_after: HostArray,
+    name: str,
+) -> Contribution:
+    """The record of multiplying delta by `factor`, which is secret; `delta_after` is the new delta in G1."""
+    transcript = hashlib.blake2b(circuit_hash)
+    for one in earlier:
+        transcript.update(public_key_bytes(curve, one))
+    s = mul(curve, Group.G1, generator(curve, Group.G1), random_scalar(curve))
+    sx = mul(curve, Group.G1, s, factor)
+    for point in (s, sx):
+        transcript.update(encode_point(curve, Group.G1, point))
+    digest = transcript.digest()
+    spx = mul(curve, Group.G2, hash_to_g2(curve, digest), factor)
+    return Contribution(delta_after=delta_after, g1_s=s, g1_sx=sx, g2_spx=spx, transcript=digest, name=name)
+
+
+def public_key_bytes(curve: Curve, one: Contribution) -> bytes:
+    """What later contributions, and the contribution's own hash, take in of it."""
+    g1 = (encode_point(curve, Group.G1, point) for point in (one.delta_after, one.g1_s, one.g1_sx))
+    return b"".join((*g1, encode_point(curve, Group.G2, one.g2_spx), one.transcript))
+
+
+def contribution_hash(curve: Curve, one: Contribution) -> bytes:
+    """64 bytes: what contributors publish, and snarkjs prints."""
+    return hashlib.blake2b(public_key_bytes(curve, one)).digest()

@@ -1,0 +1,109 @@
+"""From an R1CS to the quadratic arithmetic program that the key commits to, by snarkjs' conventions.
+
+Row i of A, B and C belongs to the domain's point w^i. After the constraints, A has one more row for the constant and
+each public wire, which holds that wire alone: it makes their polynomials linearly independent, so that public inputs
+cannot be exchanged between proofs. The domain is the smallest power of two that holds all these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distprove.errors import InputError
+from distprove.groth16.r1cs import R1cs
+from kernels.backend import CsrMatrix
+from kernels.curves import Curve
+from kernels.encoding import field_from_ints
+
+
+@dataclass(frozen=True)
+class Qap:
+    """The program's matrices, `domain_size` rows and `n_vars` columns each."""
+
+    curve: Curve
+    n_vars: int
+    n_public: int
+    log_domain: int
+    a: CsrMatrix
+    b: CsrMatrix
+    c: CsrMatrix
+
+    @property
+    def domain_size(self) -> int:
+        return 1 << self.log_domain
+
+    @classmethod
+    def from_r1cs(cls, r1cs: R1cs) -> Qap:
+        """Raises InputError for a circuit whose domain the curve's scalar field does not have."""
+        fr = r1cs.curve.fr
+        n_public = r1cs.n_public
+        log_domain = (r1cs.n_constraints + n_public).bit_length()
+        # The H basis needs roots of unity of twice the domain's order.
+        if log_domain + 1 > fr.two_adicity:
+            raise InputError(
+                f"{r1cs.n_constraints} constraints need a domain of 2^{log_domain};"
+                f" {r1cs.curve.title} allows up to 2^{fr.two_adicity - 1}"
+            )
+        rows = 1 << log_domain
+        return cls(
+            r1cs.curve,
+            r1cs.n_vars,
+            n_public,
+            log_domain,
+            _with_identity(r1cs, n_public + 1, rows),
+            _padded(r1cs.b, rows),
+            _padded(r1cs.c, rows),
+        )
+
+
+def _padded(matrix: CsrMatrix, rows: int) -> CsrMatrix:
+    """The same entries in a matrix of more rows."""
+    last = np.full(rows - matrix.rows, matrix.row_ptr[-1], dtype=np.uint32)
+    row_ptr = np.concatenate([matrix.row_ptr, last])
+    return CsrMatrix(rows, matrix.cols, row_ptr, matrix.columns, matrix.value_index, matrix.values)
+
+
+def _with_identity(r1cs: R1cs, count: int, rows: int) -> CsrMatrix:
+    """A with `count` rows more, row k of them holding wire k alone."""
+    a = r1cs.a
+    one = np.full(count, a.values.shape[0], dtype=np.uint32)
+    extended = CsrMatrix(
+        a.rows + count,
+        a.cols,
+        np.concatenate([a.row_ptr, a.row_ptr[-1] + np.arange(1, count + 1, dtype=np.uint32)]).astype(np.uint32),
+        np.concatenate([a.columns, np.arange(count, dtype=np.uint32)]),
+        np.concatenate([a.value_index, one]),
+        np.concatenate([a.values, field_from_ints(r1cs.curve.fr, [1])]),
+    )
+    return _padded(extended, rows)
+
+
+def stacked(matrices: Sequence[CsrMatrix]) -> CsrMatrix:
+    """The matrices, of as many columns each, one below the other."""
+    entries = np.cumsum([0, *(m.nnz for m in matrices)])
+    distinct = np.cumsum([0, *(m.values.shape[0] for m in matrices)])
+    row_ptr = [m.row_ptr[1:] + np.uint32(first) for m, first in zip(matrices, entries, strict=False)]
+    index = [m.value_index + np.uint32(first) for m, first in zip(matrices, distinct, strict=False)]
+    return CsrMatrix(
+        sum(m.rows for m in matrices),
+        matrices[0].cols,
+        np.concatenate([np.zeros(1, dtype=np.uint32), *row_ptr]),
+        np.concatenate([m.columns for m in matrices]),
+        np.concatenate(index),
+        np.concatenate([m.values for m in matrices]),
+    )
+
+
+def transposed(matrix: CsrMatrix) -> CsrMatrix:
+    """The transpose, with the entries of each of its rows in the order of their columns."""
+    lengths = matrix.row_ptr[1:] - matrix.row_ptr[:-1]
+    rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), lengths)
+    order = np.argsort(matrix.columns, kind="stable")  # a radix sort for integers
+    row_ptr = np.zeros(matrix.cols + 1, dtype=np.uint32)
+    np.cumsum(np.bincount(matrix.columns, minlength=matrix.cols), out=row_ptr[1:])
+    return CsrMatrix(
+        matrix.cols, matrix.rows, row_ptr, rows[order], np.ascontiguousarray(matrix.value_index[order]), matrix.values
+    )

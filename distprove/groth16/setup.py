@@ -1,0 +1,161 @@
+"""Groth16 set-up: a `.zkey` for a circuit, from a powers-of-tau ceremony or, for development, without one.
+
+From a prepared `.ptau` the key is the one that snarkjs' `groth16 setup` and one `zkey contribute` make; `zkey verify`
+accepts it. The contribution's secret comes from the operating system's generator and is dropped: whoever does not trust
+this process adds a contribution of their own to the key with snarkjs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from distprove.errors import UsageError
+from distprove.groth16.ceremony import ceremony_hash, check_ptau, initial_points, with_delta
+from distprove.groth16.dev_setup import ToxicWaste, dev_points
+from distprove.groth16.key import KeyPoints
+from distprove.groth16.phase2 import contribution, contribution_hash, random_scalar
+from distprove.groth16.ptau import Ptau, read_ptau
+from distprove.groth16.qap import Qap
+from distprove.groth16.r1cs import R1cs
+from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, VerificationKeyPoints, write_zkey
+from kernels.backend import Backend
+
+CONTRIBUTOR = "distprove setup"
+"""Name of the contribution in a key made from a ceremony."""
+
+
+@dataclass
+class SetupReport:
+    """What a set-up made; public facts only."""
+
+    path: str
+    curve: str
+    constraints: int
+    wires: int
+    public: int
+    domain_size: int
+    insecure: bool
+    """Whether the key was made without a ceremony: proofs under it prove nothing to anyone else."""
+    circuit_hash: bytes = b""
+    contribution_hash: bytes = b""
+    size: int = 0
+    """bytes of the key file"""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """wall time of each phase"""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def setup(
+    r1cs: R1cs,
+    *,
+    ptau: str | os.PathLike[str] | None = None,
+    insecure_dev: bool = False,
+    backend: Backend,
+    out: str | os.PathLike[str],
+    threads: int = 1,
+) -> SetupReport:
+    """Make the proving key of `r1cs` and write it to `out`.
+
+    Exactly one of `ptau`, a prepared powers-of-tau file of at least the circuit's size, and `insecure_dev` is given.
+    `threads` is for what runs on the CPU whatever the backend: sums of the ceremony's points. Raises UsageError, and
+    InputError or its subclasses CurveMismatch, FormatError and InvalidKey for a file that does not serve.
+    """
+    if (ptau is None) != insecure_dev:
+        raise UsageError("set-up takes either a prepared powers-of-tau file or insecure_dev, and exactly one of them")
+    qap = Qap.from_r1cs(r1cs)
+    report = SetupReport(
+        path=os.fspath(out),
+        curve=qap.curve.title,
+        constraints=r1cs.n_constraints,
+        wires=qap.n_vars,
+        public=qap.n_public,
+        domain_size=qap.domain_size,
+        insecure=insecure_dev,
+    )
+    if ptau is None:
+        points, circuit_hash, made = _from_nothing(qap, backend, report)
+    else:
+        points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, report)
+    with report.phase("write"):
+        _write(qap, points, circuit_hash, made, out)
+    report.circuit_hash = circuit_hash
+    report.contribution_hash = contribution_hash(qap.curve, made)
+    report.size = os.stat(out).st_size
+    return report
+
+
+def _from_nothing(qap: Qap, backend: Backend, report: SetupReport) -> tuple[KeyPoints, bytes, Contribution]:
+    """A development key: its one contribution carries the name by which readers know that it is insecure."""
+    waste = ToxicWaste.draw(qap)
+    with report.phase("points"):
+        points = dev_points(qap, waste, backend)
+    with report.phase("contribution"):
+        circuit_hash = _dev_circuit_hash(qap, points)
+        made = contribution(qap.curve, circuit_hash, (), waste.delta, points.delta1, INSECURE_DEV_NAME)
+    return points, circuit_hash, made
+
+
+def _from_ceremony(
+    qap: Qap, ptau: Ptau, backend: Backend, threads: int, report: SetupReport
+) -> tuple[KeyPoints, bytes, Contribution]:
+    """snarkjs' initial key, and one contribution to its delta."""
+    with report.phase("check"):
+        check_ptau(qap, ptau, backend)
+    with report.phase("points"):
+        points = initial_points(qap, ptau, threads)
+    with report.phase("hash"):
+        circuit_hash = ceremony_hash(qap, points, ptau, backend, threads)
+    with report.phase("contribution"):
+        factor = random_scalar(qap.curve)
+        points = with_delta(qap.curve, points, factor, threads)
+        made = contribution(qap.curve, circuit_hash, (), factor, points.delta1, CONTRIBUTOR)
+    return points, circuit_hash, made
+
+
+def _dev_circuit_hash(qap: Qap, points: KeyPoints) -> bytes:
+    """What stands for snarkjs' circuit hash in a development key, which has no ceremony to be compared with."""
+    digest = hashlib.blake2b(INSECURE_DEV_NAME.encode())
+    for matrix in (qap.a, qap.b, qap.c):
+        for part in (matrix.row_ptr, matrix.columns, matrix.value_index, matrix.values):
+            digest.update(part.data)
+    for vector in (points.alpha1, points.beta2, points.a, points.b1, points.h):
+        digest.update(vector.data)
+    return digest.digest()
+
+
+def _write(qap: Qap, points: KeyPoints, circuit_hash: bytes, made: Contribution, out: str | os.PathLike[str]) -> None:
+    write_zkey(
+        out,
+        curve=qap.curve,
+        n_vars=qap.n_vars,
+        n_public=qap.n_public,
+        domain_size=qap.domain_size,
+        points=VerificationKeyPoints(
+            alpha1=points.alpha1,
+            beta1=points.beta1,
+            beta2=points.beta2,
+            gamma2=points.gamma2,
+            delta1=points.delta1,
+            delta2=points.delta2,
+            ic=points.ic,
+        ),
+        a=qap.a,
+        b=qap.b,
+        points_a=points.a,
+        points_b1=points.b1,
+        points_b2=points.b2,
+        points_c=points.c,
+        points_h=points.h,
+        circuit_hash=circuit_hash,
+        contributions=(made,),
+    )

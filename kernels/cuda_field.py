@@ -1,0 +1,19 @@
+"""What the CUDA code for fields shares: source definitions per field."""
+
+from __future__ import annotations
+
+from kernels.compiler import KernelSource
+from kernels.curves import BLS12_381, BN254, Field
+
+FIELD_PARAMS = {
+    BN254.fr: "Bn254FrParams",
+    BN254.fq: "Bn254FqParams",
+    BLS12_381.fr: "Bls12381FrParams",
+    BLS12_381.fq: "Bls12381FqParams",
+}
+"""A field's name in `field/params.h`."""
+
+
+def field_source(name: str, field: Field) -> KernelSource:
+    """`name`.cu for one field."""
+    return KernelSource(name, (("FIELD", FIELD_PARAMS[field]),))

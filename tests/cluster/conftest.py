@@ -1,0 +1,81 @@
+"""The executors under test, and one Ray for all tests that need one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_nodes import raylet
+from toy_system import Faults, ToySystem
+
+from cluster.driver import prove
+from cluster.executors import open_executor
+from cluster.run import Run
+from distprove.job import ExecutorSettings
+from distprove.proof import Proof
+
+TOY = {"backend": "toy_system:toy_backend"}
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray of one small node, with token authentication; tests add nodes and take them away again."""
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
+    # Workers unpickle the toy system by its module's name.
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={**raylet(), "include_dashboard": False})
+    try:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
+def settings(request: pytest.FixtureRequest) -> ExecutorSettings:
+    """Settings of each executor, with the toy backend."""
+    if request.param == "ray":
+        return request.getfixturevalue("ray_settings")
+    return ExecutorSettings(local=True, threads=2, **TOY)
+
+
+@pytest.fixture
+def local() -> ExecutorSettings:
+    """In process: for what has nothing to do with the executor."""
+    return ExecutorSettings(local=True, threads=2, **TOY)
+
+
+@pytest.fixture
+def ray_settings(ray_cluster: Any) -> ExecutorSettings:
+    """Over Ray only: for what takes processes."""
+    return ExecutorSettings(**TOY)
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> Callable[..., Faults]:
+    """Makes a list of faults that counts in this test's folder."""
+    folder = tmp_path / "faults"
+    folder.mkdir()
+    return lambda **kinds: Faults(folder, **kinds)
+
+
+@pytest.fixture
+def run_toy(tmp_path: Path) -> Callable[..., Proof]:
+    """Proves a toy job in tmp_path/run: `run_toy(system, settings)`; resumes where the folder holds a run."""
+
+    def prove_toy(system: ToySystem, settings: ExecutorSettings, progress: Any = None) -> Proof:
+        path = tmp_path / "run"
+        opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
+        with opened as run, open_executor(settings) as executor:
+            return prove(system, executor, run, settings, progress)
+
+    return prove_toy

@@ -1,0 +1,243 @@
+"""The driver over both executors: the same tests, the same behaviour."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_nodes import raylet
+from toy_system import SECRET, Faults, ToySystem, toy_backend
+
+from cluster.dispatch import Progress
+from cluster.run import read_journal
+from distprove.errors import InvalidKey, JobFailed
+from distprove.job import ExecutorSettings
+from distprove.proof import Proof
+
+Make = Callable[..., Faults]
+Prove = Callable[..., Proof]
+
+
+def report(tmp_path: Path) -> dict[str, Any]:
+    return json.loads((tmp_path / "run" / "report.json").read_text())
+
+
+def events(tmp_path: Path, kind: str) -> list[dict[str, Any]]:
+    return [event for event in read_journal(tmp_path / "run") if event["event"] == kind]
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_a_job_gives_one_proof(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, barrier: bool
+) -> None:
+    seen: list[Progress] = []
+    system = ToySystem(6, faults(), needs_barrier=barrier)
+    proof = run_toy(system, settings, seen.append)
+    assert [p.name for p in proof.partitions] == [f"p{i}" for i in range(6)]
+    assert [p.public for p in proof.partitions] == [(i * i, 0) for i in range(6)]
+    assert Proof.read(tmp_path / "run" / "proof.msgpack") == proof
+    proof.verify(system)
+    facts = report(tmp_path)
+    assert facts["status"] == "proved"
+    assert facts["job_digest"] == proof.job_digest.hex()
+    assert {p["status"] for p in facts["partitions"]} == {"proved"}
+    assert set(facts["counters"].values()) == {0}
+    assert all(p["to_device"] == p["witness_bytes"] > 0 for p in facts["partitions"])
+    assert (seen[-1].done, seen[-1].failed, seen[-1].total) == (6, 0, 6)
+    spans = json.loads((tmp_path / "run" / "timeline.json").read_text())["spans"]
+    phases = {"load", "check", "synthesise", "prove", "verify"}
+    assert {s["phase"] for s in spans} == phases | ({"commit"} if barrier else set())
+    if barrier:
+        proven = [s["start"] for s in spans if s["phase"] == "prove"]
+        assert max(s["end"] for s in spans if s["phase"] == "commit") <= min(proven)
+        challenges = {p.data["challenge"] for p in proof.partitions}
+        assert len(challenges) == 1
+        assert None not in challenges
+
+
+def test_a_bad_proof_is_tried_again_and_counted(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(4, faults(bad_proof={"p1": 1, "p3": 2}))
+    run_toy(system, settings).verify(system)
+    facts = report(tmp_path)
+    assert facts["counters"]["bad_proofs"] == 3
+    assert [p["bad_proofs"] for p in facts["partitions"]] == [0, 1, 0, 2]
+    assert facts["partitions"][3]["attempts"] == 3
+    assert len(events(tmp_path, "bad-proof")) == 3
+
+
+def test_a_proof_that_is_always_bad_fails_its_partition_only(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(4, faults(bad_proof={"p2": 99}))
+    with pytest.raises(JobFailed, match=r"1 of 4 partitions failed: p2: given up after 3 attempts"):
+        run_toy(system, replace(settings, max_retries=2, in_flight=1))
+    assert not (tmp_path / "run" / "proof.msgpack").exists()
+    assert [p["status"] for p in report(tmp_path)["partitions"]] == ["proved", "proved", "failed", "proved"]
+
+
+def test_faults_of_the_device_are_tried_again_and_never_quoted(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(3, faults(fault={"p0": 1, "p2": 1}))
+    run_toy(system, settings).verify(system)
+    assert report(tmp_path)["counters"]["faults"] == 2
+    assert {event["reason"].split()[0] for event in events(tmp_path, "fault")} == {"RuntimeError"}
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_killed_workers_come_back_and_cost_nothing_but_time(
+    ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(5, faults(kill_prover={"p1": 1}, kill_synthesiser={"p3": 1}))
+    run_toy(system, ray_settings).verify(system)
+    facts = report(tmp_path)
+    assert facts["counters"]["deaths"] == 2
+    assert {p["status"] for p in facts["partitions"]} == {"proved"}
+    assert {w["deaths"] for w in facts["workers"]} == {1}
+    # The synthesiser died with a lease in its hand; its node's governor took it back.
+    assert sum(g["reclaimed"] for g in facts["governors"]) == 1
+    assert all(g["peak_threads"] <= g["threads"] and g["peak_memory"] <= g["memory"] for g in facts["governors"])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_second_node_works_and_may_die(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    node = ray_cluster.add_node(**raylet())
+    gone: list[str] = []
+
+    def progress(event: Progress) -> None:
+        if event.event == "proved" and not gone:
+            gone.append(str(event.worker))
+            ray_cluster.remove_node(node, allow_graceful=False)
+
+    system = ToySystem(8, faults(slow={f"p{i}": 0.2 for i in range(8)}))
+    run_toy(system, replace(ray_settings, start_timeout=60), progress).verify(system)
+    facts = report(tmp_path)
+    assert facts["status"] == "proved"
+    assert len([w for w in facts["workers"] if w["role"] == "prover"]) == 2
+    assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
+
+
+def test_a_prover_that_is_never_good_is_retired(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.executors.local_devices", lambda settings: [0, 1])
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice: toy_backend(choice.device))
+    system = ToySystem(8, faults(bad_first_prover=True, slow={f"p{i}": 0.02 for i in range(8)}))
+    run_toy(system, replace(local, max_retries=4)).verify(system)
+    facts = report(tmp_path)
+    bad, good = sorted((w for w in facts["workers"] if w["role"] == "prover"), key=lambda w: w["partitions"])
+    assert (bad["status"], bad["partitions"], good["partitions"]) == ("retired", 0, 8)
+    assert bad["reason"] == "3 bad proofs or faults in a row, the last: the proof does not verify"
+    assert facts["counters"]["retired"] == 1
+
+
+def test_with_no_prover_left_what_is_done_is_kept(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(5, faults(fault={f"p{i}": 99 for i in range(1, 5)}))
+    with pytest.raises(JobFailed, match=r"no prover is left \(3 bad proofs or faults in a row"):
+        run_toy(system, replace(local, max_retries=50, in_flight=1))
+    assert [p["status"] for p in report(tmp_path)["partitions"]] == ["proved"] + ["failed"] * 4
+
+
+def test_unsatisfied_witnesses_cost_no_prover(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(6, faults(unsatisfied=("p0", "p1", "p2", "p3")))
+    with pytest.raises(JobFailed, match="4 of 6"):
+        run_toy(system, local)
+    facts = report(tmp_path)
+    assert [p["status"] for p in facts["partitions"]] == ["failed"] * 4 + ["proved"] * 2
+    assert set(facts["counters"].values()) == {0}
+
+
+def test_nothing_secret_is_written(settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    system = ToySystem(3, faults(fault={"p0": 1}, bad_proof={"p1": 1}))
+    run_toy(system, settings, seen.append)
+    text = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()) + repr(seen).encode()
+    for value in range(SECRET, SECRET + 3):
+        assert str(value).encode() not in text
+        assert (value % 2**32).to_bytes(8, "little") not in text
+
+
+def test_an_input_at_fault_fails_at_once_with_its_message(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(5, faults(bad_input=("p1",), unsatisfied=("p3",)))
+    with pytest.raises(JobFailed, match="2 of 5 partitions failed: p1: p1: signal `x` is missing"):
+        run_toy(system, settings)
+    entries = report(tmp_path)["partitions"]
+    assert [p["status"] for p in entries] == ["proved", "failed", "proved", "failed", "proved"]
+    assert [p["attempts"] for p in entries] == [1, 0, 1, 1, 1]
+    assert entries[3]["error_kind"] == "UnsatisfiedWitness"
+    assert report(tmp_path)["counters"]["retries"] == 0
+
+
+def test_a_key_at_fault_fails_the_job(settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path) -> None:
+    with pytest.raises(InvalidKey, match="point 3 is not on the curve"):
+        run_toy(ToySystem(2, faults(bad_key=True)), settings)
+    assert report(tmp_path)["status"] == "failed"
+
+
+def test_a_slow_partition_does_not_hold_up_the_order(local: ExecutorSettings, faults: Make, run_toy: Prove) -> None:
+    proof = run_toy(ToySystem(4, faults(slow={"p0": 0.5})), local)
+    assert [p.name for p in proof.partitions] == ["p0", "p1", "p2", "p3"]
+
+
+def test_a_failure_before_the_barrier_fails_all(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    with pytest.raises(JobFailed, match="3 of 3"):
+        run_toy(ToySystem(3, faults(bad_input=("p1",)), needs_barrier=True), local)
+
+
+def test_after_the_barrier_a_commitment_must_be_reproduced(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(3, faults(bad_proof={"p1": 1}), needs_barrier=True)
+    run_toy(system, local).verify(system)
+    assert report(tmp_path)["counters"]["bad_proofs"] == 1
+
+
+def test_a_commitment_that_changes_after_the_barrier_is_refused(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(3, faults(bad_proof={"p1": 1}, unreproducible=True), needs_barrier=True)
+    with pytest.raises(JobFailed, match="the commitment differs"):
+        run_toy(system, replace(local, max_retries=1))
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_resume_does_only_what_is_missing(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, barrier: bool
+) -> None:
+    system = ToySystem(6, faults(bad_proof={"p4": 1}), needs_barrier=barrier)
+    with pytest.raises(JobFailed):
+        run_toy(system, replace(local, max_retries=0))
+    first = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "partitions").iterdir()}
+    assert len(first) == 5
+    run_toy(system, local).verify(system)
+    entries = report(tmp_path)["partitions"]
+    assert [p["status"] for p in entries] == ["resumed"] * 4 + ["proved", "resumed"]
+    again = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "partitions").iterdir()}
+    assert {name: again[name] for name in first} == first
+
+
+def test_resume_of_a_finished_run_starts_no_worker(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(2, faults())
+    proof = run_toy(system, local)
+    assert run_toy(system, local) == proof
+    assert report(tmp_path)["workers"] == []

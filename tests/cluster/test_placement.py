@@ -1,0 +1,97 @@
+"""Where workers go, and what a machine has: pure functions of nodes, settings and cgroup files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.devices import memory_available, memory_limit
+from cluster.placement import Node, place
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+
+
+def node(cpus: float, gpus: int = 0, name: str = "n") -> Node:
+    return Node(name, f"10.0.0.{len(name)}", cpus, gpus)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 64), st.integers(0, 8)), max_size=5),
+    st.none() | st.integers(0, 20),
+    st.none() | st.integers(1, 64),
+    st.none() | st.integers(1, 9),
+)
+def test_nothing_is_asked_for_that_a_node_has_not(
+    shapes: list[tuple[int, int]], gpus: int | None, threads: int | None, synthesisers: int | None
+) -> None:
+    nodes = [node(cpus, count, "n" * (index + 1)) for index, (cpus, count) in enumerate(shapes)]
+    chosen = ExecutorSettings(gpus=gpus, threads=threads, synthesisers=synthesisers)
+    try:
+        provers, makers = place(nodes, chosen)
+    except ClusterError:
+        return
+    assert provers
+    assert makers
+    for each in nodes:
+        here = [spot for spot in (*provers, *makers) if spot.node == each]
+        assert sum(spot.num_cpus for spot in here) <= each.cpus + 1e-9
+        assert sum(spot.num_gpus for spot in here) <= each.gpus
+        assert all(spot.num_cpus > 0 and 1 <= spot.threads <= max(1, each.cpus) for spot in here)
+    assert gpus is None or sum(spot.num_gpus for spot in provers) <= gpus
+    assert synthesisers is None or len(makers) <= synthesisers
+    assert {spot.backend for spot in provers} in ({"cuda"}, {"cpu"})
+
+
+def test_one_prover_per_gpu() -> None:
+    provers, makers = place([node(16, 2, "a"), node(8, 1, "bb")], ExecutorSettings())
+    assert [(spot.node.id, spot.backend, spot.num_gpus) for spot in provers] == [("a", "cuda", 1)] * 2 + [
+        ("bb", "cuda", 1)
+    ]
+    assert [spot.node.id for spot in makers] == ["a"] * 4 + ["bb"] * 2
+
+
+def test_without_gpus_every_node_proves() -> None:
+    provers, makers = place([node(2, 0, "a"), node(1, 0, "bb")], ExecutorSettings())
+    assert [(spot.backend, spot.threads) for spot in provers] == [("cpu", 2), ("cpu", 1)]
+    assert [spot.node.id for spot in makers] == ["a", "bb"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings", "message"),
+    [
+        ([], ExecutorSettings(), "no node with CPUs"),
+        ([node(4)], ExecutorSettings(gpus=1), "1 GPUs were asked for; the cluster has none"),
+        ([node(4)], ExecutorSettings(backend="cuda"), "has no GPU to give"),
+        ([node(4, 2)], ExecutorSettings(gpus=3), "3 GPUs were asked for; the cluster has 2"),
+    ],
+)
+def test_what_is_missing_is_named(nodes: list[Node], settings: ExecutorSettings, message: str) -> None:
+    with pytest.raises(ClusterError, match=message):
+        place(nodes, settings)
+
+
+def test_gpus_can_be_forbidden() -> None:
+    provers, _ = place([node(4, 2)], ExecutorSettings(gpus=0))
+    assert [spot.backend for spot in provers] == ["cpu"]
+
+
+def test_memory_limits_of_the_container_count(tmp_path: Path) -> None:
+    own = tmp_path / "cgroup"
+    own.write_text("0::/pod/box\n")
+    pod, box = tmp_path / "fs" / "pod", tmp_path / "fs" / "pod" / "box"
+    box.mkdir(parents=True)
+    (box / "memory.max").write_text("max\n")
+    (pod / "memory.max").write_text(f"{64 << 20}\n")
+    (pod / "memory.current").write_text(f"{60 << 20}\n")
+    assert memory_limit(tmp_path / "fs", own) == 64 << 20
+    assert memory_available(tmp_path / "fs", own) == 4 << 20
+    (pod / "memory.current").write_text(f"{65 << 20}\n")
+    assert memory_available(tmp_path / "fs", own) == 0
+
+
+def test_without_cgroups_the_machine_counts(tmp_path: Path) -> None:
+    assert memory_limit(tmp_path, tmp_path / "none") == psutil.virtual_memory().total

@@ -1,0 +1,226 @@
+"""The MSM and fixed-base kernels, run on the host: their passes, edges and bookkeeping at small sizes."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+
+from kernels.backend import OutOfMemory, SizeError
+from kernels.cuda_fixed_base import base_table, fixed_base
+from kernels.cuda_group import group_source, normalise, sum_limbs
+from kernels.cuda_msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
+from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.encoding import Words, generator, scalars_from_ints
+from tests.emulation.device import EmulatedDevice, compiler
+from tests.groups import multiple_of_generator
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+
+GROUPS = [(curve, group) for curve in CURVES for group in Group]
+IDS = [f"{curve.name}-{group.value}" for curve, group in GROUPS]
+
+SMALL = MsmProfile(
+    window_bits=6,
+    bin_bits=3,
+    digit_tile=16,
+    sort_blocks_per_sm=1,
+    min_segment=3,
+    accumulate_block=32,
+    merge_block=32,
+    reduce_block=32,
+)
+"""Small enough that a few hundred entries need several passes, segments, merge levels and reduction blocks."""
+
+
+MOST = 80
+"""The most points of a test."""
+
+
+@cache
+def device() -> EmulatedDevice:
+    return EmulatedDevice()
+
+
+@cache
+def known_points(curve: Curve, group: Group) -> tuple[list[int], Words]:
+    """Points with their logarithms: random ones, infinity, equal ones and opposite ones among them."""
+    rng = random.Random(1)
+    r = curve.fr.modulus
+    logs = [rng.randrange(r) for _ in range(MOST)]
+    for i in range(0, MOST - 4, 7):
+        logs[i : i + 4] = [0, logs[i + 1], logs[i + 1], r - logs[i + 1]]
+    scalars = device().upload(scalars_from_ints(curve.fr, logs))
+    return logs, fixed_base(device(), curve, group, generator(curve, group), scalars)
+
+
+def check(
+    curve: Curve, group: Group, profile: MsmProfile, scalars: list[int], *, memory: int = 1 << 30, start: int = 0
+) -> None:
+    logs, points = known_points(curve, group)
+    n = start + len(scalars)
+    msm = CudaMsm(device(), profile)
+    table = msm.load_points(curve, group, points[:n], memory)
+    result = msm.msm(table, device().upload(scalars_from_ints(curve.fr, scalars)), start).result()
+    total = sum(s * k for s, k in zip(scalars, logs[start:n], strict=True))
+    assert np.array_equal(result, multiple_of_generator(curve, group, total))
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_fixed_base_agrees_with_py_ecc(curve: Curve, group: Group) -> None:
+    for log, point in list(zip(*known_points(curve, group), strict=True))[:8]:
+        assert np.array_equal(point, multiple_of_generator(curve, group, log))
+
+
+@pytest.mark.parametrize("scalar", [0, 1, 2, 255, 256, 1 << 248, BN254.fr.modulus - 1, (1 << 256) - 1])
+def test_fixed_base_edges(scalar: int) -> None:
+    """Any 256-bit integer is a scalar; the table is the slow part here, so one curve and few points."""
+    scalars = device().upload(np.frombuffer(scalar.to_bytes(32, "little"), dtype=np.uint64).reshape(1, 4))
+    table = edge_table()
+    sums, out = device().empty((1, 16)), device().empty((1, 8))
+    source = group_source("fixed_base", BN254, Group.G1)
+    device().kernel(source, "fixed_base_multiply").launch_items(1, (table, scalars, np.uint32(1), sums))
+    normalise(device(), BN254, Group.G1, sums, out)
+    assert np.array_equal(out[0], multiple_of_generator(BN254, Group.G1, scalar))
+
+
+@cache
+def edge_table() -> Words:
+    """The table that fixed_base makes of G1's generator."""
+    return base_table(device(), BN254, Group.G1, generator(BN254, Group.G1))
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_random_scalars(curve: Curve, group: Group) -> None:
+    rng = random.Random(5)
+    check(curve, group, SMALL, [rng.randrange(curve.fr.modulus) for _ in range(24)])
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "pattern", ["zeros", "ones", "minus one", "same", "small", "bits", "halves", "one of many", "window edges"]
+)
+def test_patterns(curve: Curve, pattern: str) -> None:
+    r, rng, n = curve.fr.modulus, random.Random(7), 60
+    scalars = {
+        "zeros": [0] * n,
+        "ones": [1] * n,
+        "minus one": [r - 1] * n,
+        "same": [rng.randrange(r)] * n,
+        "small": [rng.randrange(1000) for _ in range(n)],
+        "bits": [rng.randrange(2) if i % 10 else rng.randrange(r) for i in range(n)],
+        "halves": [(r - 1) // 2 + i % 3 for i in range(n)],
+        "one of many": [0] * (n - 1) + [rng.randrange(r)],
+        "window edges": [sum(32 << (6 * w) for w in range(i % 41)) + i % 3 for i in range(n)],
+    }[pattern]
+    check(curve, Group.G1, SMALL, scalars)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 31, 33])
+def test_sizes(n: int) -> None:
+    rng = random.Random(n)
+    check(BN254, Group.G1, SMALL, [rng.randrange(BN254.fr.modulus) for _ in range(n)], start=7)
+
+
+@pytest.mark.parametrize("multiples", [1, 2, 3, 20])
+def test_tables_of_few_multiples(multiples: int) -> None:
+    """Less memory, more sets of buckets, the same sum; the last set may have fewer windows than the others."""
+    rng = random.Random(multiples)
+    n, curve = 20, BLS12_381
+    memory = multiples * n * 8 * curve.point_limbs(Group.G1)
+    check(curve, Group.G1, SMALL, [rng.randrange(curve.fr.modulus) for _ in range(n)], memory=memory)
+
+
+@pytest.mark.parametrize(("window_bits", "bin_bits"), [(4, 1), (3, 11), (8, 4), (11, 5), (12, 11)])
+def test_windows_and_radix_passes(window_bits: int, bin_bits: int) -> None:
+    rng = random.Random(window_bits)
+    profile = MsmProfile(
+        window_bits=window_bits, bin_bits=bin_bits, accumulate_block=32, reduce_block=32, merge_block=64
+    )
+    check(BN254, Group.G1, profile, [rng.randrange(BN254.fr.modulus) for _ in range(24)])
+
+
+def test_sort_over_several_tiles() -> None:
+    """Blocks that take more than one tile in both scatters; the order is that of a stable sort on the key."""
+    curve, n = BN254, 200
+    rng = random.Random(11)
+    narrow = EmulatedDevice(sm_count=1)
+    profile = MsmProfile(window_bits=2, bin_bits=1, digit_tile=30, sort_blocks_per_sm=1)
+    plan = WindowPlan(2, 127, 64, 2)
+    table = CudaPointTable(curve, Group.G1, n, 0, plan, narrow.empty((0, 8)))
+    scalars = [rng.randrange(curve.fr.modulus) for _ in range(n)]
+    entries, count = CudaMsm(narrow, profile).sorted_entries(
+        table, narrow.upload(scalars_from_ints(curve.fr, scalars)), 0
+    )
+    used = entries[: int(count[0])]
+    keys, values = used[:, 0], used[:, 1]
+    assert len(used) > 2 * SORT_TILE
+    assert np.all(np.diff(keys.astype(np.int64)) >= 0)
+    totals = [0] * n
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        multiple, point = divmod(value & 0x7FFFFFFF, n)
+        digit = (key % 2 + 1) << (2 * (2 * multiple + key // 2))
+        totals[point] += -digit if value >> 31 else digit
+    assert [t % curve.fr.modulus for t in totals] == scalars
+
+
+def test_unaligned_bytes_load_as_words_do() -> None:
+    _, points = known_points(BN254, Group.G1)
+    points = points[:24]
+    raw = np.zeros(points.nbytes + 3, dtype=np.uint8)
+    raw[3:] = points.reshape(-1).view(np.uint8)
+    msm = CudaMsm(device(), SMALL)
+    a = msm.load_points(BN254, Group.G1, points, 1 << 30)
+    b = msm.load_points(BN254, Group.G1, raw[3:].reshape(24, -1), 1 << 30)
+    assert np.array_equal(a.points, b.points)
+
+
+def test_normalising_shares_inversions() -> None:
+    """More points than threads, infinities among them, each thread's first and last included."""
+    curve, group = BN254, Group.G1
+    logs, points = known_points(curve, group)
+    logs, points = logs[:24], points[:24]
+    sums = device().empty((24, sum_limbs(curve, group)))
+    double = device().kernel(group_source("point_batch", curve, group), "point_double")
+    double.launch_items(24, (points, np.uint32(24), np.uint32(3), sums))
+    out = device().empty((24, curve.point_limbs(group)))
+    share = device().kernel(group_source("point_batch", curve, group), "point_normalise")
+    share.launch_items(5, (sums, np.uint32(24), np.uint32(5), out))
+    for log, point in zip(logs, out, strict=True):
+        assert np.array_equal(point, multiple_of_generator(curve, group, 8 * log))
+
+
+def test_refusals() -> None:
+    _, points = known_points(BN254, Group.G1)
+    points = points[:24]
+    msm = CudaMsm(device(), SMALL)
+    table = msm.load_points(BN254, Group.G1, points, 1 << 30)
+    scalars = device().upload(scalars_from_ints(BN254.fr, range(10)))
+    with pytest.raises(SizeError, match="24 points"):
+        msm.msm(table, scalars, start=15)
+    with pytest.raises(SizeError, match="scalars must be"):
+        msm.msm(table, scalars[:, :3])
+    with pytest.raises(SizeError, match="points must be"):
+        msm.load_points(BN254, Group.G2, points)
+    with pytest.raises(OutOfMemory, match="allowed"):
+        msm.load_points(BN254, Group.G1, points, 64)
+    with pytest.raises(SizeError, match="the base must be"):
+        fixed_base(device(), BN254, Group.G1, points, scalars)
+    with pytest.raises(SizeError):
+        MsmProfile(window_bits=1)
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+@pytest.mark.parametrize("log_n", [0, 4, 10, 16, 20, 22, 24])
+def test_plans_fit_their_memory_and_the_index(curve: Curve, group: Group, log_n: int) -> None:
+    n, point_bytes = 1 << log_n, 8 * curve.point_limbs(group)
+    for multiples in (1, 2, 5, 100):
+        plan = plan_windows(curve, group, n, multiples * n * point_bytes, MsmProfile())
+        assert plan.multiples <= multiples
+        assert plan.window_bits * plan.windows >= curve.fr.bits
+        assert plan.multiples * plan.sets >= plan.windows
+        assert n * plan.multiples <= 1 << 31
+    with pytest.raises(SizeError, match="points"):
+        plan_windows(curve, group, (1 << 31) + 1, 1 << 60, MsmProfile())

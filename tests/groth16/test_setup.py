@@ -1,0 +1,256 @@
+"""Set-up: keys that snarkjs proves with, and that its ceremony check accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from known_tau import write_known_tau
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.circuit import Circuit
+from distprove.circuits.merkle import MembershipTree, membership_circuit
+from distprove.circuits.synthetic import synthetic_circuit
+from distprove.errors import CurveMismatch, InputError, InvalidKey, UsageError
+from distprove.groth16.hash_to_g2 import hash_to_g2
+from distprove.groth16.ptau import read_ptau
+from distprove.groth16.r1cs import R1cs, read_r1cs, write_r1cs
+from distprove.groth16.setup import CONTRIBUTOR, setup
+from distprove.groth16.wtns import write_wtns
+from distprove.groth16.zkey import INSECURE_DEV_NAME, read_zkey
+from kernels.backend import Backend
+from kernels.cpu import CpuBackend
+from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.encoding import point_to_ints
+
+SECRETS = {"tau": 0x1234567890ABCDEF1234567890ABCDEF, "alpha": 987654321987654321, "beta": 123123123123123123123}
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Backend]:
+    made = CpuBackend(threads=2)
+    yield made
+    made.close()
+
+
+def small_circuit(curve: Curve) -> Circuit:
+    """Outputs, public and private inputs, long and short combinations, unused and constant entries: 12 constraints."""
+    b = CircuitBuilder(curve)
+    shown = b.public_input("shown", 2)
+    hidden = b.private_input("hidden", 3)
+    b.output("product", b.multiply(hidden[0] * 3 - 5, shown[1] + hidden[2] * (2**200)))
+    b.output("bit", b.bits(hidden[1], 8)[3])
+    b.private_input("unused")
+    return b.build()
+
+
+INPUTS = {"shown": [11, 12], "hidden": [7, 200, 2**100], "unused": 1}
+
+
+def prove_and_verify(snarkjs: Any, folder: Path, zkey: Path, curve: Curve, witness: np.ndarray) -> list[str]:
+    """snarkjs proves with the key, exports its verification key and verifies; returns the public values."""
+    write_wtns(folder / "w.wtns", curve, witness)
+    snarkjs("groth16", "prove", zkey, folder / "w.wtns", folder / "proof.json", folder / "public.json")
+    snarkjs("zkey", "export", "verificationkey", zkey, folder / "vk.json")
+    verified = snarkjs("groth16", "verify", folder / "vk.json", folder / "public.json", folder / "proof.json")
+    assert "OK!" in verified.stdout
+    public: list[str] = json.loads((folder / "public.json").read_text())
+    return public
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+def test_snarkjs_proves_with_a_development_key(curve: Curve, backend: Backend, snarkjs: Any, tmp_path: Path) -> None:
+    circuit = membership_circuit(curve, depth=2)
+    tree = MembershipTree(curve.fr, [5, 6, 7], depth=2)
+    report = setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "dev.zkey")
+    witness = circuit.witness(tree.membership(1).inputs(scope=9), backend)
+    public = prove_and_verify(snarkjs, tmp_path, tmp_path / "dev.zkey", curve, witness)
+    assert public[0] == str(tree.root)
+    assert public[2] == "9"
+    assert report.insecure
+    assert report.size == (tmp_path / "dev.zkey").stat().st_size
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+def test_development_keys_say_so(curve: Curve, backend: Backend, tmp_path: Path) -> None:
+    circuit = small_circuit(curve)
+    report = setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "dev.zkey")
+    key = read_zkey(tmp_path / "dev.zkey")
+    assert key.insecure
+    assert [c.name for c in key.contributions] == [INSECURE_DEV_NAME]
+    assert (key.n_vars, key.n_public, key.domain_size) == (circuit.n_wires, 4, 32)
+    assert (report.constraints, report.wires, report.public, report.domain_size) == (12, circuit.n_wires, 4, 32)
+    for group, points in (
+        (Group.G1, key.points_a),
+        (Group.G1, key.points_b1),
+        (Group.G2, key.points_b2),
+        (Group.G1, key.points_c),
+        (Group.G1, key.points_h),
+        (Group.G1, key.ic),
+    ):
+        assert backend.check_points(curve, group, points) is None
+
+
+def test_two_development_keys_share_no_point(backend: Backend, tmp_path: Path) -> None:
+    r1cs = small_circuit(BN254).r1cs
+    keys = []
+    for name in ("a.zkey", "b.zkey"):
+        setup(r1cs, insecure_dev=True, backend=backend, out=tmp_path / name)
+        keys.append(read_zkey(tmp_path / name))
+    for part in ("alpha1", "beta1", "delta1", "points_h", "circuit_hash"):
+        assert not np.array_equal(getattr(keys[0], part), getattr(keys[1], part)), part
+
+
+@pytest.fixture(scope="module")
+def ptau_of(tmp_path_factory: pytest.TempPathFactory, backend: Backend) -> Callable[[Curve, int], Path]:
+    """Prepared files with known secrets, by curve and power."""
+    folder = tmp_path_factory.mktemp("ptau")
+
+    def get(curve: Curve, power: int) -> Path:
+        path = folder / f"{curve.name}_{power}.ptau"
+        if not path.exists():
+            write_known_tau(path, curve, power, backend, **SECRETS)
+        return path
+
+    return get
+
+
+def check_with_snarkjs(snarkjs: Any, folder: Path, r1cs: R1cs, ptau: Path, backend: Backend) -> Path:
+    """Set up from `ptau`; snarkjs rebuilds the initial key, and compares and verifies everything."""
+    write_r1cs(folder / "c.r1cs", r1cs)
+    setup(r1cs, ptau=ptau, backend=backend, out=folder / "c.zkey", threads=2)
+    done = snarkjs("zkey", "verify", folder / "c.r1cs", ptau, folder / "c.zkey", check=False)
+    assert "ZKey Ok!" in done.stdout, done.stdout
+    return folder / "c.zkey"
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+@pytest.mark.parametrize("power", [5, 6])
+def test_snarkjs_accepts_a_key_from_a_ceremony(
+    curve: Curve, power: int, backend: Backend, snarkjs: Any, tmp_path: Path, ptau_of: Callable[[Curve, int], Path]
+) -> None:
+    circuit = small_circuit(curve)  # its domain of 2^5 fills the smaller file
+    path = check_with_snarkjs(snarkjs, tmp_path, circuit.r1cs, ptau_of(curve, power), backend)
+    prove_and_verify(snarkjs, tmp_path, path, curve, circuit.witness(INPUTS, backend))
+    key = read_zkey(path)
+    assert not key.insecure
+    assert [c.name for c in key.contributions] == [CONTRIBUTOR]
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+def test_snarkjs_own_ceremony_serves(curve: Curve, backend: Backend, snarkjs: Any, tmp_path: Path) -> None:
+    snarkjs("powersoftau", "new", curve.name, "5", tmp_path / "0.ptau")
+    snarkjs("powersoftau", "contribute", tmp_path / "0.ptau", tmp_path / "1.ptau", "-n=test", "-e=test")
+    snarkjs("powersoftau", "prepare", "phase2", tmp_path / "1.ptau", tmp_path / "2.ptau")
+    check_with_snarkjs(snarkjs, tmp_path, small_circuit(curve).r1cs, tmp_path / "2.ptau", backend)
+    with pytest.raises(InputError, match="prepare phase2"):
+        setup(small_circuit(curve).r1cs, ptau=tmp_path / "1.ptau", backend=backend, out=tmp_path / "no.zkey")
+
+
+@pytest.mark.node
+def test_snarkjs_contributes_further(
+    backend: Backend, snarkjs: Any, tmp_path: Path, ptau_of: Callable[[Curve, int], Path]
+) -> None:
+    ptau = ptau_of(BN254, 5)
+    path = check_with_snarkjs(snarkjs, tmp_path, small_circuit(BN254).r1cs, ptau, backend)
+    snarkjs("zkey", "contribute", path, tmp_path / "more.zkey", "-n=more", "-e=more")
+    done = snarkjs("zkey", "verify", tmp_path / "c.r1cs", ptau, tmp_path / "more.zkey")
+    assert "ZKey Ok!" in done.stdout
+    assert [c.name for c in read_zkey(tmp_path / "more.zkey").contributions] == [CONTRIBUTOR, "more"]
+
+
+@pytest.mark.node
+def test_snarkjs_accepts_keys_of_the_shared_circuits(
+    backend: Backend, snarkjs: Any, tmp_path: Path, ptau_of: Callable[[Curve, int], Path], shared_data: Path
+) -> None:
+    r1cs = read_r1cs(shared_data / "circom" / "tiny" / "circuit.r1cs")
+    check_with_snarkjs(snarkjs, tmp_path, r1cs, ptau_of(BN254, 5), backend)
+
+
+@pytest.mark.node
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "curve", "power"), [("chain_bls12381", BLS12_381, 13), ("sha256_256", BN254, 15)], ids=["chain", "sha256"]
+)
+def test_snarkjs_accepts_keys_of_large_shared_circuits(
+    name: str,
+    curve: Curve,
+    power: int,
+    backend: Backend,
+    snarkjs: Any,
+    tmp_path: Path,
+    ptau_of: Callable[[Curve, int], Path],
+    shared_data: Path,
+) -> None:
+    r1cs = read_r1cs(shared_data / "circom" / name / "circuit.r1cs")
+    check_with_snarkjs(snarkjs, tmp_path, r1cs, ptau_of(curve, power), backend)
+
+
+def test_ceremony_and_development_key_agree_on_the_circuit(
+    backend: Backend, tmp_path: Path, ptau_of: Callable[[Curve, int], Path]
+) -> None:
+    r1cs = synthetic_circuit(BN254, 20, backend).r1cs
+    setup(r1cs, insecure_dev=True, backend=backend, out=tmp_path / "dev.zkey")
+    setup(r1cs, ptau=ptau_of(BN254, 5), backend=backend, out=tmp_path / "real.zkey")
+    dev, real = (read_zkey(tmp_path / name) for name in ("dev.zkey", "real.zkey"))
+    np.testing.assert_array_equal(dev.coefficients, real.coefficients)
+
+
+def test_refusals(backend: Backend, tmp_path: Path, ptau_of: Callable[[Curve, int], Path]) -> None:
+    r1cs = small_circuit(BN254).r1cs
+    out = tmp_path / "no.zkey"
+    with pytest.raises(UsageError, match="exactly one"):
+        setup(r1cs, backend=backend, out=out)
+    with pytest.raises(UsageError, match="exactly one"):
+        setup(r1cs, ptau=ptau_of(BN254, 5), insecure_dev=True, backend=backend, out=out)
+    with pytest.raises(CurveMismatch, match="BLS12-381"):
+        setup(r1cs, ptau=ptau_of(BLS12_381, 5), backend=backend, out=out)
+    large = synthetic_circuit(BN254, 40, backend).r1cs
+    with pytest.raises(InputError, match=r"up to 2\^5; this circuit needs 2\^6"):
+        setup(large, ptau=ptau_of(BN254, 5), backend=backend, out=out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("section", [2, 4, 5, 6, 12, 13, 14, 15])
+def test_points_off_the_curve_are_refused(
+    section: int, backend: Backend, tmp_path: Path, ptau_of: Callable[[Curve, int], Path]
+) -> None:
+    good = read_ptau(ptau_of(BN254, 5))
+    data = bytearray(ptau_of(BN254, 5).read_bytes())
+    offset, size = good.file.sections[section]
+    # the last point of the domain of 2^5, which ends the section but for tau G1's one larger basis
+    end = offset + size - (64 * 64 if section == 12 else 0)
+    data[(offset if section in (2, 4, 5) else end - 64) + 3] ^= 1
+    (tmp_path / "bad.ptau").write_bytes(data)
+    with pytest.raises(InvalidKey, match="not in G"):
+        setup(small_circuit(BN254).r1cs, ptau=tmp_path / "bad.ptau", backend=backend, out=tmp_path / "no.zkey")
+
+
+# Drawn with ffjavascript: curve.G2.fromRng(new ChaCha(seed)) for the digest 13, 20, 27, ... (mod 256).
+HASHED = {
+    "bn128": (
+        0x2FDB6F1493F57847659F3E345AF6516B22C7C0075EC90522BBA414C308F8F349,
+        0x189CB61CC82F0C8E1D28A5C3F67D36AC33684F61A4E205ECFFC90303DA70FE9A,
+        0x19EF25B3A72E50386F5FA18410308584214F1D32B57E08AFE9F6E7D1F54F414B,
+        0x137C0D55F11CDB8C9487C6882447937BBFCE3B05A4B12E247F20CB440F2DCF83,
+    ),
+    "bls12381": (
+        0xC67FE675918E081F4144E9FCD4F7A0C63F58ED7EB0AC9D2B1E23CBC4D27FF0F13E4F62F58321D95AE9A662D767A091C,
+        0x6B23C3A4B28D39EBBCAB0192E68B06CB682939A3E19ADA85EDC0BEF8709E8DE33FA029215FBA1D3A6C4AA786D727A0,
+        0x146E9AFB19E0A03EA3FFDFF77452EE5FE15E6E585FBECB4F662E68D224D594E23EBB8713EA55FE1E4EBBEA91721F4C13,
+        0x1590D49F4707D056FF2D052AA4CBCBF963ACA50D27F263783089B867AAE2B1CB6096D271027EE95C42D95366BC9BEA5,
+    ),
+}
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+def test_hash_to_g2_is_snarkjs(curve: Curve) -> None:
+    digest = bytes((13 + 7 * i) % 256 for i in range(64))
+    assert point_to_ints(curve, Group.G2, hash_to_g2(curve, digest)) == HASHED[curve.name]

@@ -1,0 +1,87 @@
+"""Flattening, the cache and the resource report of the NVRTC compiler. Needs NVRTC, no GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernels.backend import BackendError
+from kernels.compiler import Compiler, KernelSource, flatten, list_kernels, parse_ptxas
+
+WORDS = KernelSource("words")
+
+
+def compile_once(source: KernelSource, cache: Path, arch: str = "sm_90") -> bool:
+    """Whether the cache had it."""
+    compiler = Compiler(arch, cache_dir=cache, threads=1)
+    try:
+        compiled = compiler.compile(source)
+    finally:
+        compiler.close()
+    assert compiled.cubin[:4] == b"\x7fELF"
+    assert set(compiled.kernels) == {"words_differ"}
+    return compiled.cached
+
+
+def test_flatten_puts_every_header_in_once() -> None:
+    text = flatten("vector")
+    assert text.count("struct FieldParams {") == 1
+    assert '#include "' not in text
+    assert "#pragma once" not in text
+    assert '#line 1 "include/field/fp.h"' in text
+
+
+def test_flatten_names_what_is_missing() -> None:
+    with pytest.raises(BackendError, match=r"no kernel source 'none\.cu'"):
+        flatten("none")
+
+
+def test_cache_holds_and_survives_damage(tmp_path: Path) -> None:
+    assert not compile_once(WORDS, tmp_path)
+    assert compile_once(WORDS, tmp_path)
+    (entry,) = tmp_path.iterdir()
+    data = bytearray(entry.read_bytes())
+    data[-1] ^= 1
+    for damaged in (bytes(data), data[:100], b"", b"dpkernel1"):
+        entry.write_bytes(damaged)
+        assert not compile_once(WORDS, tmp_path)
+    assert compile_once(WORDS, tmp_path)
+
+
+def test_cache_tells_architectures_and_definitions_apart(tmp_path: Path) -> None:
+    assert not compile_once(WORDS, tmp_path)
+    assert not compile_once(WORDS, tmp_path, "sm_80")
+    assert not compile_once(KernelSource("words", (("UNUSED", "1"),)), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert not compile_once(WORDS, blocked)
+
+
+def test_a_source_that_does_not_compile_says_why(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match=r"vector\(FIELD=NoSuchParams\)[\s\S]*NoSuchParams"):
+        list_kernels("sm_90", [KernelSource("vector", (("FIELD", "NoSuchParams"),))], cache_dir=tmp_path)
+
+
+def test_ptxas_report() -> None:
+    log = """
+ptxas info    : Compiling entry function 'a' for 'sm_90'
+ptxas info    : Function properties for a
+ptxas         .     16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem
+ptxas info    : Function properties for helper
+    96 bytes stack frame, 1 bytes spill stores, 2 bytes spill loads
+ptxas info    : Compiling entry function 'b' for 'sm_90'
+ptxas info    : Function properties for b
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers
+"""
+    kernels = parse_ptxas(log)
+    assert set(kernels) == {"a", "b"}
+    a, b = kernels["a"], kernels["b"]
+    assert (a.registers, a.stack, a.spill_stores, a.spill_loads, a.shared) == (40, 16, 4, 8, 1024)
+    assert (b.registers, b.stack, b.shared) == (8, 0, 0)

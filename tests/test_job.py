@@ -1,0 +1,162 @@
+"""Jobs from TOML and options: expansion of inputs, names, and errors that say what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distprove.errors import InputError, UsageError
+from distprove.job import ExecutorSettings, Job, expand, parse_bytes
+from distprove.names import MAX_LENGTH, is_name, name_after, natural_key, unique
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "inputs").mkdir()
+    for name in ("in10.json", "in2.json", "in1.json", "notes.txt"):
+        (tmp_path / "inputs" / name).write_text("{}")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "a.wtns").write_bytes(b"")
+    (tmp_path / "c.zkey").write_bytes(b"")
+    (tmp_path / "c.wasm").write_bytes(b"")
+    return tmp_path
+
+
+def job(folder: Path, text: str) -> Job:
+    path = folder / "job.toml"
+    path.write_text(text)
+    return Job.from_toml(path)
+
+
+GOOD = 'system = "groth16"\nzkey = "c.zkey"\nwasm = "c.wasm"\ninputs = ["inputs/*.json"]\n'
+
+
+def test_a_job_file(folder: Path) -> None:
+    made = job(folder, GOOD + 'title = "t"\n[executor]\nthreads = 3\nmemory = "2GiB"\nlocal = true\n')
+    assert made.options.zkey == folder / "c.zkey"
+    assert [source.name for source in made.sources] == ["in1", "in2", "in10"]
+    assert made.executor == ExecutorSettings(local=True, threads=3, memory=2 << 30)
+    assert made.title == "t"
+    assert Job.from_record(made.to_record()) == made
+
+
+def test_options_and_file_agree(folder: Path) -> None:
+    by_hand = Job.from_options("groth16", zkey="c.zkey", wasm=folder / "c.wasm", inputs="inputs", base=folder)
+    assert by_hand == job(folder, GOOD)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no `system`"),
+        ('sistem = "groth16"', "unknown key `sistem`; did you mean `system`?"),
+        ('system = "groth61"', "unknown proof system 'groth61'; did you mean `groth16`?"),
+        (GOOD.replace("zkey", "zkye"), "unknown key `zkye`; did you mean `zkey`?"),
+        (GOOD + "[executor]\nthread = 1", "unknown key `executor.thread`; did you mean `threads`?"),
+        (GOOD + "[executor]\nthreads = true", "`executor.threads` must be an integer, not true or false"),
+        (GOOD + "[executor]\nthreads = 0", "threads must be at least 1"),
+        (GOOD + '[executor]\nmemory = "lots"', "'lots' is not a size"),
+        (GOOD + '[executor]\nlocal = true\naddress = "auto"', "local and address exclude each other"),
+        (GOOD + "executor = 1", "`executor` must be a table, not an integer"),
+        (GOOD.replace('"c.zkey"', "1"), "`zkey` must be a string, not an integer"),
+        (GOOD.replace('["inputs/*.json"]', "[1]"), "inputs must be a list of strings"),
+        (GOOD.replace('zkey = "c.zkey"', ""), "no `zkey`"),
+        (GOOD + 'witnesses = ["w"]', "either `inputs`"),
+        (GOOD.replace('wasm = "c.wasm"', ""), "go together"),
+    ],
+)
+def test_misuse_is_a_usage_error(text: str, message: str, folder: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        job(folder, text)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(folder / "job.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("= 1", "not a TOML file"),
+        ("a = " + "[" * 50_000, "job.toml"),
+        (GOOD.replace("c.zkey", "missing.zkey"), "zkey: no file at"),
+        (GOOD.replace("inputs/*", "inputs/x*"), "inputs/x*.json: no file matches"),
+        (GOOD.replace("inputs/*.json", "w"), "w: folder without .json files"),
+    ],
+)
+def test_bad_files_are_input_errors(text: str, message: str, folder: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        job(folder, text)
+    assert message in str(caught.value)
+
+
+def test_a_missing_job_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        Job.from_toml(tmp_path / "none.toml")
+
+
+def test_expansion_keeps_the_order_given_and_counts_a_file_once(folder: Path) -> None:
+    found = expand(["inputs/in2.json", "inputs", "inputs/in?.json"], folder, ".json")
+    assert [source.name for source in found] == ["in2", "in1", "in10"]
+
+
+def test_equal_names_are_told_apart(folder: Path) -> None:
+    for place in ("a", "b", "c"):
+        (folder / place).mkdir()
+        (folder / place / "x.json").write_text("{}")
+    (folder / "a" / "x-2.json").write_text("{}")
+    found = expand(["a", "b", "c"], folder, ".json")
+    assert {source.path.parent.name + "/" + source.path.stem: source.name for source in found} == {
+        "a/x-2": "x-2",
+        "a/x": "x",
+        "b/x": "x-3",
+        "c/x": "x-4",
+    }
+
+
+def test_a_link_is_named_as_given(folder: Path) -> None:
+    (folder / "alias.json").symlink_to(folder / "inputs" / "in1.json")
+    assert [source.name for source in expand(["alias.json"], folder, ".json")] == ["alias"]
+
+
+def test_a_record_whose_files_are_gone_is_refused(folder: Path) -> None:
+    record = job(folder, GOOD).to_record()
+    (folder / "inputs" / "in2.json").unlink()
+    with pytest.raises(InputError, match="input in2: no file"):
+        Job.from_record(record)
+    with pytest.raises(InputError, match="not the record of a job"):
+        Job.from_record({"system": "groth16"})
+
+
+@given(st.lists(st.text(min_size=1, max_size=200), max_size=20))
+def test_names_are_names_and_unique(stems: list[str]) -> None:
+    names = unique(
+        name_after(Path("/folder") / (stem.replace("/", "_").replace("\0", "_") + ".json")) for stem in stems
+    )
+    assert all(is_name(name) and len(name) <= MAX_LENGTH for name in names)
+    assert len({name.lower() for name in names}) == len(names)
+
+
+@given(st.lists(st.integers(0, 10**6), unique=True))
+def test_natural_order_is_numeric(numbers: list[int]) -> None:
+    paths = [Path(f"in{number}.json") for number in numbers]
+    assert sorted(paths, key=natural_key) == [Path(f"in{number}.json") for number in sorted(numbers)]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".x", "a/b", "a\\b", "a b", "-x", "x" * 121, "é", "a\n", 7, None])
+def test_what_is_no_name(name: object) -> None:
+    assert not is_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", 1), ("48GiB", 48 << 30), ("500 MB", 500_000_000), ("1.5k", 1500), ("2TiB", 2 << 40)]
+)
+def test_sizes(text: str, value: int) -> None:
+    assert parse_bytes(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "1ib", "-1", "1e9", "9" * 30, "GiB"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_bytes(text)

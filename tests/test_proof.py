@@ -1,0 +1,250 @@
+"""proof.msgpack: one encoding per content, every change rejected, every file handled."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distprove import canonical
+from distprove.errors import FormatError, InvalidProof
+from distprove.proof import Proof, encode_public, job_digest, partition_digest
+from distprove.system import PartitionProof
+
+KEY = {"alpha": b"\x01" * 32, "ic": [b"\x02", b"\x03"]}
+
+
+class Judge:
+    """A verifier of proofs whose data says "good"."""
+
+    def __init__(self, key: bytes = b"k" * 32) -> None:
+        self.key = key
+
+    def key_digest(self) -> bytes:
+        return self.key
+
+    def verify(self, proof: PartitionProof) -> bool:
+        if "malformed" in proof.data:
+            raise InvalidProof("a point off the curve")
+        return bool(proof.data == {"says": "good"})
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return all(self.verify(proof) for proof in proofs)
+
+
+def bound(index: int, name: str, public: tuple[int, ...], data: dict[str, Any] | None = None) -> PartitionProof:
+    digest = partition_digest(b"k" * 32, index, name, public)
+    return PartitionProof(name, digest, public, data or {"says": "good"})
+
+
+def make(*partitions: PartitionProof) -> Proof:
+    return Proof("toy", b"k" * 32, KEY, partitions)
+
+
+@pytest.fixture
+def proof() -> Proof:
+    return make(bound(0, "a", (0, 1, 2**255)), bound(1, "b", ()), bound(2, "c", (7,)))
+
+
+def test_round_trip(proof: Proof, tmp_path: Path) -> None:
+    proof.write(tmp_path / "proof.msgpack")
+    again = Proof.read(tmp_path / "proof.msgpack")
+    assert again == proof
+    assert again.to_bytes() == proof.to_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["proof.msgpack"]
+    again.verify(Judge(), expected_job=proof.job_digest)
+
+
+def test_anyone_can_compute_the_job_digest(proof: Proof) -> None:
+    assert proof.job_digest == job_digest("toy", b"k" * 32, [("a", (0, 1, 2**255)), ("b", ()), ("c", (7,))])
+
+
+def edit(proof: Proof, change: Callable[[dict[str, Any]], None]) -> bytes:
+    content = msgpack.unpackb(proof.to_bytes())
+    change(content)
+    return canonical.encode(content)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c["partitions"].pop(),
+        lambda c: c["partitions"].pop(0),
+        lambda c: c["partitions"].append(c["partitions"][0]),
+        lambda c: c["partitions"].append({**c["partitions"][0], "name": "d"}),
+        lambda c: c["partitions"].reverse(),
+        lambda c: c["partitions"][0].update(name="z"),
+        lambda c: c["partitions"][0].update(digest=bytes(32)),
+        lambda c: c["partitions"][2].update(public=[b"\x08"]),
+        lambda c: c["partitions"][2].update(public=[]),
+        lambda c: c["partitions"][2].update(public=[b"\x07", b"\x00"]),
+        lambda c: c["partitions"][2].update(data={"says": "good", "more": 1}),
+        lambda c: c.update(system="other"),
+        lambda c: c.update(key=bytes(32)),
+        lambda c: c.update(job=bytes(32)),
+        lambda c: c.update(binding=bytes(32)),
+        lambda c: c["verification_key"].update(alpha=bytes(32)),
+    ],
+)
+def test_every_change_is_rejected(change: Callable[[dict[str, Any]], None], proof: Proof) -> None:
+    with pytest.raises(InvalidProof):
+        Proof.from_bytes(edit(proof, change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(version=2),
+        lambda c: c.update(version=True),
+        lambda c: c.update(format="x"),
+        lambda c: c.update(extra=1),
+        lambda c: c.pop("binding"),
+        lambda c: c.update(partitions=[]),
+        lambda c: c["partitions"][2].update(public=[b"\x00\x07"]),
+        lambda c: c["partitions"][2].update(public=[b""]),
+        lambda c: c["partitions"][2].update(public=[b"\x01" * 65]),
+        lambda c: c["partitions"][2].update(public=[7]),
+        lambda c: c["partitions"][0].update(name="../../etc/passwd"),
+        lambda c: c["partitions"][0].update(digest=b"short"),
+        lambda c: c["partitions"].append("text"),
+    ],
+)
+def test_other_layouts_are_refused(change: Callable[[dict[str, Any]], None], proof: Proof) -> None:
+    with pytest.raises(FormatError):
+        Proof.from_bytes(edit(proof, change))
+
+
+def test_recomputed_digests_make_another_job(proof: Proof) -> None:
+    """What hashes cannot prevent is told apart by the job digest that the reader expects."""
+    shorter = make(*proof.partitions[:2])
+    Proof.from_bytes(shorter.to_bytes()).verify(Judge())
+    with pytest.raises(InvalidProof, match="is of job"):
+        shorter.verify(Judge(), expected_job=proof.job_digest)
+    swapped = make(bound(0, "b", ()), bound(1, "a", (0, 1, 2**255)), proof.partitions[2])
+    with pytest.raises(InvalidProof, match="is of job"):
+        swapped.verify(Judge(), expected_job=proof.job_digest)
+
+
+def test_bad_partitions_are_named(proof: Proof) -> None:
+    bad = make(proof.partitions[0], bound(1, "b", (), {"says": "bad"}), bound(2, "c", (7,), {"malformed": True}))
+    with pytest.raises(InvalidProof, match="does not verify: b, c"):
+        bad.verify(Judge())
+
+
+def test_another_key_is_named(proof: Proof) -> None:
+    with pytest.raises(InvalidProof, match=r"is for key 6b6b6b6b6b6b6b6b\.\.\., not for 0000"):
+        proof.verify(Judge(bytes(32)))
+
+
+def test_every_flipped_byte_is_rejected(proof: Proof) -> None:
+    data = proof.to_bytes()
+    for position in range(len(data)):
+        changed = bytearray(data)
+        changed[position] ^= 1
+        with pytest.raises((FormatError, InvalidProof)):
+            Proof.from_bytes(bytes(changed))
+
+
+@given(st.integers(0, 2**512 - 1), st.integers(0, 2**512 - 1))
+def test_public_values_have_one_encoding(a: int, b: int) -> None:
+    assert int.from_bytes(encode_public(a), "big") == a
+    assert (encode_public(a) == encode_public(b)) == (a == b)
+
+
+@pytest.mark.parametrize("value", [-1, 2**512])
+def test_public_values_out_of_range(value: int) -> None:
+    with pytest.raises(ValueError, match="public value"):
+        encode_public(value)
+
+
+# -- the encoding below ----------------------------------------------------------------------------------------------
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=40) | st.binary(max_size=300),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=8), inner, max_size=20),
+    max_leaves=30,
+)
+
+
+@given(values)
+def test_canonical_round_trip(value: Any) -> None:
+    data = canonical.encode(value)
+    again = canonical.decode(data, "test")
+    assert again == value
+    assert canonical.encode(again) == data
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_never_crash(data: bytes) -> None:
+    try:
+        value = canonical.decode(data, "test")
+    except FormatError:
+        return
+    assert canonical.encode(value) == data
+
+
+@given(values, st.data())
+def test_truncation_is_refused(value: Any, data: st.DataObject) -> None:
+    encoded = canonical.encode(value)
+    with pytest.raises(FormatError):
+        canonical.decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))], "test")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x82\xa1a\x01\xa1a\x02",  # a key twice
+        b"\x82\xa1b\x01\xa1a\x02",  # keys out of order
+        b"\xcc\x01",  # one in two bytes
+        b"\xd9\x01a",  # a short string in the long form
+        b"\xc4\x00\x00",  # bytes after the end
+        b"\x81\x01\x01",  # a key that is a number
+        b"\xcb" + bytes(8),  # a float
+        b"\xd4\x01\x00",  # an extension
+        b"\xc1",
+        b"\xa1\xff",  # not UTF-8
+        b"\x91" * 40 + b"\xc0",  # too deep
+    ],
+)
+def test_other_encodings_are_refused(data: bytes) -> None:
+    with pytest.raises(FormatError):
+        canonical.decode(data, "test")
+
+
+@pytest.mark.parametrize(
+    "header", [b"\xdd\xff\xff\xff\xff", b"\xdf\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff"]
+)
+def test_lying_headers_allocate_nothing(header: bytes) -> None:
+    data = header * 1000
+    tracemalloc.start()
+    with pytest.raises(FormatError):
+        canonical.decode(data, "test")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_nested_headers_cannot_promise_more_than_the_file_holds() -> None:
+    # Each level's promise fits the file by itself; together they do not.
+    data = b"".join(b"\xdd" + (5000).to_bytes(4, "big") for _ in range(10)) + bytes(6000)
+    with pytest.raises(FormatError, match="exceeds"):
+        canonical.decode(data, "test")
+
+
+@pytest.mark.parametrize("value", [1.5, {1: 2}, 2**64, object(), -(2**63) - 1])
+def test_what_has_no_encoding(value: Any) -> None:
+    with pytest.raises(TypeError):
+        canonical.encode(value)
+
+
+def test_equal_proofs_with_replaced_names_differ(proof: Proof) -> None:
+    renamed = make(replace(proof.partitions[0], name="z"), *proof.partitions[1:])
+    with pytest.raises(InvalidProof, match="moved, renamed"):
+        Proof.from_bytes(renamed.to_bytes())
