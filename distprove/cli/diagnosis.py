@@ -102,7 +102,9 @@ def _native() -> Finding:
         builds = importlib.import_module("kernels.native").variants()
     except ImportError as error:
         return Finding("processor", "native code", "fault", str(error), "build it: make setup, or pip install .")
-    return Finding("processor", "native code", "ok", f"{builds[-1]}, the fastest that runs here of {len(builds)} builds")
+    return Finding(
+        "processor", "native code", "ok", f"{builds[-1]}, the fastest that runs here of {len(builds)} builds"
+    )
 
 
 def _memory(machine: Machine) -> Iterator[Finding]:
