@@ -47,6 +47,16 @@ def test_elementwise_against_integers(backend: CpuBackend, field: Field) -> None
     assert ints(in_place) == [u * u % p for u in x]
 
 
+@pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
+def test_single_inversions(backend: CpuBackend, field: Field) -> None:
+    """One at a time, so that each value goes through the inversion itself: powers of two and their neighbours."""
+    p = field.modulus
+    values = {(1 << k) + d for k in range(field.bits) for d in (-1, 0, 1)}
+    for value in sorted({v % p for v in values} | {p - v for v in values if 0 < v < p}):
+        got = backend.batch_inverse(field, encoding.field_from_ints(field, [value]))
+        assert encoding.field_to_ints(field, got) == [pow(value, -1, p) if value else 0]
+
+
 @pytest.mark.parametrize("n", [0, 1, 3, 511, 512, 513, 5000])
 def test_lengths_and_powers(backend: CpuBackend, n: int) -> None:
     field = BN254.fr

@@ -1,6 +1,9 @@
 // A prime field in Montgomery form, any number of limbs. Values are always canonical (< p).
 #pragma once
 #include "field/limbs.h"
+#if !DP_DEVICE
+#include "field/inverse64.h"
+#endif
 
 namespace dp {
 
@@ -136,11 +139,17 @@ struct DP_ALIGN Fp {
     }
     return r;
   }
-  // Fermat; 0 maps to 0. Hot paths share one inversion between many elements instead.
+  // 0 maps to 0. Hot paths share one inversion between many elements instead.
   DP_HD Fp inverse() const {
+#if !DP_DEVICE
+    constexpr Words<LIMBS64> c = P::r2();  // R^2 / (x R) = x^-1 R
+    return from_words(BinaryGcd<P>::run(v, c));
+#else
+    // Fermat
     Words<LIMBS64> e = P::words();
     e.w[0] -= 2;  // no borrow: every modulus here ends in a word greater than 1
     return pow<LIMBS64>(e);
+#endif
   }
 };
 
