@@ -28,12 +28,12 @@ from kernels.cuda_msm import CudaMsm, CudaPointTable, MsmProfile
 from kernels.cuda_ntt import NttEngine, NttProfile, squares
 from kernels.cuda_spmv import CudaMatrix, load_matrix, spmv
 from kernels.curves import BN254, Curve, Field, Group
-from kernels.device import ByValue, Device, grid_for
+from kernels.device import ByValue, Device, Kernel, grid_for
 from kernels.encoding import field_from_ints
 
 WORDS = KernelSource("words")
 INVERT_CHUNK = 8
-"""Elements that one thread of a batch inversion takes; as in vector.cu."""
+"""Elements that one thread of a batch inversion takes; as in invert.cu."""
 INVERT_EACH = 4096
 """At most this many elements are inverted one by one, each a chain of some 380 products."""
 SCALE_PER_THREAD = 16
@@ -122,7 +122,7 @@ class CudaBackend(Backend):
             return out
         if a.ndim != 2:
             raise SizeError(f"scale_powers takes one vector (n, {field.limbs}), not shape {a.shape}")
-        kernel = self._vector_kernel(field, "vector_scale_powers")
+        kernel = self._kernel("vector", field, "vector_scale_powers")
         block = kernel.block()
         grid = grid_for(-(-n // SCALE_PER_THREAD), block)
         arguments = (
@@ -143,14 +143,14 @@ class CudaBackend(Backend):
         if n <= INVERT_EACH:
             if out is not a:
                 self.device.copy(out, a)
-            self._vector_kernel(field, "vector_invert_each").launch_items(n, (result, np.uint64(n)))
+            self._kernel("invert", field, "invert_each").launch_items(n, (result, np.uint64(n)))
             return out
         count = -(-n // INVERT_CHUNK)
         products = self.device.empty((count, field.limbs))
         sizes = (np.uint64(n), np.uint64(count))
-        self._vector_kernel(field, "vector_invert_fold").launch_items(count, (flat, products, *sizes))
+        self._kernel("invert", field, "invert_fold").launch_items(count, (flat, products, *sizes))
         self.batch_inverse(field, products, out=products)
-        unfold = self._vector_kernel(field, "vector_invert_unfold")
+        unfold = self._kernel("invert", field, "invert_unfold")
         unfold.launch_items(count, (flat, products, result, *sizes))
         return out
 
@@ -178,11 +178,11 @@ class CudaBackend(Backend):
                 raise SizeError(f"{name} of shapes {', '.join(str(a.shape) for a in inputs)}")
             _elements(field, other)
         out = self._out(inputs[0], out)
-        self._vector_kernel(field, name).launch_items(n, (*inputs, out, np.uint64(n)))
+        self._kernel("vector", field, name).launch_items(n, (*inputs, out, np.uint64(n)))
         return out
 
-    def _vector_kernel(self, field: Field, name: str) -> Any:
-        return self.device.kernel(field_source("vector", field), name)
+    def _kernel(self, source: str, field: Field, name: str) -> Kernel:
+        return self.device.kernel(field_source(source, field), name)
 
     def _out(self, like: Array, out: Array | None) -> Array:
         if out is None:

@@ -30,6 +30,6 @@ def all_sources() -> list[KernelSource]:
     backend = CudaBackend(cast(Device, recorder))
     for curve in CURVES:
         backend.prepare(curve)
-    sources = [WORDS, *recorder.sources, *(field_source("vector", field) for field in FIELD_PARAMS)]
+    sources = [WORDS, *recorder.sources, *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS)]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
     return list(dict.fromkeys(sources))

@@ -1,8 +1,8 @@
-// Field vectors: elementwise operations, powers, batch inversion. FIELD names the parameters (field/params.h).
+// Field vectors: elementwise operations and scaling by powers. FIELD names the parameters (field/params.h).
 //
 // Layout: n elements of 32 or 48 bytes, contiguous, Montgomery form. Outputs may be the inputs.
-// Launch: one thread an element (elementwise), or one thread for CHUNK elements that are a whole grid apart, so that
-// neighbouring threads touch neighbouring elements.
+// Launch: one thread an element; scale_powers takes several a thread, a whole grid apart, so that neighbouring threads
+// touch neighbouring elements.
 // Bound: memory bandwidth for add and sub; multiplications for the rest.
 #include "device.h"
 
@@ -63,55 +63,5 @@ extern "C" __global__ void vector_scale_powers(const F* a, F* out, u64 n, const 
     i += stride;
     if (i >= n) return;
     p = p * step;
-  }
-}
-
-// Batch inversion (Montgomery's trick), in levels. `fold` multiplies CHUNK elements into one, skipping zeros;
-// `unfold` takes the inverse of that product apart again. The host recurses until few enough are left to be inverted
-// one by one, a chain of some 380 products each.
-constexpr int CHUNK = 8;
-
-extern "C" __global__ void vector_invert_fold(const F* a, F* products, u64 n, u64 count) {
-  u64 t = global_thread();
-  if (t >= count) return;
-  F p = F::one();
-  for (u64 i = t; i < n; i += count) {
-    F x = load16(a + i);
-    if (!x.is_zero()) p = p * x;
-  }
-  store16(products + t, p);
-}
-
-extern "C" __global__ void vector_invert_each(F* a, u64 n) {
-  u64 i = global_thread();
-  if (i < n) store16(a + i, load16(a + i).inverse());
-}
-
-extern "C" __global__ void vector_invert_unfold(const F* a, const F* inverses, F* out, u64 n, u64 count) {
-  u64 t = global_thread();
-  if (t >= count) return;
-  F before[CHUNK];  // product of the chunk's elements before this one
-  F p = F::one();
-#pragma unroll
-  for (int j = 0; j < CHUNK; ++j) {
-    u64 i = t + j * count;
-    before[j] = p;
-    if (i < n) {
-      F x = load16(a + i);
-      if (!x.is_zero()) p = p * x;
-    }
-  }
-  F inverse = load16(inverses + t);  // of the product of the elements up to and with j
-#pragma unroll
-  for (int j = CHUNK - 1; j >= 0; --j) {
-    u64 i = t + j * count;
-    if (i >= n) continue;
-    F x = load16(a + i);
-    if (x.is_zero()) {
-      store16(out + i, x);
-    } else {
-      store16(out + i, inverse * before[j]);
-      inverse = inverse * x;
-    }
   }
 }

@@ -1,0 +1,133 @@
+"""The CUDA backend gives the words that the CPU backend gives: every operation, both curves, 2^10 to 2^22."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kernels.backend import Array, Backend, CsrMatrix, OutOfMemory
+from kernels.cpu import CpuBackend
+from kernels.cuda import CudaBackend
+from kernels.curves import CURVES, Curve, Field
+from kernels.encoding import field_from_ints
+
+pytestmark = pytest.mark.gpu
+SIZES = [10, 16, 20, 22]
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[CpuBackend]:
+    backend = CpuBackend(threads=8)
+    yield backend
+    backend.close()
+
+
+def random_elements(field: Field, n: int, seed: int) -> NDArray[np.uint64]:
+    """Uniform words below the modulus' top word, with zeros and ones among them as in a witness."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, 2**63, size=(n, field.limbs), dtype=np.uint64)
+    words[:, -1] %= np.uint64(field.modulus >> (64 * (field.limbs - 1)))
+    words[rng.random(n) < 0.1] = 0
+    words[rng.random(n) < 0.1] = field_from_ints(field, [1])[0]
+    return words
+
+
+def both(
+    cpu: Backend, cuda: Backend, inputs: list[NDArray[np.uint64]], run: Callable[[Backend, list[Array]], Array]
+) -> None:
+    """Run on both backends and compare every word."""
+    want = cpu.to_host(run(cpu, [cpu.to_device(x.copy()) for x in inputs]))
+    got = cuda.to_host(run(cuda, [cuda.to_device(x) for x in inputs]))
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("log_n", SIZES)
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_vectors(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int) -> None:
+    for field in (curve.fr, curve.fq):
+        x = [random_elements(field, 1 << log_n, seed) for seed in (1, 2, 3)]
+        both(cpu, cuda, x, lambda b, a, f=field: b.add(f, a[0], a[1]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.sub(f, a[0], a[1]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.mul(f, a[0], a[1]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.mul_sub(f, *a))
+        both(cpu, cuda, x, lambda b, a, f=field: b.to_montgomery(f, a[0]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.from_montgomery(f, a[0]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.scale_powers(f, a[0], 7, 3))
+        both(cpu, cuda, x, lambda b, a, f=field: b.batch_inverse(f, a[0]))
+
+
+@pytest.mark.parametrize("log_n", [0, 1, 5, *SIZES])
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_transforms(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int) -> None:
+    field = curve.fr
+    x = [random_elements(field, 1 << log_n, log_n)]
+    orders = [(a, b) for a in (False, True) for b in (False, True)]
+    for inverse in (False, True):
+        for coset in (None, field.non_residue):
+            for order in orders if log_n <= 16 else orders[:1]:
+                options = {
+                    "inverse": inverse,
+                    "coset": coset,
+                    "bit_reversed_input": order[0],
+                    "bit_reversed_output": order[1],
+                }
+                both(cpu, cuda, x, lambda b, a, o=options: b.ntt(field, a[0], **o))
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_transform_of_a_batch(cpu: CpuBackend, cuda: CudaBackend, curve: Curve) -> None:
+    x = [random_elements(curve.fr, 3 << 14, 4).reshape(3, 1 << 14, -1)]
+    both(cpu, cuda, x, lambda b, a: b.ntt(curve.fr, a[0], coset=curve.fr.non_residue))
+
+
+@pytest.mark.parametrize("log_n", SIZES)
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_spmv(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int) -> None:
+    field, n = curve.fr, 1 << log_n
+    rng = np.random.default_rng(log_n)
+    lengths = rng.integers(0, 6, n)
+    lengths[[3, n // 2, n - 1]] = 33, n, 500  # rows of every kind
+    values = np.concatenate([field_from_ints(field, [1, -1, 2]), random_elements(field, 20, 9)])
+    nnz = int(lengths.sum())
+    matrix = CsrMatrix(
+        n,
+        n,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
+        rng.integers(0, n, nnz).astype(np.uint32),
+        rng.integers(0, len(values), nnz).astype(np.uint32),
+        values,
+    )
+    for standard_form in (False, True):
+        both(
+            cpu,
+            cuda,
+            [random_elements(field, n, 5)],
+            lambda b, a, s=standard_form: b.spmv(b.load_matrix(field, matrix), a[0], standard_form=s),
+        )
+
+
+def test_equal_and_traffic(cuda: CudaBackend) -> None:
+    x = random_elements(CURVES[0].fr, 1 << 20, 6)
+    before = cuda.traffic.snapshot()
+    a, b = cuda.to_device(x), cuda.to_device(x)
+    assert cuda.traffic.since(before).to_device == 2 * x.nbytes
+    assert cuda.equal(a, b)
+    assert cuda.traffic.since(before).to_host == 4
+    assert not cuda.equal(a, cuda.add(CURVES[0].fr, a, b))
+    assert np.array_equal(cuda.to_host(a), x)
+
+
+def test_memory_is_refused_by_name_and_comes_back(cuda: CudaBackend) -> None:
+    backend = CudaBackend(budget=256 << 20)
+    try:
+        kept = backend.empty((1 << 22, 4))
+        with pytest.raises(OutOfMemory, match=r"256\.0 MiB of device memory needed; 128\.0 MiB"):
+            backend.empty((1 << 23, 4))
+        del kept
+        assert backend.empty((1 << 23, 4)).nbytes == 256 << 20
+        assert backend.device.memory_peak() == 256 << 20
+    finally:
+        backend.close()
