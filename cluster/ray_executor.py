@@ -152,8 +152,9 @@ class RayExecutor(Executor):
             num_gpus=spot.num_gpus,
             max_restarts=-1,
             max_task_retries=0,
-            # Soft: when the node is gone for good, another may have room.
-            scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=True),
+            # Hard: a worker that moved to another node could take the room of the workers planned there, and a prover
+            # without a synthesiser waits for ever. When a node is gone, its workers are retired.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),
         )
         self._actors[name] = actor.remote(*arguments)
         return Worker(name, role, spot.node.address)

@@ -206,9 +206,11 @@ class CudaDevice:
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
-        self._device.use()  # the current device is per thread, and the caller's thread may be new
-        with self.stream.stream:  # so that the block is in the compute stream's part of the pool
-            return self.arena.empty(shape, dtype)
+        # Device and stream are current per thread, and the caller's thread may be new. With the compute stream current,
+        # the block is in its part of the pool, and CuPy's own operations on our arrays are in order with our kernels.
+        self._device.use()
+        self.stream.stream.use()
+        return self.arena.empty(shape, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
         array = self.empty(shape, dtype)

@@ -146,7 +146,7 @@ def _hashed_powers(qap: Qap) -> int:
 
 
 def _past_the_end(qap: Qap, ptau: Ptau) -> bytes:
-    """What snarkjs hashes for tau^(2n - 1) G1 - tau^(n - 1) G1 when the file ends before (see `overread`)."""
+    """What snarkjs hashes instead of tau^(2n - 1) G1 - tau^(n - 1) G1 when the file ends before (see `overread`)."""
     size = 8 * qap.curve.point_limbs(Group.G1)
     offset, length = ptau.file.sections[Powers.TAU_G1]
     behind = ptau.file.data[offset + length : offset + length + size]

@@ -15,7 +15,7 @@ from kernels.curves import Curve, Field
 
 @dataclass(frozen=True)
 class _Words:
-    """wasmcurves' field operations: words of 64 * limbs bits; only canonical ones are sure to stay canonical."""
+    """wasmcurves' field operations, on words of 64 * limbs bits that may not be canonical."""
 
     field: Field
 

@@ -30,6 +30,7 @@ void expect(const Array& array, size_t bytes, const char* what) {
 
 void bind_fields(nb::module_& m);
 void bind_groups(nb::module_& m);
+void bind_sparse_points(nb::module_& m);
 void bind_cpu_features(nb::module_& m);
 void bind_pairing(nb::module_& m);
 

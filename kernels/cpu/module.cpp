@@ -7,5 +7,6 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_cpu_features(m);
   dp::bind_fields(m);
   dp::bind_groups(m);
+  dp::bind_sparse_points(m);
   dp::bind_pairing(m);
 }

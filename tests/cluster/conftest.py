@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import raylet
+from ray_nodes import free_port, raylet
 from toy_system import Faults, ToySystem
 
 from cluster.driver import prove
@@ -31,7 +31,9 @@ def ray_cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={**raylet(), "include_dashboard": False})
+    # The dashboard takes jobs, for the test that submits one.
+    head = {**raylet(), "include_dashboard": True, "dashboard_port": free_port()}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
         yield cluster

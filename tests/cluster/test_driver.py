@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import raylet
 from toy_system import SECRET, Faults, ToySystem, toy_backend
 
 from cluster.dispatch import Progress
@@ -104,27 +103,6 @@ def test_killed_workers_come_back_and_cost_nothing_but_time(
     # The synthesiser died with a lease in its hand; its node's governor took it back.
     assert sum(g["reclaimed"] for g in facts["governors"]) == 1
     assert all(g["peak_threads"] <= g["threads"] and g["peak_memory"] <= g["memory"] for g in facts["governors"])
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_second_node_works_and_may_die(
-    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
-) -> None:
-    node = ray_cluster.add_node(**raylet())
-    gone: list[str] = []
-
-    def progress(event: Progress) -> None:
-        if event.event == "proved" and not gone:
-            gone.append(str(event.worker))
-            ray_cluster.remove_node(node, allow_graceful=False)
-
-    system = ToySystem(8, faults(slow={f"p{i}": 0.2 for i in range(8)}))
-    run_toy(system, replace(ray_settings, start_timeout=60), progress).verify(system)
-    facts = report(tmp_path)
-    assert facts["status"] == "proved"
-    assert len([w for w in facts["workers"] if w["role"] == "prover"]) == 2
-    assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
 
 
 def test_a_prover_that_is_never_good_is_retired(

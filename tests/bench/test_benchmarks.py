@@ -1,0 +1,93 @@
+"""Benchmarks run, check their results, and notice a wrong one. No test asserts a time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from distprove.bench import msm, ntt
+from distprove.errors import JobFailed
+from kernels.backend import Array
+from kernels.cpu import CpuBackend
+from kernels.curves import BLS12_381, BN254, Field, Group
+from tests.cli.conftest import SmallJob, run
+
+
+@pytest.fixture
+def backend() -> CpuBackend:
+    return CpuBackend(threads=2)
+
+
+def silent(_: str) -> None:
+    return
+
+
+def test_msm_rows(backend: CpuBackend) -> None:
+    rows = msm.bench_msm(backend, [BN254], list(Group), [5], 2, silent)
+    assert [(row.what, row.variant) for row in rows] == [
+        ("msm g1", "uniform"),
+        ("msm g1", "witness"),
+        ("msm g2", "uniform"),
+        ("msm g2", "witness"),
+    ]
+    assert all(row.timing.median > 0 for row in rows)
+    assert rows[0].fraction is not None
+    assert rows[1].fraction is None
+
+
+def test_known_points_notice_a_wrong_result(backend: CpuBackend) -> None:
+    for curve in (BN254, BLS12_381):
+        points = msm.KnownPoints.make(backend, curve, Group.G1, 40)
+        table = points.load()
+        scalars = msm.draw_scalars(curve.fr, 40, msm.WITNESS)
+        scalars[0, 0] = 1
+        right = backend.msm(table, scalars).result()
+        points.check(scalars, right)
+        wrong = scalars.copy()
+        wrong[0] = 0
+        with pytest.raises(JobFailed, match="wrong"):
+            points.check(wrong, right)
+
+
+def test_column_sums_fold_repeated_points() -> None:
+    scalars = np.array([[2**64 - 1, 1], [5, 0], [2**64 - 1, 2], [7, 0]], dtype=np.uint64)
+    assert msm._column_sums(scalars, 2) == [2 * (2**64 - 1) + 3 * 2**64, 12]
+    assert msm._column_sums(scalars, 8) == [2**64 - 1 + 2**64, 5, 2**64 - 1 + 2 * 2**64, 7]
+
+
+def test_ntt_rows_and_a_wrong_transform(backend: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ntt.bench_ntt(backend, [BLS12_381], [4], 2, silent, variants=ntt.VARIANTS)
+    assert {row.variant for row in rows} == set(ntt.VARIANTS)
+
+    def identity(field: Field, a: Array, **options: object) -> Array:
+        return a
+
+    monkeypatch.setattr(backend, "ntt", identity)
+    with pytest.raises(JobFailed, match="wrong"):
+        ntt.check(backend, BN254.fr, 4)
+
+
+def test_the_commands_print_json_and_nothing_else(small_job: SmallJob) -> None:
+    cpu = ("--backend", "cpu", "--threads", 2, "--repeats", 1, "--json")
+    wtns = small_job.witnesses / "member-0.wtns"
+    for args in (
+        ("msm", "--sizes", "4", "--curve", "bn254", "--group", "g1"),
+        ("ntt", "--sizes", "4-5", "--curve", "bn254"),
+        ("groth16", "--sizes", "6"),
+        ("groth16", "--zkey", small_job.zkey, "--wtns", wtns),
+    ):
+        done = run("bench", *args, *cpu)
+        assert done.exit_code == 0, done.output
+        document = json.loads(done.stdout)
+        assert document["bench"] == args[0]
+        assert document["rows"]
+        assert document["backend"]["kind"] == "cpu"
+
+
+def test_the_table_shows_size_median_and_ceiling() -> None:
+    done = run("bench", "ntt", "--sizes", "4", "--curve", "bn254", "--backend", "cpu", "--threads", 2, "--repeats", 1)
+    assert done.exit_code == 0, done.output
+    assert "2^4" in done.stdout
+    assert "Fr products per second" in done.stdout

@@ -1,0 +1,185 @@
+"""The commands on a real job, in process: what they print, what they leave on disk, and how they end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import distprove
+from distprove.errors import InvalidProof, UsageError
+from distprove.job import ExecutorSettings
+from tests.cli.conftest import SmallJob, run
+from tests.conftest import Snarkjs
+
+DISTPROVE = [sys.executable, "-m", "distprove"]
+
+
+def test_the_summary_is_for_people(small_job: SmallJob, tmp_path: Path) -> None:
+    done = run(*small_job.prove(tmp_path / "run"))
+    assert done.exit_code == 0, done.output
+    assert "proved: 3 of 3 partitions" in done.stdout
+    assert "insecure development set-up" in done.stdout
+    assert "[3/3]" in done.stderr
+
+
+def test_verify_names_the_key_and_where_it_comes_from(small_job: SmallJob, proven: Path) -> None:
+    given = run("verify", proven / "proof.msgpack", "--vk", small_job.vk, "--json")
+    own = run("verify", proven, "--json")
+    assert given.exit_code == own.exit_code == 0
+    first, second = json.loads(given.stdout), json.loads(own.stdout)
+    assert first["key_given"]
+    assert not second["key_given"]
+    assert first["key_digest"] == second["key_digest"]
+    assert "--vk" in own.stderr
+    assert [p["public"][2] for p in first["partitions"]] == ["7", "7", "7"]
+    people = run("verify", proven, "--vk", small_job.vk, "--job", first["job_digest"], "--public")
+    assert people.exit_code == 0
+    assert first["key_digest"] in people.stdout
+    assert "as expected" in people.stdout
+    assert "member-2: " in people.stdout
+
+
+def test_verify_refuses_another_job_another_key_and_a_changed_file(
+    small_job: SmallJob, proven: Path, tmp_path: Path
+) -> None:
+    assert run("verify", proven, "--job", "00" * 32).exit_code == 1
+    other = tmp_path / "other.zkey"
+    args = ("setup", "groth16", "--r1cs", small_job.folder / "c.r1cs", "--insecure-dev", "--backend", "cpu")
+    assert run(*args, "--out", other, "--vk", tmp_path / "vk.json").exit_code == 0
+    assert run("verify", proven, "--vk", tmp_path / "vk.json").exit_code == 1
+    data = bytearray((proven / "proof.msgpack").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "changed.msgpack").write_bytes(data)
+    assert run("verify", tmp_path / "changed.msgpack").exit_code in (1, 2)
+    (tmp_path / "short.msgpack").write_bytes(data[:100])
+    assert run("verify", tmp_path / "short.msgpack").exit_code == 2
+
+
+def test_a_finished_run_is_left_alone_unless_told_otherwise(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(proven, out)
+    refused = run(*small_job.prove(out))
+    assert refused.exit_code == 2
+    assert "--resume" in refused.stderr
+    (out / "partitions" / "member-1.msgpack").unlink()
+    (out / "proof.msgpack").unlink()
+    resumed = run("resume", out, "--local", "--json")
+    assert resumed.exit_code == 0, resumed.output
+    assert [p["status"] for p in json.loads(resumed.stdout)["partitions"]] == ["resumed", "proved", "resumed"]
+    again = run(*small_job.prove(out, "--resume", "--json"))
+    assert [p["status"] for p in json.loads(again.stdout)["partitions"]] == ["resumed"] * 3
+    fresh = run(*small_job.prove(out, "--overwrite", "--json"))
+    assert [p["status"] for p in json.loads(fresh.stdout)["partitions"]] == ["proved"] * 3
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    assert run(*small_job.prove(tmp_path / "mine", "--overwrite")).exit_code == 2
+    assert (tmp_path / "mine" / "file").exists()
+
+
+def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp_path: Path) -> None:
+    args = small_job.prove(tmp_path / "run", "--json")
+    position = args.index("--wtns") + 2
+    done = run(*args[:position], small_job.bad_witness, *args[position:])
+    assert done.exit_code in (1, 2), done.output
+    partitions = {p["name"]: p for p in json.loads(done.stdout)["partitions"]}
+    assert partitions["bad"]["status"] == "failed"
+    assert all(partitions[f"member-{i}"]["status"] == "proved" for i in range(3))
+    assert "satisf" in partitions["bad"]["error"]
+    assert "bad" in done.stderr
+
+
+def test_a_job_file_is_the_same_job(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    for name in ("c.zkey", "w"):
+        (tmp_path / name).symlink_to(small_job.folder / name)
+    (tmp_path / "job.toml").write_text('system = "groth16"\nzkey = "c.zkey"\nwitnesses = ["w/*.wtns"]\n')
+    done = run("prove", tmp_path / "job.toml", "--out", tmp_path / "run", "--local", "--json")
+    assert done.exit_code == 0, done.output
+    before = json.loads((proven / "report.json").read_text())
+    assert json.loads(done.stdout)["job_digest"] == before["job_digest"]
+
+
+@pytest.mark.node
+def test_snarkjs_accepts_what_is_exported(proven: Path, snarkjs: Snarkjs, tmp_path: Path) -> None:
+    assert run("export", proven, "--out", tmp_path / "out").exit_code == 0
+    vk = tmp_path / "out" / "verification_key.json"
+    for i in range(3):
+        folder = tmp_path / "out" / f"member-{i}"
+        assert "OK" in snarkjs("groth16", "verify", vk, folder / "public.json", folder / "proof.json").stdout
+
+
+def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    local = ExecutorSettings(local=True, threads=2)
+    result = distprove.prove(zkey=small_job.zkey, witnesses=small_job.witnesses, out=tmp_path / "run", executor=local)
+    checked = distprove.verify(result.proof_path, vk=small_job.vk)
+    assert (checked.partitions, checked.key_given) == (3, True)
+    assert result.report["status"] == "proved"
+    assert distprove.verify(proven, expected_job=result.proof.job_digest).job_expected
+    with pytest.raises(InvalidProof):
+        distprove.verify(proven, expected_job=bytes(32))
+    with pytest.raises(UsageError):
+        distprove.prove(out=tmp_path / "other")
+    with pytest.raises(UsageError):
+        distprove.prove("job.toml", zkey=small_job.zkey, out=tmp_path / "other")
+
+
+def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    good = subprocess.run(
+        [*DISTPROVE, "verify", str(proven), "--json"], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert good.returncode == 0, good.stderr
+    assert json.loads(good.stdout)["status"] == "verified"
+    bad = subprocess.run(
+        [*DISTPROVE, "verify", str(tmp_path / "none")], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error: ")
+    assert "Traceback" not in bad.stderr
+    traced = subprocess.run(
+        [*DISTPROVE, "verify", str(tmp_path / "none"), "--debug"], capture_output=True, text=True, timeout=120
+    )
+    assert traced.returncode == 2
+    assert "Traceback" in traced.stderr
+
+
+def test_ctrl_c_leaves_a_run_that_can_be_resumed(small_job: SmallJob, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    # Many partitions, so that some are left when the first is there.
+    copies = tmp_path / "w"
+    copies.mkdir()
+    for i in range(40):
+        shutil.copy(small_job.witnesses / "member-0.wtns", copies / f"copy-{i}.wtns")
+    args = ["prove", "groth16", "--zkey", small_job.zkey, "--wtns", copies, "--out", out, "--local", "--threads", "1"]
+    process = subprocess.Popen(
+        [*DISTPROVE, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("partitions/*.msgpack")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "interrupted" in stderr
+    assert "distprove resume" in stderr
+    assert "Traceback" not in stderr
+    assert json.loads((out / "report.json").read_text())["status"] == "interrupted"
+    kept = len(list(out.glob("partitions/*.msgpack")))
+    resumed = run("resume", out, "--local", "--threads", "2", "--json")
+    assert resumed.exit_code == 0, resumed.output
+    assert sum(p["status"] == "resumed" for p in json.loads(resumed.stdout)["partitions"]) >= kept > 0
+
+
+def test_the_demo_proves_and_verifies_and_runs_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        done = run("demo", "--local", "--partitions", "1", "--threads", "2", "--gpus", "0")
+        assert done.exit_code == 0, done.output
+        assert "verified: 1 partition" in done.stdout
+    (tmp_path / "mine").mkdir()
+    assert run("demo", "--local", "--out", "mine").exit_code == 2

@@ -1,0 +1,127 @@
+"""What only Ray has: several nodes, jobs that are submitted, tokens, a Ray started for the purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_nodes import raylet
+from toy_system import Faults, ToySystem
+
+from cluster.connect import connect
+from cluster.dispatch import Progress
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+from distprove.proof import Proof
+
+Make = Callable[..., Faults]
+Prove = Callable[..., Proof]
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from cluster.driver import prove
+from cluster.executors import open_executor
+from cluster.run import Run
+from distprove.job import ExecutorSettings
+from toy_system import Faults, ToySystem
+folder = Path(sys.argv[1])
+system = ToySystem(3, Faults(folder))
+settings = ExecutorSettings(backend="toy_system:toy_backend", gpus=0)
+with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
+    prove(system, executor, run, settings)
+import os
+print("mode", os.environ["RAY_AUTH_MODE"], "token", len(os.environ.get("RAY_AUTH_TOKEN", "")))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def check_proof(folder: Path, faults: Make) -> None:
+    Proof.read(folder / "run" / "proof.msgpack").verify(ToySystem(3, faults()))
+    assert json.loads((folder / "run" / "report.json").read_text())["executor"] == "ray"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_second_node_works_and_may_die(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    node = ray_cluster.add_node(**raylet())
+    gone: list[str] = []
+
+    def progress(event: Progress) -> None:
+        if event.event == "proved" and not gone:
+            gone.append(str(event.worker))
+            ray_cluster.remove_node(node, allow_graceful=False)
+
+    system = ToySystem(8, faults(slow={f"p{i}": 0.2 for i in range(8)}))
+    run_toy(system, replace(ray_settings, start_timeout=60), progress).verify(system)
+    facts = report(tmp_path)
+    assert facts["status"] == "proved"
+    assert len([w for w in facts["workers"] if w["role"] == "prover"]) == 2
+    assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_job_is_submitted(ray_cluster: Any, faults: Make, script: Path, tmp_path: Path) -> None:
+    """As the README shows it: the driver runs on the cluster, finds its Ray, and the same proof comes out."""
+    dashboard = f"http://{ray_cluster.head_node.webui_url}"
+    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", dashboard, "--"]
+    command = [*submit, sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "succeeded" in done.stdout + done.stderr
+    check_proof(tmp_path, faults)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_wrong_token_is_told(ray_cluster: Any, tmp_path: Path) -> None:
+    code = (
+        "from cluster.connect import connect\n"
+        "from distprove.job import ExecutorSettings\n"
+        f"with connect(ExecutorSettings(address={ray_cluster.address!r}), 0): pass"
+    )
+    environment = {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=250, env=environment)
+    assert "distprove.errors.ClusterError" in done.stderr
+    assert os.environ["RAY_AUTH_TOKEN"] not in done.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_ray_started_for_the_purpose_has_its_own_token_and_ends(faults: Make, script: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    command = [sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "mode token token 64\n"
+    assert "Traceback" not in done.stderr
+    check_proof(tmp_path, faults)
+
+
+def test_joining_without_a_token_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with (
+        pytest.raises(ClusterError, match="needs its token"),
+        connect(ExecutorSettings(address="10.0.0.1:6379"), 0),
+    ):
+        pass
