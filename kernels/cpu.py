@@ -93,7 +93,7 @@ class CpuBackend(Backend):
     def info(self) -> DeviceInfo:
         total = _physical_memory()
         return DeviceInfo(
-            name=platform.processor() or platform.machine(),
+            name=_processor(),
             kind="cpu",
             memory_total=total,
             memory_budget=total,
@@ -329,6 +329,16 @@ def _output(shape: tuple[int, ...], out: HostArray | None) -> HostArray:
     if out.shape != shape or out.dtype != np.uint64 or not out.flags.writeable:
         raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {out.shape} {out.dtype}")
     return out
+
+
+def _processor() -> str:
+    """The processor's name as the system gives it: Linux keeps it in a file, others in `platform`."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _physical_memory() -> int:

@@ -40,6 +40,10 @@ F power(F base, size_t exponent) {
 // Powers come from one table of a block and one factor per block, so that no product waits for the one before.
 template <class F>
 void scale_powers(Pool& pool, const u8* a, const F& base, const F& first, u8* out, size_t n, bool reversed) {
+  if (base == F::one()) {  // an inverse transform's 1 / n
+    map1<F>(pool, a, out, n, [&](F x) { return x * first; });
+    return;
+  }
   constexpr int LOG_BLOCK = 9;
   int log_n = 0;
   while (((size_t)1 << log_n) < n) ++log_n;
