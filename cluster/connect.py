@@ -36,8 +36,8 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     connected to already; otherwise starts one whose object store holds at least `store_bytes` (key and witnesses) if
     there is memory for that. Raises ClusterError.
     """
-    address = settings.address or os.environ.get("RAY_ADDRESS")
-    _prepare(joining=address is not None)
+    prepare(settings)
+    address = _address(settings)
     import ray
 
     if ray.is_initialized():
@@ -85,7 +85,8 @@ def cluster_nodes() -> list[Node]:
     return sorted(nodes, key=lambda node: (node.id != own, node.address, node.id))
 
 
-def _prepare(joining: bool) -> None:
+def prepare(settings: ExecutorSettings) -> None:
+    """Set what Ray reads when it is imported; must come before that, and does nothing after. Raises ClusterError."""
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if "ray" in sys.modules:
@@ -93,7 +94,7 @@ def _prepare(joining: bool) -> None:
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return
-    if not joining:
+    if _address(settings) is None:
         # Kept for the life of the process: Ray reads it once, and a second Ray of this process uses it again.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     elif not (Path.home() / ".ray" / "auth_token").is_file():
@@ -101,6 +102,10 @@ def _prepare(joining: bool) -> None:
             "joining a cluster needs its token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH "
             "(or RAY_AUTH_MODE=disabled for a cluster that has no authentication)"
         )
+
+
+def _address(settings: ExecutorSettings) -> str | None:
+    return settings.address or os.environ.get("RAY_ADDRESS")
 
 
 def _cpus(settings: ExecutorSettings) -> int:

@@ -65,7 +65,7 @@ def prove(
             Proof.from_bytes(proof.to_bytes())
             run.store_proof(proof)
             report.status, report.job_digest = "proved", proof.job_digest.hex()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter
             report.status, report.error = "interrupted", "interrupted; the run can be resumed"
             raise
         except BaseException as error:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from actors.backends import BackendChoice
 from actors.prover import ProverWorker
 from actors.synthesiser import SynthesiserWorker
+from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
 from distprove.errors import ClusterError
@@ -263,7 +264,8 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     """The executor the settings ask for: in this process, over a Ray that is joined, or over one started for it."""
     if settings.local:
         return InProcessExecutor(settings)
-    from cluster.ray_executor import RayExecutor  # Ray takes seconds to import: only who uses it pays
+    prepare(settings)
+    from cluster.ray_executor import RayExecutor  # Ray takes seconds to import, and reads its environment then
 
     return RayExecutor(settings)
 

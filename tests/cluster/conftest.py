@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import free_port, raylet
+from ray_nodes import free_port, patiently, raylet
 from toy_system import Faults, ToySystem
 
 from cluster.driver import prove
@@ -33,7 +33,7 @@ def ray_cluster() -> Iterator[Any]:
 
     # The dashboard takes jobs, for the test that submits one.
     head = {**raylet(), "include_dashboard": True, "dashboard_port": free_port()}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
     try:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
         yield cluster

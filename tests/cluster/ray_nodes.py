@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def raylet() -> dict[str, Any]:
@@ -16,3 +19,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def patiently(start: Callable[[], T]) -> T:
+    """Start a node; again if it did not come up.
+
+    A raylet gives its agents 15 s, whatever the settings, which a machine that does much else overruns.
+    """
+    for _ in range(3):
+        try:
+            return start()
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+            late = error
+    raise late

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import raylet
+from ray_nodes import patiently, raylet
 from toy_system import Faults, ToySystem
 
 from cluster.connect import connect
@@ -59,7 +59,7 @@ def check_proof(folder: Path, faults: Make) -> None:
 def test_a_second_node_works_and_may_die(
     ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
-    node = ray_cluster.add_node(**raylet())
+    node = patiently(lambda: ray_cluster.add_node(**raylet()))
     gone: list[str] = []
 
     def progress(event: Progress) -> None:
@@ -69,7 +69,7 @@ def test_a_second_node_works_and_may_die(
 
     system = ToySystem(8, faults(slow={f"p{i}": 0.2 for i in range(8)}))
     run_toy(system, replace(ray_settings, start_timeout=60), progress).verify(system)
-    facts = report(tmp_path)
+    facts = json.loads((tmp_path / "run" / "report.json").read_text())
     assert facts["status"] == "proved"
     assert len([w for w in facts["workers"] if w["role"] == "prover"]) == 2
     assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
