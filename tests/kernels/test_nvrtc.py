@@ -12,10 +12,24 @@ from kernels.cuda_sources import all_sources
 pytestmark = pytest.mark.timeout(1500)  # some minutes of compilation on two busy cores, in the fixture
 ARCH = os.environ.get("DISTPROVE_TEST_ARCH", "sm_90")
 
+LARGEST_GROUP = "CURVE=Bls12381, GROUP=2"
 MAY_SPILL = {
-    "ntt_pass": 16,  # six blocks a multiprocessor are worth a few words: measured
+    "msm_accumulate": 1024,  # a sum and a point are 144 of the 255 registers
+    "msm_merge": 64,
+    "msm_reduce": 64,
+    "msm_sum": 64,
+    "msm_join_sets": 64,
+    "point_double": 128,
+    "point_normalise": 64,
+    "points_check": 64,
+    "fixed_base_table": 64,
+    "fixed_base_multiply": 64,
 }
-"""Bytes that a thread of a kernel may spill, where spilling was measured and is worth it."""
+"""Bytes that a thread of these kernels may spill over the largest group, whose sums are 96 words. No other spills."""
+
+
+def may_spill(row: KernelRow) -> int:
+    return MAY_SPILL.get(row.resources.name, 0) if LARGEST_GROUP in row.source else 0
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +52,6 @@ def test_no_kernel_spills_unexpectedly(rows: list[KernelRow]) -> None:
     spills = {
         (row.source, row.resources.name): row.resources.spill_stores
         for row in rows
-        if row.resources.spill_stores > MAY_SPILL.get(row.resources.name, 0)
+        if row.resources.spill_stores > may_spill(row)
     }
     assert not spills
