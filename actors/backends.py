@@ -19,6 +19,7 @@ class BackendChoice:
     device: int = 0
     """CUDA device number as the process sees it; an actor with one GPU sees it as 0."""
     threads: int = 1
+    """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
     """Bytes of device memory; None leaves it to the backend."""
 
@@ -35,7 +36,7 @@ def make_backend(choice: BackendChoice) -> Backend:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
     arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": choice.budget}
-    for name in {"cpu": ("device", "budget"), "cuda": ("threads",)}.get(choice.name, ()):
-        del arguments[name]
+    if choice.name == "cpu":
+        del arguments["device"], arguments["budget"]
     backend: Backend = make(**arguments)
     return backend

@@ -29,6 +29,7 @@ class ProverWorker:
     def __init__(self, system: ProofSystem, choice: BackendChoice) -> None:
         self._system = system
         self._choice = choice
+        self._shared: dict[str, NDArray[np.uint8]] = {}
         self._backend: Backend | None = None
         self._prover: Prover | None = None
 
@@ -40,6 +41,7 @@ class ProverWorker:
         if self._backend is None:
             self._backend = make_backend(self._choice)
         if self._prover is None:
+            self._shared = shared
             self._prover = self._system.prover(shared, self._backend)
         info = self._backend.info()
         return {
@@ -63,7 +65,7 @@ class ProverWorker:
         self._ready()
         assert self._backend is not None
         if isinstance(self._system, ChecksKey):
-            self._system.check(self._backend)
+            self._system.check(self._shared, self._backend)
 
     def diagnose(self, partition: Partition, work: Synthesised) -> None:
         """After a bad proof: raise UnsatisfiedWitness when the witness is to blame and the system can tell."""

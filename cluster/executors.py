@@ -27,6 +27,7 @@ from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
+from cluster.placement import SYNTHESISERS_PER_GPU
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
@@ -195,8 +196,9 @@ class InProcessExecutor(Executor):
             choices = [BackendChoice(name=name, threads=threads)]
         for index, choice in enumerate(choices):
             self._provers[f"prover-{index}"] = ProverWorker(system, choice)
-        # One witness in the making per prover hides behind its proofs; more would only take the provers' cores.
-        count = settings.synthesisers or min(len(choices), threads)
+        # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
+        ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
+        count = settings.synthesisers or min(ahead * len(choices), threads)
         for index in range(count):
             self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(system, max(1, threads // count))
         for name in (*self._provers, *self._synthesisers):

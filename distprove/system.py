@@ -118,7 +118,7 @@ class ProofSystem(Protocol):
 class ChecksKey(Protocol):
     """A proof system whose key needs a check that is too dear for every prover. Optional."""
 
-    def check(self, backend: Backend) -> None:
+    def check(self, shared: dict[str, NDArray[np.uint8]], backend: Backend) -> None:
         """Check the key, once per job, on one prover's backend, before anything is proven. Raises InvalidKey."""
 
 

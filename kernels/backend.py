@@ -125,6 +125,9 @@ class Backend(ABC):
     name: str
     traffic: Traffic
 
+    def prepare(self, curve: Curve) -> None:  # noqa: B027 (a backend with nothing to prepare need not say so)
+        """Begin what takes long before the first proof on `curve` (compilation), in the background. Optional."""
+
     # -- memory -----------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -29,6 +29,9 @@ from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.encoding import unpack
 
+SANDBOX_BYTES = 64 << 20
+"""Of a witness program beside what grows with the circuit: code, constants, stack."""
+
 SharedFiles = dict[str, NDArray[np.uint8]]
 
 
@@ -74,9 +77,14 @@ class Groth16System:
             files["wasm"] = map_file(self.wasm_path)
         return files
 
-    def check(self, backend: Backend) -> None:
+    def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check every point of the key (on the curve, in the subgroup); once per job. Raises InvalidKey."""
-        check_key(read_zkey(self.zkey_path), backend)
+        check_key(read_zkey(shared["zkey"], name=self.zkey_path.name), backend)
+
+    def synthesis_bytes(self, partition: Partition) -> int:
+        """The witness, and the sandbox's memory: about twice the witness beside the program's constants."""
+        witness = 32 * int(self._facts["wires"])
+        return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
 
     def plan(self) -> list[Partition]:
         digest = self.key_digest()
@@ -129,6 +137,7 @@ class Groth16Prover:
         self._zkey = read_zkey(shared["zkey"], name="key")
         self._vk = VerificationKey.from_zkey(self._zkey)
         self._backend = backend
+        backend.prepare(self._zkey.curve)
         self._key: ResidentKey = load_key(self._zkey, backend)
 
     def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
@@ -154,7 +163,7 @@ class Groth16Prover:
             )
 
     def close(self) -> None:
-        self._backend.close()
+        """Nothing of its own: the key's memory goes with the backend, which belongs to the caller."""
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:

@@ -51,7 +51,7 @@ def test_one_prover_per_gpu() -> None:
     assert [(spot.node.id, spot.backend, spot.num_gpus) for spot in provers] == [("a", "cuda", 1)] * 2 + [
         ("bb", "cuda", 1)
     ]
-    assert [spot.node.id for spot in makers] == ["a"] * 4 + ["bb"] * 2
+    assert [spot.node.id for spot in makers] == ["a"] * 15 + ["bb"] * 7  # 16 and 8 are wanted, a core is the provers'
 
 
 def test_without_gpus_every_node_proves() -> None:

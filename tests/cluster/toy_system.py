@@ -111,7 +111,7 @@ class ToySystem:
     def synthesis_bytes(self, partition: Partition) -> int:
         return 1 << 20
 
-    def check(self, backend: Any) -> None:
+    def check(self, shared: Any, backend: Any) -> None:
         if self.faults.bad_key:
             raise InvalidKey("key: point 3 is not on the curve")
 
