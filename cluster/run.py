@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from distprove import canonical
+from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.files import read_bounded, sync_folder, write_atomically
 from distprove.job import Job
@@ -213,8 +213,8 @@ def read_record(path: Path) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
     file = path / "job.json"
     try:
-        record = json.loads(read_bounded(file, MAX_RECORD))
-    except (ValueError, RecursionError):
+        record = jsontext.loads(read_bounded(file, MAX_RECORD), str(file))
+    except ValueError:
         raise FormatError(f"{file}: not JSON") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
@@ -232,7 +232,7 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     with open(path / "journal.jsonl", "rb") as file:
         for line in file:
             try:
-                event = json.loads(line) if line.endswith(b"\n") else None
+                event = jsontext.loads(line, "journal") if line.endswith(b"\n") else None
             except ValueError:
                 event = None  # the disk's fault: the journal is a story, the partition files are the state
             if isinstance(event, dict):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from distprove import jsontext
 from distprove.errors import FormatError, WitnessGenerationError
 from distprove.groth16.binfile import Source, load
 from kernels.curves import Field
@@ -33,13 +34,13 @@ def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
     """
     data, name = load(source, name)
     try:
-        parsed = json.loads(data.tobytes(), object_pairs_hook=_without_duplicates)
+        parsed = jsontext.loads(data.tobytes(), name, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         # The decoder's message and position are public; the text around them is not, so the cause is dropped.
         raise FormatError(f"{name}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except _DuplicateKey as error:
         raise FormatError(f"{name}: the signal {error.args[0]!r} occurs twice") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FormatError(f"{name}: not usable JSON ({type(error).__name__})") from None
     if not isinstance(parsed, dict):
         raise FormatError(f"{name}: the input must be a JSON object from signal names to values")

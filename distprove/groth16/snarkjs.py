@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from distprove import jsontext
 from distprove.errors import CurveMismatch, FormatError, InvalidKey
 from distprove.files import read_bounded, write_atomically
 from distprove.groth16.keys import VerificationKey, known_curve
@@ -244,19 +245,16 @@ def _load(data: bytes, what: str) -> Any:
         return table
 
     try:
-        return json.loads(
-            data.decode(),
+        return jsontext.loads(
+            data,
+            what,
             object_pairs_hook=unique,
             parse_int=small_integer,
             parse_float=refuse_number,
             parse_constant=refuse_number,
         )
-    except UnicodeDecodeError:
-        raise FormatError(f"{what}: not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise FormatError(f"{what}: not JSON: {error.msg} at line {error.lineno}") from None
-    except RecursionError:
-        raise FormatError(f"{what}: nested too deeply") from None
 
 
 def _load_object(data: bytes, required: set[str], optional: set[str], what: str) -> dict[str, Any]:

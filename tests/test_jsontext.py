@@ -1,0 +1,40 @@
+"""Hostile JSON raises, whatever the interpreter's recursion limit is."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from distprove import jsontext
+from distprove.errors import FormatError
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
+def test_deep_nesting_is_refused_before_the_decoder_recurses(opening: bytes) -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000_000)
+    try:
+        with pytest.raises(FormatError, match="nested deeper"):
+            jsontext.loads(opening * 200_000, "file")
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_brackets_in_strings_do_not_count() -> None:
+    value = {"a" + "[" * 500: ["{" * 500, '\\"[' * 100], "b": [[1], [2]] * 200}
+    assert jsontext.loads(json.dumps(value).encode(), "file") == value
+
+
+def test_depth_is_counted_exactly() -> None:
+    assert jsontext.loads(b"[" * 64 + b"]" * 64, "file")
+    with pytest.raises(FormatError, match="64 levels"):
+        jsontext.loads(b"[" * 65 + b"]" * 65, "file")
+
+
+def test_other_faults_keep_their_errors() -> None:
+    with pytest.raises(json.JSONDecodeError):
+        jsontext.loads(b"[1, 2", "file")
+    with pytest.raises(FormatError, match="UTF-8"):
+        jsontext.loads(b'["\xff"]', "file")
