@@ -87,11 +87,3 @@ def first_invalid_point(curve: Curve, group: Group, points: Points) -> int | Non
     points = _rows(points, curve.point_limbs(group), f"{group.name} points")
     index = int(native.first_invalid_point(curve.name, group is Group.G2, points))
     return None if index < 0 else index
-
-
-def negate_g1(curve: Curve, points: Points) -> Points:
-    """-points[i], (n, point_limbs), for points with canonical coordinates. Raises SizeError."""
-    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
-    out = np.empty_like(points)
-    native.negate_g1(curve.name, points, out)
-    return out

@@ -22,7 +22,8 @@ from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from kernels.curves import Group
 from kernels.encoding import pack, scalars_from_ints
-from kernels.pairing import combine_g1, first_invalid_point, negate_g1, pairing_product_is_one, scale_g1
+from kernels.group import neg
+from kernels.pairing import combine_g1, first_invalid_point, pairing_product_is_one, scale_g1
 
 Statement = tuple[Sequence[int], Groth16Proof]
 """Public values, and the proof that they belong to a satisfying witness."""
@@ -39,7 +40,7 @@ def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> 
     # 3. [L]_1 = IC_0 + sum_i public_i IC_i.
     inputs = combine_g1(key.curve, key.ic, scalars_from_ints(key.curve.fr, (1, *public)))
     # 4. e(A, B) = e(alpha, beta) e(L, gamma) e(C, delta), as a product that must be one.
-    g1 = np.stack([negate_g1(key.curve, proof.a[None])[0], key.alpha1, inputs, proof.c])
+    g1 = np.stack([neg(key.curve, Group.G1, proof.a), key.alpha1, inputs, proof.c])
     g2 = np.stack([proof.b, key.beta2, key.gamma2, key.delta2])
     return pairing_product_is_one(key.curve, g1, g2)
 
@@ -112,7 +113,7 @@ def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rn
     inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
     c = combine_g1(curve, np.stack([proof.c for _, proof in statements]), scalars_from_ints(curve.fr, rho))
     # One Miller loop over n + 3 pairs, one final exponentiation.
-    g1 = np.concatenate([a, negate_g1(curve, np.stack([alpha, inputs, c]))])
+    g1 = np.stack([*a, *(neg(curve, Group.G1, point) for point in (alpha, inputs, c))])
     g2 = np.stack([*(proof.b for _, proof in statements), key.beta2, key.gamma2, key.delta2])
     return pairing_product_is_one(curve, g1, g2)
 

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "checks.h"
 #include "curve/linear_combination.h"
 
 namespace nb = nanobind;
@@ -99,38 +99,18 @@ void scale_g1(const std::string& curve, const Rows& points, const Rows& scalars,
   });
 }
 
-// out: (n, point_limbs), -points[i]
-void negate_g1(const std::string& curve, const Rows& points, const OutRows& out) {
-  with_tower(curve, [&](auto tower) {
-    auto p = load<Affine<typename decltype(tower)::Fq>>(points);
-    for (auto& point : p) point = point.neg();
-    store(p, out);
-  });
-}
-
-// Canonical coordinates, on the curve (or infinity), and of order r.
-template <class Tower, class F>
-bool is_valid(const Affine<F>& p, const F& b) {
-  if (!p.x.is_canonical() || !p.y.is_canonical() || !on_curve(p, b)) return false;
-  if constexpr (std::is_same_v<F, typename Tower::Fq>) {
-    return in_g1(p, Tower{});
-  } else {
-    return in_g2(p, Tower{});
-  }
-}
-
 // Index of the first point that is not a member of its group, or -1.
-std::ptrdiff_t first_invalid(const std::string& curve, bool g2, const Rows& points) {
+std::ptrdiff_t first_invalid_point(const std::string& curve, bool g2, const Rows& points) {
   return with_tower(curve, [&](auto tower) -> std::ptrdiff_t {
     using Tower = decltype(tower);
-    auto search = [](const auto& list, const auto& b) -> std::ptrdiff_t {
+    auto search = [](const auto& list) -> std::ptrdiff_t {
       for (size_t i = 0; i < list.size(); ++i) {
-        if (!is_valid<Tower>(list[i], b)) return (std::ptrdiff_t)i;
+        if (!is_member<Tower>(list[i], true)) return (std::ptrdiff_t)i;
       }
       return -1;
     };
-    if (g2) return search(load<Affine<typename Tower::Fq2>>(points), Tower::b2());
-    return search(load<Affine<typename Tower::Fq>>(points), Tower::b1());
+    if (g2) return search(load<Affine<typename Tower::Fq2>>(points));
+    return search(load<Affine<typename Tower::Fq>>(points));
   });
 }
 
@@ -143,8 +123,7 @@ void bind_pairing(nb::module_& m) {
   m.def("pairing_product", &pairing_product, "curve"_a, "g1"_a, "g2"_a, "out"_a, Unlocked());
   m.def("combine_g1", &combine_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
   m.def("scale_g1", &scale_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
-  m.def("negate_g1", &negate_g1, "curve"_a, "points"_a, "out"_a, Unlocked());
-  m.def("first_invalid_point", &first_invalid, "curve"_a, "g2"_a, "points"_a, Unlocked());
+  m.def("first_invalid_point", &first_invalid_point, "curve"_a, "g2"_a, "points"_a, Unlocked());
 }
 
 }  // namespace dp

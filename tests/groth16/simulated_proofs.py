@@ -1,21 +1,18 @@
-"""Keys and proofs made from a known trapdoor, without a circuit: the paper's simulator, on py_ecc's arithmetic."""
+"""Keys and proofs made from a known trapdoor, without a circuit: the paper's simulator."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
-from py_ecc import optimized_bls12_381, optimized_bn128
 
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
+from kernels import group
 from kernels.curves import BLS12_381, BN254, Curve, Group
-from kernels.encoding import point_from_ints
-
-_PY_ECC: dict[str, ModuleType] = {"bn128": optimized_bn128, "bls12381": optimized_bls12_381}
+from kernels.encoding import generator
 
 # Points of the curve or twist outside the subgroup of order r: x, y (G1) or x0, x1, y0, y1 (G2).
 OUTSIDE: dict[tuple[str, Group], tuple[int, ...]] = {
@@ -35,14 +32,9 @@ OUTSIDE: dict[tuple[str, Group], tuple[int, ...]] = {
 }
 
 
-def multiple(curve: Curve, group: Group, k: int) -> Words:
+def multiple(curve: Curve, which: Group, k: int) -> Words:
     """k times the generator, (point_limbs,) affine."""
-    lib = _PY_ECC[curve.name]
-    if k % curve.fr.modulus == 0:
-        return point_from_ints(curve, group, None)
-    x, y = lib.normalize(lib.multiply(lib.G1 if group is Group.G1 else lib.G2, k % curve.fr.modulus))
-    flat = [x.n, y.n] if group is Group.G1 else [*map(int, x.coeffs), *map(int, y.coeffs)]
-    return point_from_ints(curve, group, flat)
+    return group.mul(curve, which, generator(curve, which), k % curve.fr.modulus)
 
 
 @dataclass

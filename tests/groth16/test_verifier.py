@@ -13,9 +13,9 @@ from distprove.errors import CurveMismatch, InvalidProof
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import find_invalid, verify, verify_batch
+from kernels import group
 from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.encoding import pack, point_from_ints, unpack
-from kernels.pairing import combine_g1, negate_g1
 
 PUBLIC = [5, 0, 1]
 GROUP = {"a": Group.G1, "b": Group.G2, "c": Group.G1}
@@ -34,10 +34,6 @@ def proof(secret: Trapdoor) -> Groth16Proof:
 def with_point(proof: Groth16Proof, name: str, point: Words) -> Groth16Proof:
     changed: Groth16Proof = replace(proof, **{name: point})
     return changed
-
-
-def add_g1(curve: Curve, p: Words, q: Words) -> Words:
-    return combine_g1(curve, np.stack([p, q]), pack([1, 1], curve.fr.limbs))
 
 
 # -- one proof ---------------------------------------------------------------------------------------------------------
@@ -82,12 +78,8 @@ def test_another_member_in_place_of_a_point_is_false(secret: Trapdoor, proof: Gr
 
 def test_negated_points_are_false_alone_and_true_together(secret: Trapdoor, proof: Groth16Proof) -> None:
     curve = secret.key.curve
-    minus_a = negate_g1(curve, proof.a[None])[0]
-    minus_c = negate_g1(curve, proof.c[None])[0]
-    q, limbs = curve.fq.modulus, curve.fq.limbs
-    minus_b = proof.b.copy()
-    for start in (2 * limbs, 3 * limbs):
-        minus_b[start : start + limbs] = pack([(q - unpack(proof.b[None, start : start + limbs])[0]) % q], limbs)[0]
+    minus_a, minus_c = (group.neg(curve, Group.G1, point) for point in (proof.a, proof.c))
+    minus_b = group.neg(curve, Group.G2, proof.b)
     assert verify(secret.key, PUBLIC, with_point(proof, "a", minus_a)) is False
     assert verify(secret.key, PUBLIC, with_point(proof, "b", minus_b)) is False
     assert verify(secret.key, PUBLIC, with_point(proof, "c", minus_c)) is False
@@ -101,8 +93,8 @@ def test_a_proof_for_another_key_is_false(secret: Trapdoor, proof: Groth16Proof)
 
 def test_two_keys_that_differ_in_one_point_accept_different_proofs(secret: Trapdoor, proof: Groth16Proof) -> None:
     curve, key = secret.key.curve, secret.key
-    for name, group in (("alpha1", Group.G1), ("beta2", Group.G2), ("gamma2", Group.G2), ("delta2", Group.G2)):
-        other = replace(key, **{name: multiple(curve, group, 99)})
+    for name, which in (("alpha1", Group.G1), ("beta2", Group.G2), ("gamma2", Group.G2), ("delta2", Group.G2)):
+        other = replace(key, **{name: multiple(curve, which, 99)})
         assert verify(other, PUBLIC, proof) is False, name
 
 
@@ -153,7 +145,7 @@ def test_points_outside_the_subgroup(curve: Curve, name: str) -> None:
     bad = [outside]
     if GROUP[name] is Group.G1:
         # A + T with T of small order: the pairing alone would not see T
-        bad.append(add_g1(curve, getattr(proof, name), outside))
+        bad.append(group.add(curve, Group.G1, getattr(proof, name), outside))
     for point in bad:
         with pytest.raises(InvalidProof, match=f"{name.upper()} is not a point"):
             verify(secret.key, PUBLIC, with_point(proof, name, point))
@@ -206,8 +198,8 @@ def test_errors_that_cancel_do_not_pass(secret: Trapdoor, statements: list[tuple
     (p0, proof0), (p1, proof1) = statements[:2]
     shift = multiple(curve, Group.G1, 7)
     batch = [
-        (p0, with_point(proof0, "c", add_g1(curve, proof0.c, shift))),
-        (p1, with_point(proof1, "c", add_g1(curve, proof1.c, negate_g1(curve, shift[None])[0]))),
+        (p0, with_point(proof0, "c", group.add(curve, Group.G1, proof0.c, shift))),
+        (p1, with_point(proof1, "c", group.add(curve, Group.G1, proof1.c, group.neg(curve, Group.G1, shift)))),
     ]
     # With equal coefficients the two errors cancel: it is the randomness that catches them.
     assert verify_batch(secret.key, batch, rng=lambda n: b"\x01".ljust(16, b"\x00") * (n // 16)) is True

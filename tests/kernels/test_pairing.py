@@ -20,7 +20,6 @@ from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.pairing import (
     combine_g1,
     first_invalid_point,
-    negate_g1,
     pairing_product,
     pairing_product_is_one,
     scale_g1,
@@ -161,11 +160,6 @@ def test_scaling_by_128_bits(curve: Curve) -> None:
     got = scale_g1(curve, points, encoding.pack(scalars, 2))
     for i, k in enumerate(scalars):
         assert np.array_equal(got[i], multiple(curve, Group.G1, 0 if i == 3 else 5 * k)), k
-
-
-@each_curve
-def test_negation(curve: Curve) -> None:
-    assert np.array_equal(negate_g1(curve, stack(curve, Group.G1, [0, 1, 77])), stack(curve, Group.G1, [0, -1, -77]))
 
 
 # -- membership ------------------------------------------------------------------------------------------------------
