@@ -53,7 +53,10 @@ def verify(
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
         origin = f"given: {escape(str(vk))}" if verified.key_given else "came with the proof"
         table.add_row("key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]")
-        table.add_row("job", f"{loaded.job_digest.hex()}{' (as expected)' if expected else ''}")
+        stated = (
+            "as expected" if expected else "fixes number, order, names and public values; --job names the expected one"
+        )
+        table.add_row("job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]")
         table.add_row("time", format_seconds(verified.seconds))
         console.print(table)
         if show_public:

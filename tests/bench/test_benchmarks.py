@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from distprove.errors import JobFailed
 from kernels.backend import Array
 from kernels.cpu import CpuBackend
 from kernels.curves import BLS12_381, BN254, Field, Group
-from tests.cli.conftest import SmallJob, run
 
 
 @pytest.fixture
@@ -67,27 +64,3 @@ def test_ntt_rows_and_a_wrong_transform(backend: CpuBackend, monkeypatch: pytest
     monkeypatch.setattr(backend, "ntt", identity)
     with pytest.raises(JobFailed, match="wrong"):
         ntt.check(backend, BN254.fr, 4)
-
-
-def test_the_commands_print_json_and_nothing_else(small_job: SmallJob) -> None:
-    cpu = ("--backend", "cpu", "--threads", 2, "--repeats", 1, "--json")
-    wtns = small_job.witnesses / "member-0.wtns"
-    for args in (
-        ("msm", "--sizes", "4", "--curve", "bn254", "--group", "g1"),
-        ("ntt", "--sizes", "4-5", "--curve", "bn254"),
-        ("groth16", "--sizes", "6"),
-        ("groth16", "--zkey", small_job.zkey, "--wtns", wtns),
-    ):
-        done = run("bench", *args, *cpu)
-        assert done.exit_code == 0, done.output
-        document = json.loads(done.stdout)
-        assert document["bench"] == args[0]
-        assert document["rows"]
-        assert document["backend"]["kind"] == "cpu"
-
-
-def test_the_table_shows_size_median_and_ceiling() -> None:
-    done = run("bench", "ntt", "--sizes", "4", "--curve", "bn254", "--backend", "cpu", "--threads", 2, "--repeats", 1)
-    assert done.exit_code == 0, done.output
-    assert "2^4" in done.stdout
-    assert "Fr products per second" in done.stdout

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import distprove
+from distprove.cli import demo
 from distprove.errors import InvalidProof, UsageError
 from distprove.job import ExecutorSettings
 from tests.cli.conftest import SmallJob, run
@@ -159,7 +160,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(small_job: SmallJob, tmp_path: 
     process = subprocess.Popen(
         [*DISTPROVE, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 200
     while not list(out.glob("partitions/*.msgpack")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -175,11 +176,16 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(small_job: SmallJob, tmp_path: 
     assert sum(p["status"] == "resumed" for p in json.loads(resumed.stdout)["partitions"]) >= kept > 0
 
 
-def test_the_demo_proves_and_verifies_and_runs_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_proves_and_verifies_and_cleans_up_after_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    for _ in range(2):
-        done = run("demo", "--local", "--partitions", "1", "--threads", "2", "--gpus", "0")
-        assert done.exit_code == 0, done.output
-        assert "verified: 1 partition" in done.stdout
+    (tmp_path / "demo-run").mkdir()
+    (tmp_path / "demo-run" / demo.MARKER_NAME).touch()
+    (tmp_path / "demo-run" / "of an earlier demo").touch()
+    done = run("demo", "--local", "--partitions", "1", "--threads", "2", "--gpus", "0")
+    assert done.exit_code == 0, done.output
+    assert "verified: 1 partition" in done.stdout
+    assert not (tmp_path / "demo-run" / "of an earlier demo").exists()
     (tmp_path / "mine").mkdir()
     assert run("demo", "--local", "--out", "mine").exit_code == 2
