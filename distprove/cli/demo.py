@@ -106,4 +106,6 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
 
 
 def _step(console: Console, number: int, what: str) -> None:
+    if number > 1:
+        console.print()
     console.print(f"[bold cyan]{number}[/]  [bold]{escape(what)}[/]")
