@@ -28,7 +28,7 @@ VOTERS = 8
 def demo(
     destination: Annotated[Path, typer.Option("--out", help="A folder for what the demo makes.")] = Path("demo-run"),
     partitions: Annotated[int, typer.Option(min=1, max=1000, help="Members who vote: one partition each.")] = VOTERS,
-    local: Annotated[bool, typer.Option("--local", help="In this process, without Ray.")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Through a Ray started for it, as prove does by default.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     gpus: Annotated[int | None, typer.Option(min=0, help="GPUs to use, at most.")] = None,
 ) -> None:
@@ -46,7 +46,7 @@ def demo(
     _step(console, 3, f"prove {partitions} partitions, verify each, bind them into one proof")
     run = destination / "run"
     job = Job.from_options("groth16", zkey=destination / "membership.zkey", witnesses=inputs, title="distprove demo")
-    given = {"local": local or None, "threads": threads, "gpus": gpus}
+    given = {"local": not ray or None, "threads": threads, "gpus": gpus}
     run_job(run, Job(job.system, job.options, job.title, executor_settings(ExecutorSettings(), given)))
 
     _step(console, 4, "verify the proof as anyone would, with nothing but the file and the verification key")
@@ -101,7 +101,11 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
     console.print("\nThe same by hand:")
     console.print(f"   distprove verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
     console.print(f"   distprove export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
+    console.print("\nThe same job through Ray, as `distprove prove` runs it by default:")
+    console.print("   distprove demo --ray")
 
 
 def _step(console: Console, number: int, what: str) -> None:
+    if number > 1:
+        console.print()
     console.print(f"[bold cyan]{number}[/]  [bold]{escape(what)}[/]")

@@ -53,9 +53,7 @@ def verify(
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
         origin = f"given: {escape(str(vk))}" if verified.key_given else "came with the proof"
         table.add_row("key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]")
-        stated = (
-            "as expected" if expected else "fixes number, order, names and public values; --job names the expected one"
-        )
+        stated = "as expected" if expected else "what the file states; --job says which one you expect"
         table.add_row("job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]")
         table.add_row("time", format_seconds(verified.seconds))
         console.print(table)

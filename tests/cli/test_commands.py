@@ -183,9 +183,9 @@ def test_the_demo_proves_and_verifies_and_cleans_up_after_an_earlier_one(
     (tmp_path / "demo-run").mkdir()
     (tmp_path / "demo-run" / demo.MARKER_NAME).touch()
     (tmp_path / "demo-run" / "of an earlier demo").touch()
-    done = run("demo", "--local", "--partitions", "1", "--threads", "2", "--gpus", "0")
+    done = run("demo", "--partitions", "1", "--threads", "2", "--gpus", "0")
     assert done.exit_code == 0, done.output
     assert "verified: 1 partition" in done.stdout
     assert not (tmp_path / "demo-run" / "of an earlier demo").exists()
     (tmp_path / "mine").mkdir()
-    assert run("demo", "--local", "--out", "mine").exit_code == 2
+    assert run("demo", "--out", "mine").exit_code == 2
