@@ -27,7 +27,7 @@ from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
-from cluster.placement import SYNTHESISERS_PER_GPU
+from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
@@ -190,7 +190,9 @@ class InProcessExecutor(Executor):
         self._shared = system.shared()
         self._governor = LocalGovernor(node_budget(settings))
         threads = settings.threads or usable_cpus()
-        choices = [BackendChoice(name="cuda", device=device) for device in local_devices(settings)]
+        devices = local_devices(settings)
+        each = max(1, min(GPU_THREADS, threads // max(1, len(devices))))
+        choices = [BackendChoice(name="cuda", device=device, threads=each) for device in devices]
         if not choices:
             name = "cpu" if settings.backend == "auto" else settings.backend
             choices = [BackendChoice(name=name, threads=threads)]

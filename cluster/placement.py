@@ -12,6 +12,10 @@ SYNTHESISERS_PER_GPU = 8
 with circom's program on one core and an H200); with fewer the GPU waits."""
 
 
+GPU_THREADS = 8
+"""CPU threads of a prover on a GPU, at most: more neither compile nor copy faster."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A node of the cluster and what it offers in all."""
@@ -54,9 +58,11 @@ def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], l
 
 
 def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
+    most_threads = min(GPU_THREADS, settings.threads or GPU_THREADS)
     places = [
-        # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores.
-        Place(node, "cuda", 0.5, 1, 1)
+        # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores. Its threads compile the
+        # kernels at the start and copy to pinned memory.
+        Place(node, "cuda", 0.5, 1, max(1, min(most_threads, int(node.cpus) // node.gpus)))
         for node in nodes
         for _ in range(min(node.gpus, int(2 * node.cpus) - 1))
     ]

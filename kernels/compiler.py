@@ -190,7 +190,8 @@ class Compiler:
         """Begin compiling in the background; a source is compiled once however often it is asked for."""
         with self._lock:
             future = self._started.get(source)
-            if future is None:
+            failed = future is not None and future.done() and not future.cancelled() and future.exception() is not None
+            if future is None or failed:  # a failure may have been the moment's: the next request tries again
                 future = self._started[source] = self._pool.submit(self._compile, source)
         return future
 
@@ -208,7 +209,15 @@ class Compiler:
         cached = _read_cache(path, self.arch)
         if cached is not None:
             return cached
+        # Beside a driver, NVRTC keeps a cache of its own, by what it hands to ptxas, and an answer from there comes
+        # without ptxas' report. An empty kernel that no other request has makes it a compilation of its own.
+        extra = f"request_{os.urandom(16).hex()}"
         compiled = self._run_nvrtc(source, text)
+        if compiled is None:
+            compiled = self._run_nvrtc(source, f'{text}extern "C" __global__ void {extra}() {{}}\n')
+        if compiled is None:
+            raise BackendError(f"{source.title} holds no kernel, or NVRTC's report of it has changed its format")
+        compiled.kernels.pop(extra, None)
         _write_cache(path, compiled)
         return compiled
 
@@ -225,7 +234,8 @@ class Compiler:
         options = json.dumps([self._options(source), self.version], sort_keys=True)
         return hashlib.sha256(options.encode() + b"\0" + text.encode()).hexdigest()
 
-    def _run_nvrtc(self, source: KernelSource, text: str) -> CompiledKernels:
+    def _run_nvrtc(self, source: KernelSource, text: str) -> CompiledKernels | None:
+        """The compiled text; None when NVRTC gave no report of its kernels. Raises BackendError with NVRTC's log."""
         log = io.StringIO()
         begin = time.perf_counter()
         try:
@@ -235,9 +245,7 @@ class Compiler:
             raise BackendError(f"{source.title} does not compile for {self.arch}: {error}\n{log.getvalue()}") from error
         seconds = time.perf_counter() - begin
         kernels = parse_ptxas(log.getvalue())
-        if not kernels:
-            raise BackendError(f"{source.title} holds no kernel, or NVRTC's report of it has changed its format")
-        return CompiledKernels(self.arch, cubin, kernels, seconds, cached=False)
+        return CompiledKernels(self.arch, cubin, kernels, seconds, cached=False) if kernels else None
 
 
 def list_kernels(arch: str, sources: Iterable[KernelSource], *, cache_dir: Path | None = None) -> list[KernelRow]:

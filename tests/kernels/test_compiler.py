@@ -67,6 +67,18 @@ def test_a_source_that_does_not_compile_says_why(tmp_path: Path) -> None:
         list_kernels("sm_90", [KernelSource("vector", (("FIELD", "NoSuchParams"),))], cache_dir=tmp_path)
 
 
+def test_a_missing_report_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([False, True, False, False, True])
+    monkeypatch.setattr("kernels.compiler.parse_ptxas", lambda log: parse_ptxas(log) if next(answers) else {})
+    assert not compile_once(WORDS, tmp_path)
+    # Twice nothing is an error, but not for ever: a later request of the same compiler tries again.
+    compiler = Compiler("sm_80", cache_dir=tmp_path, threads=1)
+    with pytest.raises(BackendError, match="holds no kernel"):
+        compiler.compile(WORDS)
+    assert set(compiler.compile(WORDS).kernels) == {"words_differ"}
+    compiler.close()
+
+
 def test_ptxas_report() -> None:
     log = """
 ptxas info    : Compiling entry function 'a' for 'sm_90'
