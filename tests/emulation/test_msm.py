@@ -7,15 +7,16 @@ from functools import cache
 
 import numpy as np
 import pytest
+from groups import multiple_of_generator
 
+from emulation.device import EmulatedDevice, compiler
+from kernels import cuda_fixed_base
 from kernels.backend import OutOfMemory, SizeError
 from kernels.cuda_fixed_base import base_table, fixed_base
 from kernels.cuda_group import group_source, normalise, sum_limbs
 from kernels.cuda_msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
 from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.encoding import Words, generator, scalars_from_ints
-from tests.emulation.device import EmulatedDevice, compiler
-from tests.groups import multiple_of_generator
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
@@ -46,14 +47,15 @@ def device() -> EmulatedDevice:
 
 @cache
 def known_points(curve: Curve, group: Group) -> tuple[list[int], Words]:
-    """Points with their logarithms: random ones, infinity, equal ones and opposite ones among them."""
+    """MOST points with their logarithms: infinity, random ones and their opposites, each several times over."""
     rng = random.Random(1)
-    r = curve.fr.modulus
-    logs = [rng.randrange(r) for _ in range(MOST)]
-    for i in range(0, MOST - 4, 7):
-        logs[i : i + 4] = [0, logs[i + 1], logs[i + 1], r - logs[i + 1]]
-    scalars = device().upload(scalars_from_ints(curve.fr, logs))
-    return logs, fixed_base(device(), curve, group, generator(curve, group), scalars)
+    logs = [0]
+    for _ in range(6):
+        log = rng.randrange(curve.fr.modulus)
+        logs += [log, curve.fr.modulus - log]
+    points = np.stack([multiple_of_generator(curve, group, log) for log in logs])
+    chosen = [rng.randrange(len(logs)) for _ in range(MOST)]
+    return [logs[i] for i in chosen], points[chosen]
 
 
 def check(
@@ -69,9 +71,25 @@ def check(
 
 
 @pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
-def test_fixed_base_agrees_with_py_ecc(curve: Curve, group: Group) -> None:
-    for log, point in list(zip(*known_points(curve, group), strict=True))[:8]:
-        assert np.array_equal(point, multiple_of_generator(curve, group, log))
+def test_fixed_base_table(curve: Curve, group: Group) -> None:
+    """The first entries of the table; all of it is the slow part of the emulation, and test_fixed_base_edges has it."""
+    sums, points = device().empty((32, sum_limbs(curve, group))), device().empty((32, curve.point_limbs(group)))
+    base = device().upload(generator(curve, group))
+    device().kernel(group_source("fixed_base", curve, group), "fixed_base_table").launch(1, 32, (base, sums))
+    normalise(device(), curve, group, sums, points)
+    for k in (0, 1, 2, 31):
+        assert np.array_equal(points[k], multiple_of_generator(curve, group, k))
+
+
+def test_fixed_base_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_fixed_base, "base_table", lambda *_: edge_table())
+    monkeypatch.setattr(cuda_fixed_base, "BATCH", 3)
+    rng = random.Random(13)
+    logs = [rng.randrange(BN254.fr.modulus) for _ in range(7)]
+    scalars = device().upload(scalars_from_ints(BN254.fr, logs))
+    points = fixed_base(device(), BN254, Group.G1, generator(BN254, Group.G1), scalars)
+    for log, point in zip(logs, points, strict=True):
+        assert np.array_equal(point, multiple_of_generator(BN254, Group.G1, log))
 
 
 @pytest.mark.parametrize("scalar", [0, 1, 2, 255, 256, 1 << 248, BN254.fr.modulus - 1, (1 << 256) - 1])

@@ -1,0 +1,144 @@
+"""MSM and fixed base on a real GPU: against the CPU backend where that is quick, else against known logarithms.
+
+Point i is (i + 1) * G, so an MSM is (sum_i s_i (i + 1)) * G, which the CPU backend computes with one multiplication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from kernels.backend import HostArray, OutOfMemory, SizeError
+from kernels.cpu import CpuBackend
+from kernels.cuda import CudaBackend
+from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.encoding import Words, generator, scalars_from_ints, unpack
+
+pytestmark = pytest.mark.gpu
+
+GROUPS = [(curve, group) for curve in CURVES for group in Group]
+IDS = [f"{curve.name}-{group.value}" for curve, group in GROUPS]
+SIZES = [0, 1, 10, 16, 18, 20, 22]
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[CpuBackend]:
+    backend = CpuBackend(threads=8)
+    yield backend
+    backend.close()
+
+
+def uniform(curve: Curve, n: int, seed: int) -> Words:
+    """(n, 4) integers below the order, uniform but for the top word, which stays below the order's."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, 2**64, size=(n, 4), dtype=np.uint64)
+    words[:, 3] = rng.integers(0, curve.fr.modulus >> 192, size=n, dtype=np.uint64)
+    return words
+
+
+def witness_like(curve: Curve, n: int, seed: int) -> Words:
+    """Nine in ten are 0 or 1, and the edges of the range are among the others."""
+    words = uniform(curve, n, seed)
+    kind = np.random.default_rng(seed + 1).random(n)
+    words[kind < 0.9] = 0
+    words[kind < 0.45, 0] = 1
+    edges = [curve.fr.modulus - 1, (curve.fr.modulus - 1) // 2, (curve.fr.modulus + 1) // 2, 2]
+    words[: min(n, 4)] = scalars_from_ints(curve.fr, edges)[:n]
+    return words
+
+
+def weighted_sum(scalars: Words) -> int:
+    """sum_i scalars[i] * (i + 1), by 16-bit pieces in 64-bit sums."""
+    total = 0
+    weights = np.arange(1, len(scalars) + 1, dtype=np.uint64)
+    pieces = np.ascontiguousarray(scalars).view(np.uint16).astype(np.uint64)
+    for k in range(16):
+        for block in range(0, len(scalars), 1 << 20):
+            part = slice(block, block + (1 << 20))
+            total += int(np.dot(pieces[part, k], weights[part])) << (16 * k)
+    return total
+
+
+def multiple(cpu: CpuBackend, curve: Curve, group: Group, k: int) -> HostArray:
+    scalar = scalars_from_ints(curve.fr, [k])
+    return cpu.to_host(cpu.fixed_base(curve, group, generator(curve, group), scalar))[0]
+
+
+def first_multiples(cuda: CudaBackend, curve: Curve, group: Group, n: int) -> HostArray:
+    """1 * G to n * G, (n, point_limbs) on the host."""
+    scalars = np.zeros((n, 4), dtype=np.uint64)
+    scalars[:, 0] = np.arange(1, n + 1)
+    return cuda.to_host(cuda.fixed_base(curve, group, generator(curve, group), cuda.to_device(scalars)))
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_fixed_base(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group) -> None:
+    scalars = witness_like(curve, 1 << 10, 1)
+    base = multiple(cpu, curve, group, 12345678901234567890)
+    want = cpu.to_host(cpu.fixed_base(curve, group, base, scalars))
+    got = cuda.to_host(cuda.fixed_base(curve, group, base, cuda.to_device(scalars)))
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("log_n", SIZES)
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_sizes(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, log_n: int) -> None:
+    n = 1 << log_n
+    points = first_multiples(cuda, curve, group, n)
+    try:
+        table = cuda.load_points(curve, group, points)
+    except OutOfMemory as error:
+        pytest.skip(str(error))
+    for make in (uniform, witness_like):
+        scalars = make(curve, n, log_n)
+        got = cuda.msm(table, cuda.to_device(scalars)).result()
+        assert np.array_equal(got, multiple(cpu, curve, group, weighted_sum(scalars)))
+
+
+@pytest.mark.parametrize("multiples", [1, 2, 5])
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_little_memory(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, multiples: int) -> None:
+    n = (1 << 12) + 3
+    points = first_multiples(cuda, curve, group, n)
+    table = cuda.load_points(curve, group, points, memory=multiples * points.nbytes)
+    assert table.nbytes <= multiples * points.nbytes
+    scalars = uniform(curve, n, multiples)
+    got = cuda.msm(table, cuda.to_device(scalars)).result()
+    assert np.array_equal(got, multiple(cpu, curve, group, weighted_sum(scalars)))
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize("scalar", [0, 1, -1, 1 << 200])
+def test_one_scalar_for_all(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, scalar: int) -> None:
+    """One bucket holds everything, over points of which many are equal, opposite or infinity."""
+    n = 1 << 16
+    logs = np.random.default_rng(3).integers(0, 4, size=n)
+    pool = [multiple(cpu, curve, Group.G1, k) for k in (0, 1, -1, 5)]
+    table = cuda.load_points(curve, Group.G1, np.stack(pool)[logs])
+    scalars = np.repeat(scalars_from_ints(curve.fr, [scalar]), n, axis=0)
+    total = scalar * sum(int(np.count_nonzero(logs == i)) * k for i, k in enumerate((0, 1, -1, 5)))
+    got = cuda.msm(table, cuda.to_device(scalars)).result()
+    assert np.array_equal(got, multiple(cpu, curve, Group.G1, total))
+
+
+def test_part_of_a_table(cpu: CpuBackend, cuda: CudaBackend) -> None:
+    curve, group, n, start = BLS12_381, Group.G1, 5000, 777
+    table = cuda.load_points(curve, group, first_multiples(cuda, curve, group, n))
+    scalars = uniform(curve, n - start, 9)
+    total = weighted_sum(scalars) + start * sum(unpack(scalars))
+    got = cuda.msm(table, cuda.to_device(scalars), start=start).result()
+    assert np.array_equal(got, multiple(cpu, curve, group, total))
+    with pytest.raises(SizeError, match="5000 points"):
+        cuda.msm(table, cuda.to_device(scalars), start=start + 1)
+
+
+def test_several_under_way(cpu: CpuBackend, cuda: CudaBackend) -> None:
+    """Results may be taken in any order, after later MSMs have reused the scratch."""
+    curve, group, n = BN254, Group.G1, 1 << 14
+    table = cuda.load_points(curve, group, first_multiples(cuda, curve, group, n))
+    scalars = [uniform(curve, n, seed) for seed in range(6)]
+    pending = [cuda.msm(table, cuda.to_device(s)) for s in scalars]
+    for s, point in reversed(list(zip(scalars, pending, strict=True))):
+        assert np.array_equal(point.result(), multiple(cpu, curve, group, weighted_sum(s)))
