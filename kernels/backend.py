@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernels.curves import Curve, Field, Group
+
+if TYPE_CHECKING:
+    from kernels.goldilocks import GoldilocksKernels
 
 Array = Any
 """An array in the backend's own memory: numpy.ndarray or cupy.ndarray."""
@@ -234,6 +237,13 @@ class Backend(ABC):
     @abstractmethod
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
         """Index of the first point that is not canonical, not on the curve or not in the subgroup; None if all are."""
+
+    # -- Goldilocks -------------------------------------------------------------------------------------------------
+
+    @property
+    def goldilocks(self) -> GoldilocksKernels:
+        """What a STARK computes, on this device. Raises BackendError when this backend has no such kernels."""
+        raise BackendError(f"the {self.name} backend has no Goldilocks kernels")
 
     # -- life -------------------------------------------------------------------------------------------------------
 

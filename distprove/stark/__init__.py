@@ -1,0 +1,1 @@
+"""A STARK over Goldilocks: AIRs in Python, LogUp buses, Keccak-256 Merkle trees, DEEP, FRI."""

@@ -1,0 +1,183 @@
+"""The interface of what a STARK computes: Goldilocks columns, Keccak-256 Merkle trees, row programs, openings, FRI.
+
+The field is F_p with p = 2^64 - 2^32 + 1; its extension is F = F_p[x]/(x^3 - x - 1). Every element in an array is
+canonical: below p, dtype uint64, never in Montgomery form.
+
+* A base column has shape (n,), n a power of two; a matrix of columns (width, n).
+* An extension vector is three base columns, (3, n): coordinates of 1, x, x^2. On the host a single extension element is
+  a tuple of three ints, and a list of them has shape (k, 3).
+* A low-degree extension has shape (width, B, n), B the blow-up: entry [c, k, j] is column c's polynomial at
+  7 w_{Bn}^k w_n^j, where w_m is `root_of_unity(log2 m)`. Its index in the domain's natural order is i = j B + k: the
+  point is 7 w_{Bn}^i. So each of the B cosets lies contiguous and in natural order, and "the next row" of [k, j] is
+  [k, j + 1 mod n].
+
+Everything that shrinks, shrinks by i mod m: parent i of a Merkle level with m nodes has children i and i + m/2, a fold
+by 2^a maps index i to i mod (B n / 2^a), and a shorter table answers query i with its row i mod (B n'). Positions in
+arrays follow by the formula above.
+
+Implementations: `kernels.cpu_goldilocks`, `kernels.cuda_goldilocks`; reached as `Backend.goldilocks`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import Array
+from kernels.goldilocks_field import Ext
+from kernels.row_program import RowProgram
+
+LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
+"""First byte of what is hashed: no leaf can be taken for a node, nor either for anything else."""
+
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class TreeOpening:
+    """What opens a tree at q query indices. On the host."""
+
+    rows: tuple[Words, ...]
+    """Per matrix, (q, arity * width): the opened leaf's elements, in the order in which they are hashed."""
+    path: Bytes
+    """(q, levels, 32): the sibling at each level, from the leaves up to the cap."""
+
+
+class MerkleTree(Protocol):
+    """A Keccak-256 tree over the rows of matrices that stay in the backend. Made by `GoldilocksKernels.commit`."""
+
+    @property
+    def root(self) -> bytes:
+        """32 bytes; waits for the device."""
+
+    @property
+    def cap(self) -> Bytes:
+        """(2^c, 32): the level of 2^c nodes, c = min(cap asked for, log2 of the leaves)."""
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        """Rows and paths at leaf indices, in natural order, of the tallest matrix."""
+
+
+@dataclass(frozen=True)
+class DeepPoint:
+    """One opening point of one table height, for `deep`."""
+
+    point: Ext
+    matrices: tuple[Array, ...]
+    """Low-degree extensions (w_i, B, n) opened at `point`, in order."""
+    weights: Words
+    """(sum of w_i, 3): the weight of each column in the combination."""
+    value: Ext
+    """sum over columns of weight * column(point)."""
+
+
+class GoldilocksKernels(ABC):
+    """One device. Not thread-safe. Arrays are in the backend's memory unless said to be on the host.
+
+    Sizes that the kernels do not handle raise SizeError, missing memory OutOfMemory, before anything is launched.
+    """
+
+    # -- elementwise, for trace generators ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def add(self, a: Array, b: Array) -> Array:
+        """a + b for base elements of any equal shape (or b of shape (1,): a scalar)."""
+
+    @abstractmethod
+    def sub(self, a: Array, b: Array) -> Array: ...
+
+    @abstractmethod
+    def mul(self, a: Array, b: Array) -> Array: ...
+
+    # -- polynomials ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
+        """(w, n) evaluations in natural order on coset * <w_n>, `coset` an int, to their extension (w, B, n).
+
+        `columns` is left as it is. `out`: a contiguous (w, B, n) array to write.
+        """
+
+    @abstractmethod
+    def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
+        """(3, D, n): is_first, is_last, is_transition on D = 2^log_cosets of the B cosets, those with k mod B/D = 0.
+
+        At x: (x^n - 1)/(x - 1), (x^n - 1)/(x - w_n^-1), x - w_n^-1.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self,
+        program: RowProgram,
+        inputs: Sequence[Array],
+        scalars: Words,
+        *,
+        log_cosets: int = 0,
+        coset_factors: Words | None = None,
+    ) -> Array:
+        """Run `program` on every row; returns (program.output_columns, D, n), D = 2^log_cosets.
+
+        `inputs`: one (width, n) or (width, C, n) array per matrix of the program; output coset t reads coset t * C/D.
+        `scalars`: (program.scalars, 3) on the host. `coset_factors`: (D,) base elements on the host; when given, the
+        outputs of coset t are multiplied by element t (one over the vanishing polynomial, for a quotient).
+        """
+
+    @abstractmethod
+    def divide(self, numerators: Array, denominators: Array) -> Array:
+        """Quotients of extension vectors: two (3 m, n) arrays to (3 m, n). Zero where the denominator is zero."""
+
+    @abstractmethod
+    def running_sum(self, terms: Array) -> tuple[Array, Ext]:
+        """For (3 m, n) terms t_g: s (3, n) with s[0] = 0, s[j+1] = s[j] + sum_g t_g[j] - T/n, and T = sum of all terms.
+
+        So s is cyclic: s[n] would be s[0].
+        """
+
+    @abstractmethod
+    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool) -> list[Words]:
+        """Each extension (w_i, B, n) at `point` (and at w_n * point): host arrays (w_i, 3), or (w_i, 2, 3).
+
+        Barycentric, from coset 0; `point` must not lie on it. All matrices of one call have the same n.
+        """
+
+    @abstractmethod
+    def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
+        """(3, B, n): sum over points of (combination(x) - value) / (x - point); added to `out` when given.
+
+        Consecutive points that share the same `matrices` objects have them read once per row where possible.
+        """
+
+    @abstractmethod
+    def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
+        """One FRI step, (3, B, n) to (3, B, n / 2^log_arity).
+
+        The codeword is f at index i standing for h = w_{Bn}^i (the shift 7 is divided out, once and for all). One step
+        by two: f'(h^2) = (f(h) + f(-h)) / 2 + beta (f(h) - f(-h)) / (2 h); 2^a is `a` steps, beta squared each time.
+        `add`, of the result's shape, is added times beta^(2^log_arity).
+        """
+
+    # -- commitments ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> MerkleTree:
+        """A Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
+
+        Leaf i of a matrix is its row i; with log_arity = a (one matrix only) leaf i < B n / 2^a holds the rows
+        i + t B n / 2^a for t = 0 .. 2^a - 1, in this order, and counts as a matrix of width 2^a w. A leaf is
+            keccak256(u32[LEAF_TAG + 256 * count], u32 width of each, zero-padded to 8 bytes; elements as u64, all LE)
+        over the `count` matrices that have this height, in the given order. Level of the tallest: its leaves. Above:
+            node_i = keccak256(u64 NODE_TAG, child_i, child_{i + m/2})          i < m/2, m nodes below
+        and where a level's size is the height B n' of shorter matrices, node_i is replaced by
+            keccak256(u64 INJECT_TAG, node_i, leaf_i of these).
+        """
+
+    @abstractmethod
+    def grind(self, seed: bytes, bits: int) -> int:
+        """The least nonce with `bits` leading zero bits (first byte's high bits first) in
+        keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce)."""

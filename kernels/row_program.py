@@ -1,0 +1,100 @@
+"""Straight-line programs over the rows of matrices: what an AIR's constraints and interactions are compiled to.
+
+A program is data. It is the same for every row: it loads elements of this row and the next, computes in the base field
+F_p or the extension F_p[x]/(x^3 - x - 1), and either writes output columns or folds many values into one extension
+column. The CPU backend interprets it over blocks of rows, the CUDA backend compiles it with NVRTC, and a verifier
+evaluates it at one point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import SizeError
+from kernels.goldilocks_field import P
+
+
+class Op(IntEnum):
+    """One instruction; its operands are `a`, `b`, `c` of `RowProgram.code`."""
+
+    LOAD = 0
+    """Element of input matrix a, column b, of this row (c = 0) or the next, cyclically (c = 1). Base field."""
+    CONST = 1
+    """constants[a]. Base field."""
+    SCALAR = 2
+    """scalars[a], given at evaluation: an extension element (a challenge)."""
+    BASE_SCALAR = 3
+    """scalars[a], of which only the first coordinate is not zero: a base field element (a public value)."""
+    ADD = 4
+    """value a + value b"""
+    SUB = 5
+    """value a - value b"""
+    MUL = 6
+    """value a * value b"""
+
+
+@dataclass(frozen=True)
+class RowProgram:
+    """Instructions in static single assignment: value i is what instruction i computes.
+
+    Raises SizeError when it is not well formed: an operand that is not an earlier value, a column that its matrix does
+    not have, a constant that is not canonical.
+    """
+
+    widths: tuple[int, ...]
+    """Columns of each input matrix."""
+    code: NDArray[np.int32]
+    """(instructions, 4): op, a, b, c; operands an op does not use are 0."""
+    constants: tuple[int, ...]
+    """Canonical base field elements."""
+    scalars: int
+    """How many extension scalars are given at evaluation."""
+    outputs: tuple[int, ...]
+    """Values that become output columns, or, when `fold` is set, the values that are folded."""
+    fold: int | None = None
+    """Index of the first of len(outputs) scalars w: the output is the one extension column sum_i w_i outputs_i."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @cached_property
+    def is_extension(self) -> NDArray[np.bool_]:
+        """(instructions,): whether each value is an extension element. Sums and products of base values are base."""
+        kinds = np.zeros(len(self.code), dtype=np.bool_)
+        for i, (op, a, b, _) in enumerate(self.code.tolist()):
+            kinds[i] = op == Op.SCALAR or (op >= Op.ADD and bool(kinds[a] or kinds[b]))
+        return kinds
+
+    @property
+    def output_columns(self) -> int:
+        """Base field columns of the result: one for a base value, three for an extension value."""
+        if self.fold is not None:
+            return 3
+        return sum(3 if self.is_extension[v] else 1 for v in self.outputs)
+
+
+def check(program: RowProgram) -> None:
+    """Raise SizeError unless `program` is well formed."""
+    code = program.code
+    if code.ndim != 2 or code.shape[1] != 4 or code.dtype != np.int32:
+        raise SizeError(f"a row program's code is (instructions, 4) int32, not {code.shape} {code.dtype}")
+    if not all(0 <= c < P for c in program.constants):
+        raise SizeError("a row program's constants must be canonical field elements")
+    for i, (op, a, b, c) in enumerate(code.tolist()):
+        good = (
+            (op == Op.LOAD and 0 <= a < len(program.widths) and 0 <= b < program.widths[a] and c in (0, 1))
+            or (op == Op.CONST and 0 <= a < len(program.constants))
+            or (op in (Op.SCALAR, Op.BASE_SCALAR) and 0 <= a < program.scalars)
+            or (op in (Op.ADD, Op.SUB, Op.MUL) and 0 <= a < i and 0 <= b < i)
+        )
+        if not good:
+            raise SizeError(f"instruction {i} of a row program is not valid: {(op, a, b, c)}")
+    if not all(0 <= v < len(code) for v in program.outputs):
+        raise SizeError("a row program's outputs must be values it computes")
+    if program.fold is not None and not 0 <= program.fold <= program.scalars - len(program.outputs):
+        raise SizeError("a row program folds with more scalars than it has")

@@ -1,0 +1,84 @@
+"""The verifier's own arithmetic against Python's integers and polynomial division."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distprove.stark import field
+from distprove.stark.field import P
+
+EDGES = [0, 1, 2, 2**32 - 1, 2**32, 2**32 + 1, 2**63, P - 2**32, P - 2, P - 1]
+elements = st.one_of(st.sampled_from(EDGES), st.integers(0, P - 1))
+extensions = st.tuples(elements, elements, elements)
+
+
+def words(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
+
+
+def schoolbook(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Product of polynomials, reduced by x^3 = x + 1 from the top."""
+    product = [0] * 5
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            product[i + j] += x * y
+    for degree in (4, 3):
+        product[degree - 2] += product[degree]
+        product[degree - 3] += product[degree]
+    return tuple(c % P for c in product[:3])
+
+
+@given(st.lists(st.tuples(elements, elements), min_size=1, max_size=40))
+def test_vectors(pairs: list[tuple[int, int]]) -> None:
+    a, b = words([x for x, _ in pairs]), words([y for _, y in pairs])
+    assert field.add(a, b).tolist() == [(x + y) % P for x, y in pairs]
+    assert field.sub(a, b).tolist() == [(x - y) % P for x, y in pairs]
+    assert field.mul(a, b).tolist() == [x * y % P for x, y in pairs]
+    assert field.neg(a).tolist() == [-x % P for x, _ in pairs]
+
+
+@given(st.lists(elements, min_size=1, max_size=5))
+def test_inverse(values: list[int]) -> None:
+    expected = [pow(v, -1, P) if v else 0 for v in values]
+    assert field.inverse(words(values)).tolist() == expected
+
+
+@given(extensions, extensions)
+def test_extension(a: tuple[int, int, int], b: tuple[int, int, int]) -> None:
+    expected = schoolbook(a, b)
+    assert field.e_mul(a, b) == expected
+    assert tuple(field.ext_mul(words([*a])[None], words([*b])[None])[0].tolist()) == expected
+    if a != field.ZERO:
+        assert schoolbook(a, field.e_inv(a)) == field.ONE
+        assert tuple(field.ext_inverse(words([*a])[None])[0].tolist()) == field.e_inv(a)
+
+
+@given(elements, st.integers(1, 70))
+def test_powers(base: int, count: int) -> None:
+    assert field.powers(base, count).tolist() == [pow(base, i, P) for i in range(count)]
+
+
+@given(extensions, st.integers(0, 50))
+def test_extension_powers(base: tuple[int, int, int], exponent: int) -> None:
+    expected = field.ONE
+    for _ in range(exponent):
+        expected = schoolbook(expected, base)
+    assert field.e_pow(base, exponent) == expected
+    assert field.e_powers(base, exponent + 1)[-1] == expected
+
+
+def test_roots_have_their_order() -> None:
+    for log_n in (0, 1, 5, 32):
+        w = field.root_of_unity(log_n)
+        assert pow(w, 1 << log_n, P) == 1
+        assert log_n == 0 or pow(w, 1 << (log_n - 1), P) == P - 1
+
+
+def test_the_extension_is_a_field() -> None:
+    """x^3 - x - 1 has no root in F_p: x^p differs from x modulo it, and gcd(x^p - x, x^3 - x - 1) is 1."""
+    frobenius = field.e_pow((0, 1, 0), P)
+    difference = field.e_sub(frobenius, (0, 1, 0))
+    assert field.e_mul(difference, field.e_inv(difference)) == field.ONE
+    assert field.e_pow((0, 1, 0), P**3) == (0, 1, 0)
