@@ -115,7 +115,7 @@ class GoldilocksKernels(ABC):
     def evaluate(
         self,
         program: RowProgram,
-        inputs: Sequence[Array],
+        inputs: Sequence[Array | None],
         scalars: Words,
         *,
         log_cosets: int = 0,
@@ -123,7 +123,8 @@ class GoldilocksKernels(ABC):
     ) -> Array:
         """Run `program` on every row; returns (program.output_columns, D, n), D = 2^log_cosets.
 
-        `inputs`: one (width, n) or (width, C, n) array per matrix of the program; output coset t reads coset t * C/D.
+        `inputs`: one (width, n) or (width, C, n) array per matrix of the program, None for one without columns; output
+        coset t reads coset t * C/D.
         `scalars`: (program.scalars, 3) on the host. `coset_factors`: (D,) base elements on the host; when given, the
         outputs of coset t are multiplied by element t (one over the vanishing polynomial, for a quotient).
         """

@@ -153,28 +153,29 @@ class ReferenceKernels(GoldilocksKernels):
     def evaluate(
         self,
         program: RowProgram,
-        inputs: Sequence[Words],
+        inputs: Sequence[Words | None],
         scalars: Words,
         *,
         log_cosets: int = 0,
         coset_factors: Words | None = None,
     ) -> Words:
-        cubes = [m[:, None] if m.ndim == 2 else m for m in inputs]
-        cosets = [m[:, :: m.shape[1] >> log_cosets] for m in cubes]
+        cubes = [None if m is None else m[:, None] if m.ndim == 2 else m for m in inputs]
+        cosets = [None if m is None else m[:, :: m.shape[1] >> log_cosets] for m in cubes]
+        shape = next(m.shape[1:] for m in cosets if m is not None)
         values: list[Words] = []
         for op, a, b, c in program.code.tolist():
             if op == Op.LOAD:
-                values.append(np.roll(cosets[a][b], -c, axis=-1))
+                values.append(np.roll(cosets[a][b], -c, axis=-1))  # type: ignore[index]
             elif op == Op.CONST:
-                values.append(np.full(cosets[0].shape[1:], program.constants[a], dtype=np.uint64))
+                values.append(np.full(shape, program.constants[a], dtype=np.uint64))
             elif op == Op.SCALAR:
-                values.append(np.broadcast_to(scalars[a], (*cosets[0].shape[1:], 3)))
+                values.append(np.broadcast_to(scalars[a], (*shape, 3)))
             elif op == Op.BASE_SCALAR:
-                values.append(np.full(cosets[0].shape[1:], scalars[a][0], dtype=np.uint64))
+                values.append(np.full(shape, scalars[a][0], dtype=np.uint64))
             else:
                 values.append(_arithmetic(Op(op), values[a], values[b]))
         if program.fold is not None:
-            total = np.zeros((*cosets[0].shape[1:], 3), dtype=np.uint64)
+            total = np.zeros((*shape, 3), dtype=np.uint64)
             for w, v in zip(scalars[program.fold :], program.outputs, strict=False):
                 total = field.add(total, _arithmetic(Op.MUL, np.broadcast_to(w, total.shape), values[v]))
             columns = list(np.moveaxis(total, -1, 0))

@@ -1,0 +1,113 @@
+// The Goldilocks field F_p, p = 2^64 - 2^32 + 1, and its extension F_p[x]/(x^3 - x - 1), elements canonical everywhere.
+// The same numbers stand in goldilocks_field.py.
+//
+// 2^64 = 2^32 - 1 and 2^96 = -1 (mod p) turn a 128-bit product into three 64-bit terms.
+#pragma once
+#include "platform.h"
+
+namespace dp {
+namespace gl {
+
+constexpr u64 P = 0xFFFFFFFF00000001ull;
+constexpr u64 EPSILON = 0xFFFFFFFFull;  // 2^64 mod p
+constexpr u64 GENERATOR = 7;
+constexpr int TWO_ADICITY = 32;
+
+// All functions take canonical operands and return canonical results.
+DP_HD u64 add(u64 a, u64 b) {
+  u64 t = P - b;
+  return a >= t ? a - t : a + b;
+}
+
+DP_HD u64 sub(u64 a, u64 b) {
+  u64 d = a - b;
+  return a < b ? d + P : d;
+}
+
+DP_HD u64 neg(u64 a) { return a ? P - a : 0; }
+
+DP_HD u64 canonical(u64 a) { return a >= P ? a - P : a; }
+
+// hi 2^64 + lo mod p, for any hi and lo
+DP_HD u64 reduce128(u64 hi, u64 lo) {
+  u64 h1 = hi >> 32, h0 = hi & EPSILON;
+  u64 t = lo - h1;
+  if (lo < h1) t -= EPSILON;  // borrowed 2^64
+  u64 r = t + h0 * EPSILON;
+  if (r < t) r += EPSILON;  // carried 2^64; cannot carry again
+  return canonical(r);
+}
+
+DP_HD u64 mul(u64 a, u64 b) {
+#if defined(__CUDA_ARCH__)
+  return reduce128(__umul64hi(a, b), a * b);
+#else
+  unsigned __int128 t = (unsigned __int128)a * b;
+  return reduce128((u64)(t >> 64), (u64)t);
+#endif
+}
+
+DP_HD u64 sqr(u64 a) { return mul(a, a); }
+
+DP_HD u64 pow(u64 a, u64 e) {
+  u64 r = 1;
+  for (; e; e >>= 1, a = sqr(a))
+    if (e & 1) r = mul(r, a);
+  return r;
+}
+
+// a / 2
+DP_HD u64 half(u64 a) { return (a & 1) ? (a >> 1) + (P >> 1) + 1 : a >> 1; }
+
+// 1 / a, zero for zero: a^(p - 2), by the chain 2^32 - 1 ones, a zero, ... of p - 2 = 2^64 - 2^32 - 1
+DP_HD u64 inverse(u64 a) {
+  u64 t2 = mul(sqr(a), a);  // a^(2^2 - 1)
+  u64 t3 = mul(sqr(t2), a);
+  u64 x = t3;  // a^(2^3 - 1)
+  for (int i = 0; i < 3; ++i) x = sqr(x);
+  u64 t6 = mul(x, t3);
+  x = t6;
+  for (int i = 0; i < 6; ++i) x = sqr(x);
+  u64 t12 = mul(x, t6);
+  x = t12;
+  for (int i = 0; i < 12; ++i) x = sqr(x);
+  u64 t24 = mul(x, t12);
+  x = t24;
+  for (int i = 0; i < 6; ++i) x = sqr(x);
+  u64 t30 = mul(x, t6);
+  u64 t31 = mul(sqr(t30), a);
+  u64 t32 = mul(sqr(t31), a);
+  x = t31;  // 31 ones, a zero, 32 ones
+  for (int i = 0; i < 33; ++i) x = sqr(x);
+  return mul(x, t32);
+}
+
+struct Ext {
+  u64 c[3];
+};
+
+DP_HD Ext embed(u64 a) { return {{a, 0, 0}}; }
+DP_HD Ext add(const Ext& a, const Ext& b) { return {{add(a.c[0], b.c[0]), add(a.c[1], b.c[1]), add(a.c[2], b.c[2])}}; }
+DP_HD Ext sub(const Ext& a, const Ext& b) { return {{sub(a.c[0], b.c[0]), sub(a.c[1], b.c[1]), sub(a.c[2], b.c[2])}}; }
+DP_HD Ext mul(const Ext& a, u64 b) { return {{mul(a.c[0], b), mul(a.c[1], b), mul(a.c[2], b)}}; }
+
+// x^3 = x + 1, x^4 = x^2 + x
+DP_HD Ext mul(const Ext& a, const Ext& b) {
+  u64 c3 = add(mul(a.c[1], b.c[2]), mul(a.c[2], b.c[1]));
+  u64 c4 = mul(a.c[2], b.c[2]);
+  u64 c34 = add(c3, c4);
+  u64 m1 = add(mul(a.c[0], b.c[1]), mul(a.c[1], b.c[0]));
+  u64 m2 = add(add(mul(a.c[0], b.c[2]), mul(a.c[2], b.c[0])), mul(a.c[1], b.c[1]));
+  return {{add(mul(a.c[0], b.c[0]), c3), add(m1, c34), add(m2, c4)}};
+}
+
+// 1 / a, zero for zero: the adjugate's first row over the determinant of the matrix of multiplication by a
+DP_HD Ext inverse(const Ext& a) {
+  u64 s = add(a.c[0], a.c[2]), t = add(a.c[1], a.c[2]);
+  Ext m = {{sub(sqr(s), mul(t, a.c[1])), sub(mul(t, a.c[2]), mul(a.c[1], s)), sub(sqr(a.c[1]), mul(s, a.c[2]))}};
+  u64 det = add(add(mul(a.c[0], m.c[0]), mul(a.c[2], m.c[1])), mul(a.c[1], m.c[2]));
+  return mul(m, inverse(det));
+}
+
+}  // namespace gl
+}  // namespace dp
