@@ -45,6 +45,10 @@ class WitnessGenerationError(InputError):
     """The circuit's witness program refused the input (missing or unknown signal, failed assertion)."""
 
 
+class AirError(InputError):
+    """An AIR that cannot be compiled, or a trace that is not of its shape."""
+
+
 class InvalidProof(DistproveError):
     """A proof that does not verify, or whose binding to its job does not hold."""
 

@@ -1,0 +1,350 @@
+"""An AIR as the prover, the verifier and the verifying key see it: two row programs and what their values mean.
+
+    Constraint program, scalars in order:
+        public values | local z, beta .. beta^w | global z, beta .. beta^w | local T/n | global T/n | x, x^2 | weights
+    Interaction program:
+        public values | local z, beta .. beta^w | global z, beta .. beta^w | 0
+
+A part that an AIR does not use is left out: the challenges and terminal of a scope without interactions, and x, x^2
+(which build an extension column from three base columns) and 0 (which makes an extension element of a base one) where
+there are none at all. Both programs number their public values and challenges alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from distprove.errors import FormatError
+from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_COLUMNS, MAX_NAME, Bus, Scope
+from distprove.stark.air.expression import AUX, MAIN, PREPROCESSED, leaf_degree, whole_degree
+from distprove.stark.air.point import PointProgram
+from kernels.backend import SizeError
+from kernels.goldilocks_field import P
+from kernels.row_program import Op, RowProgram
+
+SCOPES: tuple[Scope, Scope] = ("local", "global")
+EXTENSION_DEGREE = 3
+SELECTOR_COLUMNS = 3
+MAX_DEGREE = 256
+MAX_PUBLIC = 1 << 16
+MAX_INSTRUCTIONS = 1 << 22
+MAX_BUSES = 1 << 16
+
+
+@dataclass(frozen=True)
+class ScalarLayout:
+    """Where the scalars of both programs stand."""
+
+    public: int
+    local_width: int
+    """Longest tuple of a local bus; 0 without local interactions."""
+    global_width: int
+
+    @property
+    def local(self) -> int:
+        """Index of the local z; the powers of beta follow."""
+        return self.public
+
+    @property
+    def global_(self) -> int:
+        return self.local + _challenges(self.local_width)
+
+    @property
+    def challenges_end(self) -> int:
+        """Index after the last challenge: of the local T/n, or of the interaction program's 0."""
+        return self.global_ + _challenges(self.global_width)
+
+    @property
+    def basis(self) -> int:
+        """Index of x; x^2 follows."""
+        return self.challenges_end + (self.local_width > 0) + (self.global_width > 0)
+
+    @property
+    def weights(self) -> int:
+        """Index of the first fold weight."""
+        return self.basis + (2 if self.local_width or self.global_width else 0)
+
+    def start(self, scope: Scope) -> int:
+        """Index of the scope's z."""
+        return self.local if scope == "local" else self.global_
+
+    def terminal(self, scope: Scope) -> int:
+        """Index of the scope's T/n."""
+        return self.challenges_end + (scope == "global" and self.local_width > 0)
+
+
+def _challenges(width: int) -> int:
+    return 1 + width if width else 0
+
+
+@dataclass(frozen=True)
+class BusUse:
+    """One interaction of an AIR: what the check of multiplicities needs to know of it."""
+
+    bus: Bus
+    number: int
+    """The bus's number in its program: part of each fingerprint."""
+    sends: bool
+    at_most: int | None
+    """Bound on how often one row sends or receives; None: unbounded."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive interactions that share the auxiliary extension column h = sum of times / fingerprint."""
+
+    scope: Scope
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledAir:
+    """Plain data. What follows from the programs is computed from them, not stated beside them."""
+
+    name: str
+    public_count: int
+    """Public values of the partition: all of them, whichever this table uses."""
+    constraints: RowProgram
+    """Inputs preprocessed, main, aux, selectors; folds `constraint_names`, in order, into one extension column."""
+    constraint_names: tuple[str, ...]
+    """The AIR's own, then one per group, then one per scope's running sum."""
+    interactions: RowProgram | None
+    """Inputs preprocessed, main; outputs the numerators of all groups, then their denominators: all extension."""
+    groups: tuple[Group, ...]
+    """Local ones first."""
+    uses: tuple[BusUse, ...]
+    """The interactions, in the order of the groups."""
+
+    @property
+    def preprocessed_width(self) -> int:
+        return self.constraints.widths[PREPROCESSED]
+
+    @property
+    def main_width(self) -> int:
+        return self.constraints.widths[MAIN]
+
+    @property
+    def aux_width(self) -> int:
+        """Base columns of the third commitment: three per group, then three per scope."""
+        return self.constraints.widths[AUX]
+
+    @property
+    def has_local(self) -> bool:
+        return self.local_width > 0
+
+    @property
+    def has_global(self) -> bool:
+        return self.global_width > 0
+
+    @cached_property
+    def local_width(self) -> int:
+        """Longest tuple on a local bus; 0 when there is none."""
+        return longest(self.uses, "local")
+
+    @cached_property
+    def global_width(self) -> int:
+        return longest(self.uses, "global")
+
+    @property
+    def layout(self) -> ScalarLayout:
+        return ScalarLayout(self.public_count, self.local_width, self.global_width)
+
+    @cached_property
+    def degrees(self) -> tuple[int, ...]:
+        """Per constraint, in units of the table's height."""
+        values = _degrees(self.constraints)
+        return tuple(whole_degree(*values[v]) for v in self.constraints.outputs)
+
+    @property
+    def degree(self) -> int:
+        """The greatest, at least 1."""
+        return max(self.degrees, default=1)
+
+    @property
+    def quotient_chunks(self) -> int:
+        """The least power of two D >= max(1, degree - 1): cosets that hold the quotient."""
+        return chunks_for(self.degree)
+
+    @cached_property
+    def uses_next(self) -> bool:
+        """Whether any constraint or interaction reads the next row of a main or preprocessed column."""
+        programs = [self.constraints] if self.interactions is None else [self.constraints, self.interactions]
+        return any(((p.code[:, 0] == Op.LOAD) & (p.code[:, 1] <= MAIN) & (p.code[:, 3] == 1)).any() for p in programs)
+
+    @cached_property
+    def at_point(self) -> PointProgram:
+        """The constraints, ready to be evaluated at points. Cached: preparing it takes as long as an evaluation."""
+        return PointProgram(self.constraints)
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values, one way only: what a verifying key holds and its digest covers."""
+        return {
+            "name": self.name,
+            "public": self.public_count,
+            "constraints": _program_record(self.constraints),
+            "names": list(self.constraint_names),
+            "interactions": None if self.interactions is None else _program_record(self.interactions),
+            "groups": [[group.scope, group.size] for group in self.groups],
+            "uses": [
+                [use.bus.name, use.bus.width, use.bus.scope, use.number, use.sends, use.at_most] for use in self.uses
+            ],
+        }
+
+    @staticmethod
+    def from_record(record: object) -> CompiledAir:
+        """What `to_record` wrote. Everything is checked: raises FormatError, whatever `record` is."""
+        return _Reader().air(record)
+
+
+def longest(uses: Sequence[BusUse], scope: Scope) -> int:
+    """The longest tuple of a scope's buses; 0 when it has none."""
+    return max((use.bus.width for use in uses if use.bus.scope == scope), default=0)
+
+
+def chunks_for(degree: int) -> int:
+    """The least power of two that is at least max(1, degree - 1)."""
+    return 1 << (max(1, degree - 1) - 1).bit_length()
+
+
+def scope_widths(groups: Sequence[Group]) -> int:
+    """Auxiliary base columns of these groups and their running sums."""
+    return EXTENSION_DEGREE * (len(groups) + len({group.scope for group in groups}))
+
+
+def _degrees(program: RowProgram) -> list[tuple[int, int]]:
+    """Per value, (columns, transition selectors), as in `expression`, at most MAX_DEGREE + 1 (nothing overflows)."""
+    degrees: list[tuple[int, int]] = []
+    limit = MAX_DEGREE + 1
+    for op, a, b, _ in program.code.tolist():
+        if op == Op.LOAD:
+            degrees.append(leaf_degree(a, b))
+        elif op < Op.ADD:
+            degrees.append((0, 0))
+        else:
+            (da, ta), (db, tb) = degrees[a], degrees[b]
+            if op == Op.MUL:
+                degrees.append((min(da + db, limit), min(ta + tb, limit)))
+            else:
+                degrees.append((max(da, db), max(ta, tb)))
+    return degrees
+
+
+def _program_record(program: RowProgram) -> dict[str, Any]:
+    return {
+        "code": program.code.astype("<i4").tobytes(),
+        "constants": list(program.constants),
+        "outputs": np.array(program.outputs, dtype="<i4").tobytes(),
+        "widths": list(program.widths),
+    }
+
+
+class _Reader:
+    """Takes a record apart. Nothing in it is believed."""
+
+    def air(self, record: object) -> CompiledAir:
+        fields = self._map(record, ("name", "public", "constraints", "names", "interactions", "groups", "uses"))
+        name = self._text(fields["name"], "an AIR's name")
+        public = self._int(fields["public"], 0, MAX_PUBLIC, "public values")
+        uses = tuple(self._use(use) for use in self._list(fields["uses"], "interactions"))
+        groups = tuple(self._group(group) for group in self._list(fields["groups"], "groups"))
+        self._check_groups(groups, uses)
+        layout = ScalarLayout(public, longest(uses, "local"), longest(uses, "global"))
+        names = tuple(self._text(n, "a constraint's name") for n in self._list(fields["names"], "constraint names"))
+
+        constraints = self._program(fields["constraints"], 4, layout.weights + len(names), layout.weights)
+        self._need(len(constraints.outputs) == len(names) > 0, f"{name}: constraints without a name each")
+        self._need(constraints.widths[MAIN] > 0, f"{name}: no main columns")
+        self._need(constraints.widths[2:] == (scope_widths(groups), SELECTOR_COLUMNS), f"{name}: wrong widths")
+
+        interactions = None
+        if uses:
+            interactions = self._program(fields["interactions"], 2, layout.challenges_end + 1, None)
+            self._need(interactions.widths == constraints.widths[:2], f"{name}: interactions over other columns")
+            self._need(len(interactions.outputs) == 2 * len(groups), f"{name}: interactions without a group each")
+            extension = interactions.is_extension[list(interactions.outputs)]
+            self._need(bool(extension.all()), f"{name}: an interaction outside the extension")
+        else:
+            self._need(fields["interactions"] is None, f"{name}: interactions on no bus")
+        air = CompiledAir(name, public, constraints, names, interactions, groups, uses)
+        self._need(air.degree <= MAX_DEGREE, f"{name}: degree above {MAX_DEGREE}")
+        return air
+
+    def _check_groups(self, groups: tuple[Group, ...], uses: tuple[BusUse, ...]) -> None:
+        scopes = [scope for group in groups for scope in [group.scope] * group.size]
+        self._need(scopes == [use.bus.scope for use in uses], "groups that do not fit the interactions")
+        self._need(scopes == sorted(scopes, key=SCOPES.index), "global interactions before local ones")
+
+    def _program(self, record: object, inputs: int, scalars: int, fold: int | None) -> RowProgram:
+        fields = self._map(record, ("code", "constants", "outputs", "widths"))
+        widths = self._list(fields["widths"], "widths", inputs)
+        self._need(len(widths) == inputs, f"a program over {len(widths)} matrices, expected {inputs}")
+        code = self._array(fields["code"], 4 * MAX_INSTRUCTIONS, "instructions")
+        self._need(code.size % 4 == 0, "an instruction in parts")
+        constants = self._list(fields["constants"], "constants")
+        try:
+            return RowProgram(
+                widths=tuple(self._int(w, 0, 2 * MAX_COLUMNS, "columns") for w in widths),
+                code=code.reshape(-1, 4),
+                constants=tuple(self._int(c, 0, P - 1, "a constant") for c in constants),
+                scalars=scalars,
+                outputs=tuple(self._array(fields["outputs"], MAX_INSTRUCTIONS, "outputs").tolist()),
+                fold=fold,
+            )
+        except SizeError as error:
+            raise FormatError(f"AIR: {error}") from None
+
+    def _use(self, record: object) -> BusUse:
+        parts = self._list(record, "interaction", 6)
+        self._need(len(parts) == 6, "an interaction with parts missing")
+        name, width, scope, number, sends, at_most = parts
+        self._need(isinstance(sends, bool), "an interaction that neither sends nor receives")
+        bus = Bus(
+            self._text(name, "a bus's name"),
+            self._int(width, 1, MAX_BUS_WIDTH, "the width of a bus"),
+            self._scope(scope),
+        )
+        bound = None if at_most is None else self._int(at_most, 1, P - 1, "a bound on multiplicities")
+        return BusUse(bus, self._int(number, 0, MAX_BUSES - 1, "a bus's number"), sends, bound)
+
+    def _group(self, record: object) -> Group:
+        parts = self._list(record, "group", 2)
+        self._need(len(parts) == 2, "a group with parts missing")
+        return Group(self._scope(parts[0]), self._int(parts[1], 1, MAX_DEGREE, "the size of a group"))
+
+    def _scope(self, value: object) -> Scope:
+        self._need(value in SCOPES, "a scope that is neither local nor global")
+        return "local" if value == "local" else "global"
+
+    def _map(self, record: object, keys: tuple[str, ...]) -> dict[str, Any]:
+        if not isinstance(record, dict) or set(record) != set(keys):
+            raise FormatError(f"AIR: expected a map of {', '.join(keys)}")
+        return record
+
+    def _list(self, record: object, what: str, most: int = MAX_INSTRUCTIONS) -> list[Any]:
+        if not isinstance(record, list) or len(record) > most:
+            raise FormatError(f"AIR: {what}: expected a list of at most {most}")
+        return record
+
+    def _array(self, record: object, most: int, what: str) -> np.ndarray[Any, np.dtype[np.int32]]:
+        if not isinstance(record, bytes) or len(record) % 4 or len(record) > 4 * most:
+            raise FormatError(f"AIR: {what}: expected at most {most} 32-bit words")
+        return np.frombuffer(record, dtype="<i4").astype(np.int32)
+
+    def _int(self, value: object, least: int, most: int, what: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise FormatError(f"AIR: {what}: expected an integer from {least} to {most}")
+        return value
+
+    def _text(self, value: object, what: str) -> str:
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
+            raise FormatError(f"AIR: {what} has 1 to {MAX_NAME} characters")
+        return value
+
+    def _need(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise FormatError(f"AIR: {what}")

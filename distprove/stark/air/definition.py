@@ -1,0 +1,321 @@
+"""What an author of an AIR writes: a class with columns, and `define`, which states constraints and interactions.
+
+    class Fibonacci(Air):
+        main = {"left": 1, "right": 1}
+        public = ("first", "last")
+
+        def define(self, t: Table) -> None:
+            t.first(t.this.left - t.public.first)
+            t.transition(t.next.left - t.this.right)
+            t.transition(t.next.right - t.this.left - t.this.right)
+            t.last(t.this.right - t.public.last)
+
+`trace_air` runs `define` once on symbols and keeps what it stated.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from distprove.errors import AirError
+from distprove.stark.air.expression import (
+    FIRST,
+    LAST,
+    MAIN,
+    PREPROCESSED,
+    SELECTORS,
+    TRANSITION,
+    Expression,
+    Graph,
+    operand,
+)
+from kernels.goldilocks_field import P
+
+MAX_COLUMNS = 1 << 16
+MAX_BUS_WIDTH = 256
+MAX_NAME = 120
+
+Scope = Literal["local", "global"]
+Kind = Literal["always", "first", "last", "transition"]
+Value = Expression | int
+Layout = Mapping[str, tuple[int, int]]
+"""Name of a public value -> (offset among the partition's public values, count)."""
+
+
+@dataclass(frozen=True)
+class Bus:
+    """A named multiset of tuples of `width` elements: what is sent on it must be received, as often.
+
+    A local bus balances among the tables of one partition, a global one over all partitions and the public boundary.
+    """
+
+    name: str
+    width: int
+    scope: Scope = "local"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= MAX_NAME:
+            raise AirError(f"a bus has a name of 1 to {MAX_NAME} characters, not {self.name!r}")
+        if not isinstance(self.width, int) or not 1 <= self.width <= MAX_BUS_WIDTH:
+            raise AirError(f"bus {self.name}: width {self.width!r} is not from 1 to {MAX_BUS_WIDTH}")
+        if self.scope not in ("local", "global"):
+            raise AirError(f'bus {self.name}: scope {self.scope!r} is neither "local" nor "global"')
+
+
+class Air(ABC):
+    """The rules of one table. Subclass it; instances may have parameters."""
+
+    main: Mapping[str, int] = {}
+    """Name -> number of columns of the trace, in order. 1: a symbol; k > 1: a tuple of k symbols."""
+    preprocessed: Mapping[str, int] = {}
+    """Likewise, of the columns that are fixed by the program and committed to in its verifying key."""
+    public: Sequence[str] | Mapping[str, int] = ()
+    """Names of the program's public values that this table uses; a mapping also says how many elements each has."""
+
+    @property
+    def name(self) -> str:
+        """The table's name in reports, unique within a program. The class's, unless overridden."""
+        return type(self).__name__
+
+    @abstractmethod
+    def define(self, t: Table) -> None:
+        """State all constraints and interactions. Runs once, on symbols: no row is known here."""
+
+
+class Columns:
+    """Named cells of one row: `t.this.left`. `t.this["left"]` is always a tuple, whatever its length."""
+
+    def __init__(self, what: str, cells: Mapping[str, tuple[Expression, ...]]) -> None:
+        self._what = what
+        self._cells = cells
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # no column's: Python's own questions about the object
+            raise AttributeError(name)
+        cells = self[name]
+        return cells[0] if len(cells) == 1 else cells
+
+    def __getitem__(self, name: str) -> tuple[Expression, ...]:
+        if name not in self._cells:
+            known = ", ".join(self._cells) or "none"
+            raise AirError(f"no {self._what} is named {name!r} (there are: {known})")
+        return self._cells[name]
+
+    def __iter__(self) -> Iterator[Expression]:
+        """All cells, in order."""
+        return (cell for cells in self._cells.values() for cell in cells)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """An expression that is zero on every row, its selector multiplied in."""
+
+    name: str
+    kind: Kind
+    node: int
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """One tuple per row, sent or received `times` times."""
+
+    bus: Bus
+    sends: bool
+    values: tuple[int, ...]
+    times: int
+    at_most: int | None
+
+
+@dataclass
+class Definition:
+    """What `define` stated."""
+
+    air: Air
+    name: str
+    graph: Graph
+    main: dict[str, int]
+    preprocessed: dict[str, int]
+    public_count: int
+    constraints: list[Constraint] = field(default_factory=list)
+    interactions: list[Interaction] = field(default_factory=list)
+
+    def column_names(self, matrix: int) -> list[str]:
+        """`name`, or `name[i]` where a name has several columns."""
+        counts = self.main if matrix == MAIN else self.preprocessed
+        return [name if k == 1 else f"{name}[{i}]" for name, k in counts.items() for i in range(k)]
+
+    def interactions_of(self, scope: Scope) -> list[Interaction]:
+        return [i for i in self.interactions if i.bus.scope == scope]
+
+
+class Table:
+    """Handed to `Air.define`: the cells, and the statements to make about them."""
+
+    def __init__(self, definition: Definition, layout: Layout) -> None:
+        self._definition = definition
+        self._graph = graph = definition.graph
+        self._names: set[str] = set()
+        self._unnamed: Counter[str] = Counter()
+        self._buses: dict[str, Bus] = {}
+        self.this = Columns("main column", self._cells(MAIN, definition.main, next_row=False))
+        """Main columns of this row."""
+        self.next = Columns("main column", self._cells(MAIN, definition.main, next_row=True))
+        """Main columns of the next row; after the last row comes the first."""
+        self.fixed = Columns("preprocessed column", self._cells(PREPROCESSED, definition.preprocessed, next_row=False))
+        self.fixed_next = Columns(
+            "preprocessed column", self._cells(PREPROCESSED, definition.preprocessed, next_row=True)
+        )
+        self.public = Columns(
+            "public value",
+            {
+                name: tuple(Expression(graph, graph.scalar(offset + i, extension=False)) for i in range(count))
+                for name, (offset, count) in layout.items()
+            },
+        )
+        # Selectors are zero where they should be but elsewhere not one: they are there to be multiplied with.
+        self.is_first, self.is_last, self.is_transition = (
+            Expression(graph, graph.load(SELECTORS, column)) for column in (FIRST, LAST, TRANSITION)
+        )
+
+    def _cells(self, matrix: int, columns: Mapping[str, int], *, next_row: bool) -> dict[str, tuple[Expression, ...]]:
+        cells, offset = {}, 0
+        for name, count in columns.items():
+            loads = (self._graph.load(matrix, offset + i, next_row=next_row) for i in range(count))
+            cells[name] = tuple(Expression(self._graph, load) for load in loads)
+            offset += count
+        return cells
+
+    # -- constraints ------------------------------------------------------------------------------------------------
+
+    def always(self, e: Value, name: str | None = None) -> None:
+        """`e` is zero on every row. On the last row, `next` is the first."""
+        self._constrain("always", operand(self._graph, e), name)
+
+    def first(self, e: Value, name: str | None = None) -> None:
+        """`e` is zero on the first row."""
+        self._constrain("first", self._graph.mul(self.is_first.node, operand(self._graph, e)), name)
+
+    def last(self, e: Value, name: str | None = None) -> None:
+        """`e` is zero on the last row."""
+        self._constrain("last", self._graph.mul(self.is_last.node, operand(self._graph, e)), name)
+
+    def transition(self, e: Value, name: str | None = None) -> None:
+        """`e` is zero on every row but the last."""
+        self._constrain("transition", self._graph.mul(self.is_transition.node, operand(self._graph, e)), name)
+
+    def boolean(self, e: Value, name: str | None = None) -> None:
+        """`e` is 0 or 1 on every row."""
+        node = operand(self._graph, e)
+        self._constrain("always", self._graph.mul(node, self._graph.sub(node, self._graph.one)), name)
+
+    def _constrain(self, kind: Kind, node: int, name: str | None) -> None:
+        if name is None:
+            name = f"{kind}[{self._unnamed[kind]}]"
+            self._unnamed[kind] += 1
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+            raise AirError(f"a constraint's name has 1 to {MAX_NAME} characters")
+        if name in self._names:
+            raise AirError(f"two constraints are named {name!r}")
+        self._names.add(name)
+        if self._graph.value(node) is not None:
+            raise AirError(f"constraint {name} is the constant {self._graph.value(node)}: it constrains no column")
+        self._definition.constraints.append(Constraint(name, kind, node))
+
+    # -- interactions -----------------------------------------------------------------------------------------------
+
+    def send(self, bus: Bus, values: Sequence[Value], times: Value = 1, at_most: int | None = 1) -> None:
+        """Put the tuple `values` on `bus`, `times` times in each row.
+
+        `at_most`: the bound on `times`, which the AIR's constraints must enforce (`boolean` for 1); None when they
+        enforce none. At least one side of each bus must be bounded on all its tables, so that multiplicities, summed
+        over all rows, cannot wrap around the field.
+        """
+        self._interact(bus, True, values, times, at_most)
+
+    def receive(self, bus: Bus, values: Sequence[Value], times: Value = 1, at_most: int | None = None) -> None:
+        """Take the tuple `values` from `bus`, `times` times in each row. See `send`."""
+        self._interact(bus, False, values, times, at_most)
+
+    def _interact(self, bus: Bus, sends: bool, values: Sequence[Value], times: Value, at_most: int | None) -> None:
+        verb = "send" if sends else "receive"
+        if not isinstance(bus, Bus):
+            raise AirError(f"{verb}: expected a Bus, not {type(bus).__name__}")
+        tuple_ = (values,) if isinstance(values, (Expression, int)) else tuple(values)
+        if len(tuple_) != bus.width:
+            raise AirError(f"{verb} on bus {bus.name}: {len(tuple_)} values for tuples of {bus.width}")
+        if self._buses.setdefault(bus.name, bus) != bus:
+            raise AirError(f"bus {bus.name} is declared in two ways: {self._buses[bus.name]} and {bus}")
+        if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
+            raise AirError(f"{verb} on bus {bus.name}: at_most is a positive integer or None, not {at_most!r}")
+        nodes, count = tuple(operand(self._graph, v) for v in tuple_), operand(self._graph, times)
+        if any(matrix == SELECTORS for _, matrix, _, _ in self._graph.leaves((*nodes, count))):
+            raise AirError(
+                f"{verb} on bus {bus.name}: selectors are not 0/1, so that they cannot count; use a preprocessed column"
+            )
+        constant = self._graph.value(count)
+        if constant is not None:
+            if not 0 < constant <= P // 2:
+                raise AirError(f"{verb} on bus {bus.name}: times must be positive; the other direction takes away")
+            if at_most is not None and constant > at_most:
+                raise AirError(f"{verb} on bus {bus.name}: {constant} times, but declared to be at most {at_most}")
+            at_most = constant
+        self._definition.interactions.append(Interaction(bus, sends, nodes, count, at_most))
+
+
+def trace_air(air: Air, layout: Layout | None = None) -> Definition:
+    """Run `air.define` on symbols. `layout` is that of the program; by default the AIR's own `public`, in order.
+
+    Raises AirError for a definition that cannot be compiled.
+    """
+    if not isinstance(air, Air):
+        raise AirError(f"expected an instance of an Air, not {air!r}")
+    public_layout = default_layout(air) if layout is None else layout
+    name = air.name
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+        raise AirError(f"an AIR has a name of 1 to {MAX_NAME} characters, not {name!r}")
+    main, preprocessed = (_columns(name, getattr(air, part)) for part in ("main", "preprocessed"))
+    if not main:
+        raise AirError(f"{name} has no main columns")
+    count = max((offset + length for offset, length in public_layout.values()), default=0)
+    definition = Definition(air, name, Graph(), main, preprocessed, count)
+    air.define(Table(definition, _used(air, public_layout)))
+    if not definition.constraints and not definition.interactions:
+        raise AirError(f"{name} states neither a constraint nor an interaction")
+    return definition
+
+
+def default_layout(air: Air) -> dict[str, tuple[int, int]]:
+    """The public values of `air` alone, one after the other, of one element each where it does not say how many."""
+    layout, offset = {}, 0
+    for name in air.public:
+        count = air.public[name] if isinstance(air.public, Mapping) else 1
+        layout[name] = (offset, count)
+        offset += count
+    return layout
+
+
+def _used(air: Air, layout: Layout) -> dict[str, tuple[int, int]]:
+    for name in air.public:
+        if name not in layout:
+            known = ", ".join(layout) or "none"
+            raise AirError(f"{air.name} uses the public value {name!r}, which its program has not (it has: {known})")
+        if isinstance(air.public, Mapping) and air.public[name] != layout[name][1]:
+            raise AirError(
+                f"{air.name}: public value {name!r} has {layout[name][1]} elements, expected {air.public[name]}"
+            )
+    return {name: layout[name] for name in air.public}
+
+
+def _columns(name: str, counts: Mapping[str, int]) -> dict[str, int]:
+    for column, count in counts.items():
+        if not isinstance(column, str) or not column.isidentifier() or column.startswith("_"):
+            raise AirError(f"{name}: {column!r} cannot name a column")
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise AirError(f"{name}: column {column} stands {count!r} times, expected a positive integer")
+    if sum(counts.values()) > MAX_COLUMNS:
+        raise AirError(f"{name}: {sum(counts.values())} columns, at most {MAX_COLUMNS} are possible")
+    return dict(counts)

@@ -1,0 +1,255 @@
+"""Expressions over the cells of a table, as one graph in which equal expressions are the same node.
+
+A node is `(op, a, b, c)` with the meaning of `RowProgram.code`, except that a CONST holds its value. Sums, differences
+and products of constants are folded, and operations with 0 and 1 disappear, as they are built. Each node knows its
+degree, as a multiple of the table's height.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from distprove.errors import AirError
+from kernels.goldilocks_field import P
+from kernels.row_program import Op
+
+PREPROCESSED, MAIN, AUX, SELECTORS = range(4)
+"""Input matrices of a constraint program. An interaction program has the first two."""
+FIRST, LAST, TRANSITION = range(3)
+"""Columns of the selectors' matrix."""
+
+MAX_POWER = 64
+
+Node = tuple[int, int, int, int]
+
+
+class Graph:
+    """The expressions of one AIR. Nodes are numbered in the order in which they were built: operands come first."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.extension: list[bool] = []
+        """Per node, whether its value is an extension element."""
+        self._degrees: list[tuple[int, int]] = []
+        self._ids: dict[Node, int] = {}
+        self.zero = self.constant(0)
+        self.one = self.constant(1)
+
+    def degree(self, node: int) -> int:
+        """Degree in units of the height n; see `whole_degree`."""
+        return whole_degree(*self._degrees[node])
+
+    # -- leaves -----------------------------------------------------------------------------------------------------
+
+    def constant(self, value: int) -> int:
+        return self._node((Op.CONST, value % P, 0, 0), False, (0, 0))
+
+    def load(self, matrix: int, column: int, *, next_row: bool = False) -> int:
+        return self._node((Op.LOAD, matrix, column, int(next_row)), False, leaf_degree(matrix, column))
+
+    def scalar(self, index: int, *, extension: bool) -> int:
+        return self._node((Op.SCALAR if extension else Op.BASE_SCALAR, index, 0, 0), extension, (0, 0))
+
+    # -- operations -------------------------------------------------------------------------------------------------
+
+    def add(self, a: int, b: int) -> int:
+        if a == self.zero:
+            return b
+        if b == self.zero:
+            return a
+        left, right = self.value(a), self.value(b)
+        if left is not None and right is not None:
+            return self.constant(left + right)
+        for x, y in ((a, b), (b, a)):
+            op, zero, negated, _ = self.nodes[y]
+            if op == Op.SUB and zero == self.zero:
+                return self.sub(x, negated)
+        return self._operation(Op.ADD, min(a, b), max(a, b))
+
+    def sub(self, a: int, b: int) -> int:
+        if b == self.zero:
+            return a
+        if a == b:
+            return self.zero
+        left, right = self.value(a), self.value(b)
+        if left is not None and right is not None:
+            return self.constant(left - right)
+        op, zero, negated, _ = self.nodes[b]
+        if op == Op.SUB and zero == self.zero:
+            return self.add(a, negated)
+        return self._operation(Op.SUB, a, b)
+
+    def mul(self, a: int, b: int) -> int:
+        left, right = self.value(a), self.value(b)
+        if left is not None and right is not None:
+            return self.constant(left * right)
+        for value, other in ((left, b), (right, a)):
+            if value == 0:
+                return self.zero
+            if value == 1:
+                return other
+            if value == P - 1:
+                return self.sub(self.zero, other)
+        return self._operation(Op.MUL, min(a, b), max(a, b))
+
+    def sum(self, terms: Sequence[int]) -> int:
+        total = self.zero
+        for term in terms:
+            total = self.add(total, term)
+        return total
+
+    def product(self, factors: Sequence[int]) -> int:
+        total = self.one
+        for factor in factors:
+            total = self.mul(total, factor)
+        return total
+
+    def power(self, a: int, exponent: int) -> int:
+        result = self.one
+        for bit in bin(exponent)[2:]:
+            result = self.mul(result, result)
+            if bit == "1":
+                result = self.mul(result, a)
+        return result
+
+    # -- queries ----------------------------------------------------------------------------------------------------
+
+    def value(self, node: int) -> int | None:
+        """The canonical value of a constant node; None for any other."""
+        op, value, _, _ = self.nodes[node]
+        return value if op == Op.CONST else None
+
+    def leaves(self, roots: Sequence[int]) -> list[Node]:
+        """The loads that the expressions `roots` depend on, in the order of the graph."""
+        seen = set(roots)
+        stack = list(seen)
+        found = []
+        while stack:
+            node = self.nodes[stack.pop()]
+            if node[0] == Op.LOAD:
+                found.append(node)
+            elif node[0] >= Op.ADD:
+                fresh = {node[1], node[2]} - seen
+                seen |= fresh
+                stack += fresh
+        return sorted(found)
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def _operation(self, op: Op, a: int, b: int) -> int:
+        (da, ta), (db, tb) = self._degrees[a], self._degrees[b]
+        degree = (da + db, ta + tb) if op == Op.MUL else (max(da, db), max(ta, tb))
+        return self._node((op, a, b, 0), self.extension[a] or self.extension[b], degree)
+
+    def _node(self, node: Node, extension: bool, degree: tuple[int, int]) -> int:
+        found = self._ids.get(node)
+        if found is None:
+            found = self._ids[node] = len(self.nodes)
+            self.nodes.append(node)
+            self.extension.append(extension)
+            self._degrees.append(degree)
+        return found
+
+
+def leaf_degree(matrix: int, column: int) -> tuple[int, int]:
+    """(columns, transition selectors) that a loaded cell multiplies into a term: (1, 0), or (0, 1)."""
+    return (0, 1) if matrix == SELECTORS and column == TRANSITION else (1, 0)
+
+
+def whole_degree(columns: int, transitions: int) -> int:
+    """The degree to plan with for a product of so many columns and transition selectors.
+
+    A column's polynomial has degree n - 1 and the transition selector x - w^-1 degree 1. Divided by x^n - 1, a product
+    of d columns and k selectors has degree (d - 1) n - d + k, which is below max(1, d - 1) n unless k > max(1, d - 1):
+    then it counts as one column more.
+    """
+    return columns + (transitions > max(1, columns - 1))
+
+
+class Expression:
+    """A value of each row: a cell, a public value, a constant, or sums and products of them.
+
+    Arithmetic with ints and with each other gives expressions; `**` takes exponents 0 to 64. There is nothing to
+    compare or to branch on: an expression has a value only in each row of a trace.
+    """
+
+    __array_ufunc__ = None  # a NumPy integer on the left leaves the operation to us
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("graph", "node")
+
+    def __init__(self, graph: Graph, node: int) -> None:
+        self.graph = graph
+        self.node = node
+
+    @property
+    def degree(self) -> int:
+        """In units of the table's height: a column counts 1, a constant 0."""
+        return self.graph.degree(self.node)
+
+    def __add__(self, other: Expression | int) -> Expression:
+        return Expression(self.graph, self.graph.add(self.node, self._operand(other)))
+
+    def __sub__(self, other: Expression | int) -> Expression:
+        return Expression(self.graph, self.graph.sub(self.node, self._operand(other)))
+
+    def __mul__(self, other: Expression | int) -> Expression:
+        return Expression(self.graph, self.graph.mul(self.node, self._operand(other)))
+
+    def __radd__(self, other: int) -> Expression:
+        return self + other
+
+    def __rsub__(self, other: int) -> Expression:
+        return Expression(self.graph, self.graph.sub(self._operand(other), self.node))
+
+    def __rmul__(self, other: int) -> Expression:
+        return self * other
+
+    def __neg__(self) -> Expression:
+        return 0 - self
+
+    def __pow__(self, exponent: int) -> Expression:
+        if isinstance(exponent, bool) or not isinstance(exponent, int) or not 0 <= exponent <= MAX_POWER:
+            raise AirError(f"an exponent must be an integer from 0 to {MAX_POWER}, not {exponent!r}")
+        return Expression(self.graph, self.graph.power(self.node, exponent))
+
+    def _operand(self, other: object) -> int:
+        return operand(self.graph, other)
+
+    def __bool__(self) -> NoReturn:
+        raise AirError(
+            "an expression has no truth value while an AIR is being defined; "
+            "write the condition as a polynomial that is zero, or multiply by a 0/1 column"
+        )
+
+    def _compare(self, _other: object) -> NoReturn:
+        raise AirError(
+            "expressions cannot be compared while an AIR is being defined; "
+            "constrain a difference (t.always(a - b)), or look the value up on a bus for an order"
+        )
+
+    __eq__ = _compare  # type: ignore[assignment]
+    __ne__ = _compare  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
+
+    def __truediv__(self, _other: object) -> NoReturn:
+        raise AirError("expressions cannot be divided; add a column for the quotient q and constrain q * b - a")
+
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __truediv__
+
+    def __repr__(self) -> str:
+        return f"<expression of degree {self.degree}>"
+
+
+def operand(graph: Graph, value: object) -> int:
+    """The node of an expression of `graph`, or of an int. Raises AirError for anything else."""
+    if isinstance(value, Expression):
+        if value.graph is not graph:
+            raise AirError("an expression of one table cannot be used in another")
+        return value.node
+    if isinstance(value, int) or hasattr(value, "__index__"):
+        return graph.constant(int(value))
+    raise AirError(
+        f"expected an expression or an int, not {type(value).__name__}"
+        + (" (a name with several columns is a tuple: index it)" if isinstance(value, tuple) else "")
+    )

@@ -1,0 +1,175 @@
+"""A constraint program at one point outside the trace's domain: the verifier's evaluation.
+
+At such a point every column is an extension element. Instructions of equal depth in the expression graph are done
+together, a NumPy operation for each kind, so that the cost is a few hundred array operations and not a Python step per
+instruction.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark import field
+from distprove.stark.field import Ext, Words
+from kernels.backend import SizeError
+from kernels.row_program import Op, RowProgram
+
+Indices = NDArray[np.int64]
+
+BLOCK = 4096
+"""Values done at once: nine products of so many still lie in the second-level cache."""
+
+
+class _Kind(IntEnum):
+    LEAF = 0
+    ADD = 1
+    SUB = 2
+    SCALE = 3
+    """Product of which one side, the second, is a base field element."""
+    MUL = 4
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Values `start` to `stop`, all of one kind and depth, out of the values at `a` and `b`."""
+
+    kind: _Kind
+    start: int
+    stop: int
+    a: Indices
+    b: Indices
+
+
+class PointProgram:
+    """A fold program prepared for evaluation at points. Values are numbered by depth and kind."""
+
+    def __init__(self, program: RowProgram) -> None:
+        """Raises SizeError when `program` does not fold."""
+        if program.fold is None:
+            raise SizeError("only a program that folds has one value at a point")
+        self.program = program
+        code = program.code
+        depths, kinds, swapped = _classify(code)
+        order = np.lexsort((kinds, depths))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        self._outputs = place[list(program.outputs)]
+        leaves = order[kinds[order] == _Kind.LEAF]
+        self._leaves = code[leaves]  # at places 0, 1, ..: no other value has depth 0
+        a, b = code[:, 1], code[:, 2]
+        first, second = np.where(swapped, b, a)[order], np.where(swapped, a, b)[order]
+        bounds = np.flatnonzero(np.diff(depths[order] * len(_Kind) + kinds[order])) + 1
+        edges = [*bounds.tolist(), len(order)]
+        self._steps = [
+            _Step(_Kind(kinds[order[start]]), start, stop, place[first[start:stop]], place[second[start:stop]])
+            for start, stop in itertools.pairwise(edges)
+        ]
+
+    def __call__(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Ext:
+        """See `evaluate_at_point`."""
+        self._check(this, next_, scalars)
+        values = np.empty((3, len(self.program.code)), dtype=np.uint64)
+        values[:, : len(self._leaves)] = self._load(this, next_, scalars)
+        for step in self._steps:
+            for start in range(step.start, step.stop, BLOCK):
+                stop = min(start + BLOCK, step.stop)
+                part = slice(start - step.start, stop - step.start)
+                a, b = values[:, step.a[part]], values[:, step.b[part]]
+                values[:, start:stop] = _OPERATIONS[step.kind](a, b)
+        first = self.program.fold
+        weights = scalars[first:][: len(self._outputs)]
+        return field.e_dot(weights, values[:, self._outputs].T)
+
+    def _check(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> None:
+        program = self.program
+        if scalars.shape != (program.scalars, 3):
+            raise SizeError(f"scalars of shape {scalars.shape}, expected {(program.scalars, 3)}")
+        for row in (this, next_):
+            if len(row) != len(program.widths):
+                raise SizeError(f"values of {len(row)} matrices, expected {len(program.widths)}")
+        for matrix, width in enumerate(program.widths):
+            for c, row in enumerate((this, next_)):
+                values = row[matrix]
+                if values is not None and values.shape != (width, 3):
+                    raise SizeError(f"matrix {matrix} has values of shape {values.shape}, expected {(width, 3)}")
+                loads = (self._leaves[:, 0] == Op.LOAD) & (self._leaves[:, 1] == matrix) & (self._leaves[:, 3] == c)
+                if values is None and loads.any():
+                    raise SizeError(f"matrix {matrix} is read, but has no values at {'the next row' if c else 'zeta'}")
+
+    def _load(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Words:
+        """(3, leaves): cells, constants and scalars."""
+        op, a, b, c = self._leaves.T
+        out = np.zeros((len(op), 3), dtype=np.uint64)
+        for matrix in range(len(self.program.widths)):
+            for next_row, row in enumerate((this, next_)):
+                values = row[matrix]
+                if values is not None:
+                    mine = (op == Op.LOAD) & (a == matrix) & (c == next_row)
+                    out[mine] = values[b[mine]]
+        constant, scalar, base = op == Op.CONST, op == Op.SCALAR, op == Op.BASE_SCALAR
+        out[constant, 0] = np.array(self.program.constants, dtype=np.uint64)[a[constant]]
+        out[scalar] = scalars[a[scalar]]
+        out[base, 0] = scalars[a[base], 0]
+        return np.ascontiguousarray(out.T)
+
+
+def evaluate_at_point(
+    program: RowProgram, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words
+) -> Ext:
+    """The fold of `program` at a point.
+
+    `this`, `next_`: per input matrix its columns' values (w, 3) at the point and at w_n times the point, canonical;
+    None for a matrix that is not read there. `scalars`: (program.scalars, 3). Raises SizeError for other shapes.
+
+    To evaluate one program often, keep its `PointProgram` (or call `CompiledAir.at_point`).
+    """
+    return PointProgram(program)(this, next_, scalars)
+
+
+def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.bool_]]:
+    """Per instruction its depth, its kind, and whether its operands change places."""
+    depths: list[int] = []
+    kinds: list[int] = []
+    base: list[bool] = []  # at a point, constants and public values are base field elements, and nothing else
+    swapped: list[bool] = []
+    scale, mul = int(_Kind.SCALE), int(_Kind.MUL)
+    for op, a, b, _ in code.tolist():
+        if op < Op.ADD:
+            depths.append(0)
+            kinds.append(0)
+            base.append(op in (Op.CONST, Op.BASE_SCALAR))
+            swapped.append(False)
+            continue
+        depths.append(1 + max(depths[a], depths[b]))
+        if op == Op.MUL:
+            kinds.append(scale if base[a] or base[b] else mul)
+            swapped.append(base[a])
+        else:
+            kinds.append(op - Op.ADD + _Kind.ADD)
+            swapped.append(False)
+        base.append(base[a] and base[b])
+    return np.array(depths, dtype=np.int64), np.array(kinds, dtype=np.int64), np.array(swapped, dtype=np.bool_)
+
+
+def _mul(a: Words, b: Words) -> Words:
+    """a b for (3, n), with x^3 = x + 1 and x^4 = x^2 + x; nine products in one array operation."""
+    p = field.mul(a[:, None], b[None])
+    mixed = field.add(p[[1, 0, 0], [2, 1, 2]], p[[2, 1, 2], [1, 0, 0]])  # a1 b2 + a2 b1, a0 b1 + a1 b0, a0 b2 + a2 b0
+    c3 = mixed[0].copy()
+    mixed[0] = p[0, 0]
+    out = field.add(mixed, np.stack((c3, c3, p[1, 1])))
+    out[1:] = field.add(out[1:], p[2, 2])
+    return out
+
+
+def _scale(a: Words, b: Words) -> Words:
+    return field.mul(a, b[0])
+
+
+_OPERATIONS = {_Kind.ADD: field.add, _Kind.SUB: field.sub, _Kind.SCALE: _scale, _Kind.MUL: _mul}

@@ -1,0 +1,204 @@
+"""LogUp: challenges as scalars of an AIR's programs, the auxiliary columns, and the sums that must vanish.
+
+The terms and constraints are those of `distprove.stark.air.compiler`; prover and verifier both take their scalars from
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distprove.errors import InputError, InvalidProof
+from distprove.stark import field
+from distprove.stark.air.compiled import EXTENSION_DEGREE, SCOPES, CompiledAir
+from distprove.stark.air.definition import Bus
+from distprove.stark.field import Ext, P, Words
+from kernels.backend import Array, Backend
+
+Challenges = tuple[Ext, Ext]
+"""z and beta."""
+Terminals = tuple[Ext | None, Ext | None]
+"""T of the local and of the global scope; None for a scope without interactions."""
+
+
+@dataclass(frozen=True)
+class BoundaryTerm:
+    """A tuple that the statement itself puts on a global bus (times > 0) or takes from it (times < 0)."""
+
+    bus_number: int
+    values: tuple[int, ...]
+    times: int
+
+
+# -- scalars ----------------------------------------------------------------------------------------------------------
+
+
+def constraint_scalars(
+    air: CompiledAir,
+    public: Sequence[int],
+    *,
+    local: Challenges | None,
+    global_: Challenges | None,
+    terminals: Terminals,
+    n: int,
+    alpha: Ext,
+) -> Words:
+    """(air.constraints.scalars, 3): what `air.constraints` is evaluated with, on a table of height n.
+
+    `public`: all of the partition's public values, canonical. Challenges and terminals of a scope that the AIR does not
+    use are ignored. Raises InputError when one that it uses is missing, or `public` is not as long as it must be.
+    """
+    inverse_height = pow(n, -1, P)
+    parts = _challenge_scalars(air, public, local, global_)
+    for scope, used, terminal in zip(SCOPES, (air.has_local, air.has_global), terminals, strict=True):
+        if used:
+            if terminal is None:
+                raise InputError(f"{air.name}: the terminal of its {scope} buses is missing")
+            parts.append(field.e_scale(terminal, inverse_height))
+    if air.uses:
+        parts += [(0, 1, 0), (0, 0, 1)]
+    return np.concatenate((_words(parts), _powers(alpha, len(air.constraint_names))))
+
+
+def interaction_scalars(
+    air: CompiledAir, public: Sequence[int], *, local: Challenges | None, global_: Challenges | None
+) -> Words:
+    """(air.interactions.scalars, 3): what `air.interactions` is evaluated with. See `constraint_scalars`."""
+    return _words([*_challenge_scalars(air, public, local, global_), field.ZERO])
+
+
+def _challenge_scalars(
+    air: CompiledAir, public: Sequence[int], local: Challenges | None, global_: Challenges | None
+) -> list[Ext]:
+    if len(public) != air.public_count:
+        raise InputError(f"{air.name}: {len(public)} public values, expected {air.public_count}")
+    if not all(0 <= value < P for value in public):
+        raise InputError(f"{air.name}: a public value is not a canonical field element")
+    parts: list[Ext] = [(value, 0, 0) for value in public]
+    for scope, width, challenges in zip(SCOPES, (air.local_width, air.global_width), (local, global_), strict=True):
+        if width:
+            if challenges is None:
+                raise InputError(f"{air.name}: the challenges of its {scope} buses are missing")
+            z, beta = challenges
+            parts += [z, *field.e_powers(beta, width + 1)[1:]]
+    return parts
+
+
+def _words(parts: Sequence[Ext]) -> Words:
+    return np.array(parts, dtype=np.uint64).reshape(-1, EXTENSION_DEGREE)
+
+
+def _powers(base: Ext, count: int) -> Words:
+    """1, base, base^2, ..: (count, 3), by doubling, for folds over thousands of constraints."""
+    out = np.zeros((count, EXTENSION_DEGREE), dtype=np.uint64)
+    out[:1, 0] = 1
+    done, step = 1, base
+    while done < count:
+        take = min(done, count - done)
+        out[done : done + take] = field.ext_mul(out[:take], np.array(step, dtype=np.uint64))
+        done, step = done + take, field.e_mul(step, step)
+    return out
+
+
+# -- the prover's columns ---------------------------------------------------------------------------------------------
+
+
+def aux_columns(
+    backend: Backend, air: CompiledAir, preprocessed: Array | None, main: Array, scalars: Words
+) -> tuple[Array, Terminals]:
+    """The auxiliary columns (aux_width, n) of a trace, in the backend's memory, and the terminals of its scopes.
+
+    `preprocessed` (None for an AIR without) and `main` are (width, n) on the trace's domain; `scalars` come from
+    `interaction_scalars`. The AIR must have interactions.
+    """
+    if air.interactions is None:
+        raise InputError(f"{air.name} has no interactions, so no auxiliary columns")
+    kernels = backend.goldilocks
+    n = main.shape[-1]
+    fractions = kernels.evaluate(air.interactions, [preprocessed, main], scalars).reshape(-1, n)
+    width = EXTENSION_DEGREE * len(air.groups)
+    aux = backend.empty((air.aux_width, n), np.uint64)
+    aux[:width] = kernels.divide(fractions[:width], fractions[width:])
+    del fractions
+    terminals: list[Ext | None] = []
+    start, row = 0, width
+    for scope in SCOPES:
+        stop = start + EXTENSION_DEGREE * sum(group.scope == scope for group in air.groups)
+        if stop == start:
+            terminals.append(None)
+            continue
+        aux[row : row + EXTENSION_DEGREE], terminal = kernels.running_sum(aux[start:stop])
+        terminals.append(terminal)
+        start, row = stop, row + EXTENSION_DEGREE
+    return aux, (terminals[0], terminals[1])
+
+
+# -- sums that must vanish --------------------------------------------------------------------------------------------
+
+
+def fingerprint(bus_number: int, values: Sequence[int], z: Ext, beta: Ext) -> Ext:
+    """z + bus_number + beta t_1 + .. + beta^w t_w."""
+    total = field.e_add(z, (bus_number % P, 0, 0))
+    power = field.ONE
+    for value in values:
+        power = field.e_mul(power, beta)
+        total = field.e_add(total, field.e_scale(power, value % P))
+    return total
+
+
+def boundary_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
+    """Sum of times / fingerprint: what the boundary adds to the terminals of a global scope.
+
+    Raises InvalidProof when a fingerprint is zero, which a random z makes as good as impossible.
+    """
+    parts = []
+    for term in terms:
+        f = fingerprint(term.bus_number, term.values, z, beta)
+        if f == field.ZERO:
+            raise InvalidProof("a tuple of the public boundary has the fingerprint zero")
+        parts.append(field.e_scale(field.e_inv(f), term.times % P))
+    return field.e_sum(parts)
+
+
+def balanced(terminals: Sequence[Ext | None], boundary: Ext = field.ZERO) -> bool:
+    """Whether the terminals of one scope (None where a table has none) and the boundary's share sum to zero."""
+    return field.e_add(field.e_sum([t for t in terminals if t is not None]), boundary) == field.ZERO
+
+
+def check_multiplicities(
+    airs: Sequence[CompiledAir], heights: Sequence[int], boundary: Sequence[BoundaryTerm] = ()
+) -> None:
+    """Check that no bus can be balanced by multiplicities that wrap around the field.
+
+    `airs` and `heights`: every table that shares the buses, those of all partitions for global buses; a table that
+    stands in several partitions comes as often. On each bus one side, senders or receivers, must be bounded in all
+    tables, and what that side can put on it in total must be below p. Then a tuple whose multiplicities cancel modulo p
+    and that the other side never has cannot occur on the bounded side at all. Prover and verifier both check this.
+
+    Raises InputError with the bus that fails, or whose width or scope differs between tables.
+    """
+    declared: dict[int, Bus] = {}
+    totals: dict[int, list[int | None]] = {}  # bus number -> [receivers, senders]; None: unbounded
+    for air, height in zip(airs, heights, strict=True):
+        for use in air.uses:
+            if declared.setdefault(use.number, use.bus) != use.bus:
+                raise InputError(f"a bus number is declared in two ways: {declared[use.number]} and {use.bus}")
+            sides = totals.setdefault(use.number, [0, 0])
+            so_far = sides[use.sends]
+            sides[use.sends] = None if so_far is None or use.at_most is None else so_far + height * use.at_most
+    for term in boundary:
+        bus = declared.get(term.bus_number)
+        if bus is None or bus.scope != "global" or bus.width != len(term.values):
+            raise InputError(f"the public boundary uses bus number {term.bus_number}, which no table has as it does")
+        sides = totals[term.bus_number]
+        so_far = sides[term.times > 0]
+        sides[term.times > 0] = None if so_far is None else so_far + abs(term.times)
+    for number, (received, sent) in totals.items():
+        if not any(total is not None and total < P for total in (received, sent)):
+            raise InputError(
+                f"bus {declared[number].name}: multiplicities could wrap around the field: neither its senders nor its "
+                "receivers are bounded to less than p in total (see at_most)"
+            )
