@@ -1,8 +1,7 @@
 """The verifying key: everything a verifier must know, as plain data, and its digest.
 
-A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone. Preprocessed columns
-are in it as the root of their tree.
-"""
+A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone; of preprocessed
+columns it holds the root of their tree.
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import numpy as np
 from distprove import canonical
 from distprove.errors import FormatError, UsageError
 from distprove.proof import check_fields
-from distprove.stark.air import CompiledAir, compile_air
+from distprove.stark.air import Bus, CompiledAir, compile_air
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters, check_log_height
 from distprove.stark.program import Program
@@ -94,6 +93,11 @@ class VerifyingKey:
         key.check(what)
         return key
 
+    @property
+    def bus_numbers(self) -> dict[str, int]:
+        """Numbers of the buses, from one: what their fingerprints hold."""
+        return {name: number for number, (name, _, _) in enumerate(self.buses, start=1)}
+
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts fit each other."""
         params, fixed = self.params, self.fixed_heights
@@ -108,6 +112,17 @@ class VerifyingKey:
                 raise FormatError(f"{what}: table {table.name} needs a blow-up of {table.quotient_chunks}")
             if table.public_count != self.statement.public_values:
                 raise FormatError(f"{what}: table {table.name} was compiled for other public values")
+            for use in table.uses:
+                if self.bus_numbers.get(use.bus.name) != use.number or self.buses[use.number - 1] != bus_record(
+                    use.bus
+                ):
+                    raise FormatError(f"{what}: table {table.name} uses a bus that the key declares otherwise")
+        for boundary in self.statement.boundary:
+            bus = next((b for b in self.buses if b[0] == boundary.bus), None)
+            if bus is None or bus[1] != "global" or bus[2] != len(boundary.values):
+                raise FormatError(f"{what}: the boundary's {boundary.bus} is not a global bus of its width")
+        if len(self.bus_numbers) != len(self.buses):
+            raise FormatError(f"{what}: two buses have the same name")
         if len({t.name for t in self.tables}) != len(self.tables):
             raise FormatError(f"{what}: two tables have the same name")
         if len(self.preprocessed_root) != (32 if any(h is not None for h in fixed) else 0):
@@ -134,8 +149,6 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     """
     statement = program.statement
     numbers = {bus.name: number for number, bus in enumerate(program.buses, start=1)}
-    if len(numbers) != len(program.buses):
-        raise UsageError("two buses have the same name")
     tables = tuple(compile_air(air, statement.layout(), numbers) for air in program.tables)
     for table in tables:
         if table.quotient_chunks > params.blowup:
@@ -154,7 +167,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
         columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, dtype=np.uint64)))
     extensions = [None if c is None else kernels.lde(c, params.log_blowup) for c in columns]
     heights = tuple(None if c is None else int(c.shape[1]).bit_length() - 1 for c in columns)
-    buses = tuple((b.name, b.scope, b.width) for b in program.buses)
+    buses = tuple(bus_record(bus) for bus in program.buses)
     key = VerifyingKey(program.name, program.arguments, params, tables, buses, statement, heights, b"")
     present = [e for e in extensions if e is not None]
     tree = None
@@ -165,6 +178,10 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
         key = replace(key, preprocessed_root=tree.root)
     key.check(f"program {program.name}")
     return ProvingKey(program, key, backend, columns, extensions, tree)
+
+
+def bus_record(bus: Bus) -> tuple[str, str, int]:
+    return bus.name, bus.scope, bus.width
 
 
 def _bus(record: Any, what: str) -> tuple[str, str, int]:

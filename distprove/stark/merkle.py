@@ -59,11 +59,11 @@ def opening_holds(
         return False
 
     # 2. From the cap to the root.
-    level = cap
-    while len(level) > 1:
-        half = len(level) // 2
-        level = _hash(NODE_TAG, level[:half], level[half:])
-    return level[0].tobytes() == root
+    nodes = cap
+    while len(nodes) > 1:
+        half = len(nodes) // 2
+        nodes = _hash(NODE_TAG, nodes[:half], nodes[half:])
+    return nodes[0].tobytes() == root
 
 
 def _leaves(shape: TreeShape, log_size: int, rows: Sequence[Words]) -> Bytes:

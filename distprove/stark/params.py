@@ -67,7 +67,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class FoldStep:
-    """One FRI step: from 2^log_height rows, folding by 2^log_arity; `mixes`: tables of the height reached enter then."""
+    """A FRI step from 2^log_height rows, folding by 2^log_arity. `mixes`: tables of the height reached enter then."""
 
     log_height: int
     log_arity: int

@@ -98,7 +98,15 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         log_chunks = table.quotient_chunks.bit_length() - 1
         with phases("constraints"):
             vanishing = vanishing_on_cosets(heights[i], params.log_blowup, table.quotient_chunks)
-            scalars = logup.constraint_scalars(table, public, buses.local, buses.global_, terminals[i], n, alpha)
+            scalars = logup.constraint_scalars(
+                table,
+                public,
+                local=buses.local,
+                global_=buses.global_,
+                terminals=terminals[i],
+                n=n,
+                alpha=alpha,
+            )
             evaluations = kernels.evaluate(
                 table.constraints,
                 [
@@ -185,30 +193,29 @@ def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
         heights.append(rows.bit_length() - 1)
     if not heights_fit(key, heights):
         raise UsageError(f"tables of 2^{heights} rows do not fit this key (fixed heights: {key.fixed_heights})")
-    logup.check_multiplicities(key.tables, heights)
+    logup.check_multiplicities(key.tables, [1 << h for h in heights])
     return tuple(heights)
 
 
-Terminals = list[tuple[Ext | None, Ext | None]]
-
-
-def logup_columns(pk: ProvingKey, trace: Trace, buses: BusChallenges) -> tuple[list[Array | None], Terminals]:
+def logup_columns(
+    pk: ProvingKey, trace: Trace, buses: BusChallenges
+) -> tuple[list[Array | None], list[logup.Terminals]]:
     """Per table the LogUp columns on the trace's rows, and the local and global terminal."""
     columns: list[Array | None] = []
-    terminals: Terminals = []
+    terminals: list[logup.Terminals] = []
     for i, table in enumerate(pk.key.tables):
         if table.interactions is None:
             columns.append(None)
             terminals.append((None, None))
             continue
-        scalars = logup.interaction_scalars(table, trace.public, buses.local, buses.global_)
+        scalars = logup.interaction_scalars(table, trace.public, local=buses.local, global_=buses.global_)
         made, terminal = logup.aux_columns(pk.backend, table, pk.columns[i], trace.main[i], scalars)
         columns.append(made)
         terminals.append(terminal)
     return columns, terminals
 
 
-def flatten_terminals(terminals: Terminals) -> Words:
+def flatten_terminals(terminals: Sequence[logup.Terminals]) -> Words:
     """(terminals, 3): those that exist, table by table."""
     flat = [t for pair in terminals for t in pair if t is not None]
     return np.array(flat, dtype=np.uint64).reshape(-1, 3)

@@ -106,7 +106,7 @@ class ProofShape:
 
     @property
     def terminals(self) -> int:
-        """How many LogUp terminals the proof exposes: per table its local one, then its global one, where it has them."""
+        """LogUp terminals that the proof exposes: per table its local one, then its global one, where it has them."""
         return sum(t.has_local + t.has_global for t in self.key.tables)
 
     def present(self, round_name: str) -> list[int]:

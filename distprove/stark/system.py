@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
+from distprove.errors import InvalidProof, UsageError
 from distprove.stark.barrier import Commitment, job_challenge
-from distprove.stark.key import VerifyingKey, make_key
+from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof
-from distprove.stark.prover import Committed, ProvingKey, commit, prove
+from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
@@ -177,13 +177,6 @@ class StarkProver:
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
         return made, PhaseTimes(phases.seconds, moved.to_device, moved.to_host)
-
-    def diagnose(self, partition: Partition, work: Synthesised) -> None:
-        """Raise UnsatisfiedWitness, naming the constraint and row, when the trace violates one."""
-
-        failures = check_trace_of(self._key, work.arrays, self._backend)
-        if failures:
-            raise UnsatisfiedWitness(f"partition {partition.name}: {failures[0]}")
 
     def close(self) -> None:
         self._kept.clear()

@@ -2,7 +2,8 @@
 
     state = H("distprove stark transcript 1")
     absorb(label, data):  state = H(0x10, state, u8 len(label), label, u64 len(data), data)
-    challenge(label):     state = H(0x11, state, u8 len(label), label), then blocks H(0x12, state, u64 0), H(0x12, state, u64 1)...
+    challenge(label):     state = H(0x11, state, u8 len(label), label)
+                          blocks H(0x12, state, u64 0), H(0x12, state, u64 1), ...
 
 Integers are little-endian. Labels and lengths keep any two different histories apart; a challenge changes the state, so
 none is drawn twice. A field element is the next 8-byte word of the blocks that is below p (others are skipped).

@@ -1,7 +1,7 @@
 """The verifier: NumPy and Python's integers over Keccak-256; no kernels of the prover, no GPU, no Ray.
 
-`verify` checks one partition's proof, with the steps of `prover.prove` in the same order. `verify_job` checks what binds
-the partitions of a job. Specification: docs/stark-protocol.md.
+`verify` checks one partition's proof, with the steps of `prover.prove` in the same order; `verify_job` checks what
+binds the partitions of a job. Specification: docs/stark-protocol.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distprove.errors import InvalidProof
+from distprove.errors import InputError, InvalidProof
 from distprove.stark import logup
 from distprove.stark.air.point import evaluate_at_point
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
@@ -36,7 +36,6 @@ from distprove.stark.field import (
     e_powers,
     e_scale,
     e_sub,
-    e_sum,
     embed,
     ext_inverse,
     ext_mul,
@@ -68,8 +67,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
         raise InvalidProof(
             f"{name}: {reached:.1f} bits of security at these heights; the key asks for {params.security_bits}"
         )
-    if not logup.multiplicities_fit(key.tables, heights):
-        raise InvalidProof(f"{name}: multiplicities could wrap around the field at these heights")
+    check_multiplicities(key, [heights], [])
     roots = dict(zip((r for r in shape.rounds if r != "preprocessed"), proof.roots, strict=True))
 
     # 1. Bind the statement, and draw the challenges of the buses.
@@ -78,7 +76,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
     # 2. The LogUp terminals: those of the local buses must cancel within the partition.
     terminals = terminals_of(key, proof)
-    if e_sum([local for local, _ in terminals if local is not None] or [ZERO]) != ZERO:
+    if not logup.balanced([local for local, _ in terminals]):
         raise InvalidProof(f"{name}: the local buses do not balance")
     alpha = transcript.constraint_challenge(roots.get("aux"), proof.terminals)
 
@@ -88,7 +86,13 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     # 4. Every table's constraints at zeta must equal its quotient times what vanishes on its rows.
     for i, table in enumerate(key.tables):
         scalars = logup.constraint_scalars(
-            table, public, buses.local, buses.global_, terminals[i], 1 << heights[i], alpha
+            table,
+            public,
+            local=buses.local,
+            global_=buses.global_,
+            terminals=terminals[i],
+            n=1 << heights[i],
+            alpha=alpha,
         )
         if constraints_at(shape, i, proof, scalars, zeta) != quotient_at(shape, i, proof, zeta):
             raise InvalidProof(f"{name}: the constraints of table {table.name} do not hold")
@@ -135,14 +139,26 @@ def verify_job(
     violation = key.statement.violation(publics)
     if violation is not None:
         raise InvalidProof(violation)
-    if not logup.multiplicities_fit_job(key.tables, [p.log_heights for p in proofs]):
-        raise InvalidProof("multiplicities of the global buses could wrap around the field")
+    boundary = [
+        logup.BoundaryTerm(key.bus_numbers[bus], tuple(values), times)
+        for bus, values, times in key.statement.boundary_tuples(publics)
+    ]
+    check_multiplicities(key, [p.log_heights for p in proofs], boundary)
     z, beta = global_challenges(challenge)
-    sums = [g for proof in proofs for _, g in terminals_of(key, proof) if g is not None]
-    numbers = {name: number for number, (name, _, _) in enumerate(key.buses, start=1)}
-    offset = logup.boundary_sum(key.statement.boundary_tuples(publics), numbers, z, beta)
-    if e_sum([*sums, offset]) != ZERO:
+    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
+    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
         raise InvalidProof("the global buses do not balance over the partitions")
+
+
+def check_multiplicities(
+    key: VerifyingKey, partitions: Sequence[Sequence[int]], boundary: Sequence[logup.BoundaryTerm]
+) -> None:
+    """Raise InvalidProof when multiplicities could wrap around the field in partitions of these log2 heights."""
+    heights = [1 << height for log_heights in partitions for height in log_heights]
+    try:
+        logup.check_multiplicities(list(key.tables) * len(partitions), heights, boundary)
+    except InputError as error:
+        raise InvalidProof(str(error)) from None
 
 
 def terminals_of(key: VerifyingKey, proof: StarkProof) -> list[tuple[Ext | None, Ext | None]]:
@@ -164,7 +180,7 @@ def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Wo
     selectors[1] = e_mul(vanishing, e_inv(before_last))
     selectors[2] = before_last
     return evaluate_at_point(
-        air.constraints, [*(p[:, 0] for p in parts), selectors], [*(p[:, 1] for p in parts), selectors], scalars
+        air.constraints, [*(p[:, 0] for p in parts), selectors], [*(p[:, 1] for p in parts), None], scalars
     )
 
 
