@@ -2,6 +2,7 @@
 
 A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone; of preprocessed
 columns it holds the root of their tree.
+"""
 
 from __future__ import annotations
 
