@@ -2,9 +2,9 @@
 
 LogUp (Haböck, Multivariate lookups based on logarithmic derivatives, eprint 2022/1530): the tuple t_1, .., t_w on bus
 number `id` has the fingerprint f = z + id + beta t_1 + .. + beta^w t_w. A bus balances when the sum of times / f over
-all that is sent, less that over all that is received, is zero. Groups of interactions share a column h = sum of times / f,
-those received counting negative. The column s of a scope sums its groups' h down the rows, less T/n in each, so that it
-is cyclic and T is the table's sum.
+all that is sent, less that over all that is received, is zero. Groups of interactions share a column h = sum of
+times / f, those received counting negative. The column s of a scope sums its groups' h down the rows, less T/n in each,
+so that it is cyclic and T is the table's sum.
 """
 
 from __future__ import annotations
