@@ -85,15 +85,23 @@ def check(program: RowProgram) -> None:
         raise SizeError(f"a row program's code is (instructions, 4) int32, not {code.shape} {code.dtype}")
     if not all(0 <= c < P for c in program.constants):
         raise SizeError("a row program's constants must be canonical field elements")
-    for i, (op, a, b, c) in enumerate(code.tolist()):
-        good = (
-            (op == Op.LOAD and 0 <= a < len(program.widths) and 0 <= b < program.widths[a] and c in (0, 1))
-            or (op == Op.CONST and 0 <= a < len(program.constants))
-            or (op in (Op.SCALAR, Op.BASE_SCALAR) and 0 <= a < program.scalars)
-            or (op in (Op.ADD, Op.SUB, Op.MUL) and 0 <= a < i and 0 <= b < i)
-        )
-        if not good:
-            raise SizeError(f"instruction {i} of a row program is not valid: {(op, a, b, c)}")
+    op, a, b, c = code.T
+    matrices = np.array([*program.widths, 0])  # a matrix that is not there has no columns
+    width = matrices[np.where((a >= 0) & (a < len(program.widths)), a, -1)]
+    earlier = np.arange(len(code))
+    good = np.select(
+        [op == Op.LOAD, op == Op.CONST, (op == Op.SCALAR) | (op == Op.BASE_SCALAR), (op >= Op.ADD) & (op <= Op.MUL)],
+        [
+            (b >= 0) & (b < width) & ((c == 0) | (c == 1)),
+            (a >= 0) & (a < len(program.constants)),
+            (a >= 0) & (a < program.scalars),
+            (a >= 0) & (a < earlier) & (b >= 0) & (b < earlier),
+        ],
+        default=False,
+    )
+    if not good.all():
+        i = int(np.argmin(good))
+        raise SizeError(f"instruction {i} of a row program is not valid: {tuple(code[i].tolist())}")
     if not all(0 <= v < len(code) for v in program.outputs):
         raise SizeError("a row program's outputs must be values it computes")
     if program.fold is not None and not 0 <= program.fold <= program.scalars - len(program.outputs):

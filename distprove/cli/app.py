@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli import bench, setup
+from distprove.cli import air, bench, setup
 from distprove.cli.console import DEBUG_FLAG
 from distprove.cli.demo import demo
 from distprove.cli.doctor import doctor
@@ -44,6 +44,7 @@ app.command("verify")(verify)
 app.command("export")(export)
 app.add_typer(setup.app, name="setup")
 app.add_typer(bench.app, name="bench")
+app.add_typer(air.app, name="air")
 app.command("kernels", cls=VariadicCommand)(kernels)
 app.command("doctor")(doctor)
 app.command("demo")(demo)

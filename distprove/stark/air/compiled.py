@@ -134,6 +134,11 @@ class CompiledAir:
         return self.constraints.widths[AUX]
 
     @property
+    def programs(self) -> tuple[RowProgram, ...]:
+        """The constraints, and the interactions where there are any."""
+        return (self.constraints,) if self.interactions is None else (self.constraints, self.interactions)
+
+    @property
     def has_local(self) -> bool:
         return self.local_width > 0
 
@@ -173,8 +178,10 @@ class CompiledAir:
     @cached_property
     def uses_next(self) -> bool:
         """Whether any constraint or interaction reads the next row of a main or preprocessed column."""
-        programs = [self.constraints] if self.interactions is None else [self.constraints, self.interactions]
-        return any(((p.code[:, 0] == Op.LOAD) & (p.code[:, 1] <= MAIN) & (p.code[:, 3] == 1)).any() for p in programs)
+        return any(
+            bool(((p.code[:, 0] == Op.LOAD) & (p.code[:, 1] <= MAIN) & (p.code[:, 3] == 1)).any())
+            for p in self.programs
+        )
 
     @cached_property
     def at_point(self) -> PointProgram:

@@ -2,9 +2,9 @@
 
 LogUp (Haböck, Multivariate lookups based on logarithmic derivatives, eprint 2022/1530): the tuple t_1, .., t_w on bus
 number `id` has the fingerprint f = z + id + beta t_1 + .. + beta^w t_w. A bus balances when the sum of times / f over
-all that is sent, less that over all that is received, is zero. Groups of interactions share a column h = sum of times / f,
-those received counting negative. The column s of a scope sums its groups' h down the rows, less T/n in each, so that it
-is cyclic and T is the table's sum.
+all that is sent, less that over all that is received, is zero. Groups of interactions share a column h = sum of
+times / f, those received counting negative. The column s of a scope sums its groups' h down the rows, less T/n in each,
+so that it is cyclic and T is the table's sum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from distprove.stark.air.compiled import (
     longest,
     scope_widths,
 )
-from distprove.stark.air.definition import MAX_NAME, Air, Definition, Interaction, Layout, Scope, trace_air
+from distprove.stark.air.definition import MAX_NAME, Air, Bus, Definition, Interaction, Layout, Scope, trace_air
 from distprove.stark.air.expression import AUX, Graph
 from distprove.stark.air.lowering import lower
 from kernels.row_program import RowProgram
@@ -43,6 +43,30 @@ def compile_air(air: Air, public_layout: Layout, buses: Mapping[str, int]) -> Co
     in all tables of the program. Raises AirError when the AIR's definition does not hold together.
     """
     return compile_definition(trace_air(air, public_layout), buses)
+
+
+def compile_airs(airs: Sequence[Air], public_layout: Layout) -> list[CompiledAir]:
+    """Compile the tables of a program together: buses are numbered from 1 in the order in which they are first used.
+
+    Raises AirError when two tables have one name, or declare one bus in two ways.
+    """
+    definitions = [trace_air(air, public_layout) for air in airs]
+    names = [definition.name for definition in definitions]
+    if len(set(names)) < len(names):
+        raise AirError(f"two tables of a program have one name: {', '.join(names)}")
+    numbers = number_buses(definitions)
+    return [compile_definition(definition, numbers) for definition in definitions]
+
+
+def number_buses(definitions: Sequence[Definition]) -> dict[str, int]:
+    """Bus name -> number, from 1, in the order of first use."""
+    buses: dict[str, Bus] = {}
+    for definition in definitions:
+        for interaction in definition.interactions:
+            bus = interaction.bus
+            if buses.setdefault(bus.name, bus) != bus:
+                raise AirError(f"{definition.name}: bus {bus.name} is {buses[bus.name]} elsewhere, not {bus}")
+    return {name: number for number, name in enumerate(buses, 1)}
 
 
 def compile_definition(definition: Definition, buses: Mapping[str, int]) -> CompiledAir:

@@ -282,7 +282,13 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
         raise AirError(f"{name} has no main columns")
     count = max((offset + length for offset, length in public_layout.values()), default=0)
     definition = Definition(air, name, Graph(), main, preprocessed, count)
-    air.define(Table(definition, _used(air, public_layout)))
+    table = Table(definition, _used(air, public_layout))
+    try:
+        air.define(table)
+    except AirError:
+        raise
+    except Exception as error:
+        raise AirError(f"{name}.define failed: {type(error).__name__}: {error}") from error
     if not definition.constraints and not definition.interactions:
         raise AirError(f"{name} states neither a constraint nor an interaction")
     return definition

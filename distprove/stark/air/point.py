@@ -134,27 +134,21 @@ def evaluate_at_point(
 
 def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.bool_]]:
     """Per instruction its depth, its kind, and whether its operands change places."""
+    op, a, b, _ = code.T
     depths: list[int] = []
-    kinds: list[int] = []
-    base: list[bool] = []  # at a point, constants and public values are base field elements, and nothing else
-    swapped: list[bool] = []
-    scale, mul = int(_Kind.SCALE), int(_Kind.MUL)
-    for op, a, b, _ in code.tolist():
-        if op < Op.ADD:
-            depths.append(0)
-            kinds.append(0)
-            base.append(op in (Op.CONST, Op.BASE_SCALAR))
-            swapped.append(False)
-            continue
-        depths.append(1 + max(depths[a], depths[b]))
-        if op == Op.MUL:
-            kinds.append(scale if base[a] or base[b] else mul)
-            swapped.append(base[a])
+    for operation, x, y in zip((op >= Op.ADD).tolist(), a.tolist(), b.tolist(), strict=True):
+        if operation:
+            dx, dy = depths[x], depths[y]
+            depths.append(1 + (dx if dx > dy else dy))
         else:
-            kinds.append(op - Op.ADD + _Kind.ADD)
-            swapped.append(False)
-        base.append(base[a] and base[b])
-    return np.array(depths, dtype=np.int64), np.array(kinds, dtype=np.int64), np.array(swapped, dtype=np.bool_)
+            depths.append(0)
+    # At a point only constants and public values are base field elements (what is computed from them alone is rare).
+    base = (op == Op.CONST) | (op == Op.BASE_SCALAR)
+    multiplies = op == Op.MUL
+    left, right = (multiplies & base[np.where(multiplies, x, 0)] for x in (a, b))
+    kinds = np.choose(np.maximum(op - Op.ADD + 1, 0), (_Kind.LEAF, _Kind.ADD, _Kind.SUB, _Kind.MUL))
+    kinds = np.where(left | right, _Kind.SCALE, kinds)
+    return np.array(depths, dtype=np.int64), kinds.astype(np.int64), left & ~right
 
 
 def _mul(a: Words, b: Words) -> Words:

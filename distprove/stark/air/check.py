@@ -1,0 +1,330 @@
+"""Debugging an AIR: which constraint fails in which row, on what values, and which tuples do not balance on their bus.
+
+Everything is computed in NumPy on the trace itself, without extension, challenge or proof. What is reported holds
+values of the trace, which may be secret: this is for the desk of an AIR's author, and no prover calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distprove.errors import AirError
+from distprove.stark import field
+from distprove.stark.air.compiler import number_buses
+from distprove.stark.air.definition import Air, Bus, Constraint, Definition, trace_air
+from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS
+from distprove.stark.air.lowering import lower
+from distprove.stark.field import P, Words
+from kernels.goldilocks_field import root_of_unity
+from kernels.row_program import Op, RowProgram
+
+BLOCK_BYTES = 64 << 20
+"""Bound on the intermediate values of one block of rows."""
+MAX_HEIGHT = 1 << 28
+PLACES = 4
+"""Rows named per unbalanced tuple."""
+
+Public = Mapping[str, "int | Sequence[int]"]
+"""The program's public values by name, in order."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One rule that a trace breaks."""
+
+    table: str
+    """Name of the AIR; empty for a bus that does not balance."""
+    rule: str
+    """Name of the constraint, or "bus NAME"."""
+    row: int | None
+    """The first row that fails; None for a bus that does not balance."""
+    rows: int
+    """How many rows fail; for a bus, how many different tuples do not balance on it."""
+    values: tuple[tuple[str, int], ...]
+    """The cells that the rule reads in that row, or the tuple."""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        where = self.rule if self.row is None else f"{self.table}: {self.rule}, row {self.row}"
+        more = f" (and {self.rows - 1} more)" if self.rows > 1 else ""
+        values = ", ".join(f"{name} = {_signed(value)}" for name, value in self.values)
+        return f"{where}{more}: {values}" + (f"; {self.detail}" if self.detail else "")
+
+
+@dataclass(frozen=True)
+class BoundaryTuple:
+    """A tuple that the statement itself sends on a global bus, `times` times; received when negative."""
+
+    bus: Bus
+    values: tuple[int, ...]
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Example:
+    """A small instance, for `distprove air check`: a class named there may offer it as `example()`."""
+
+    airs: Sequence[Air]
+    traces: Sequence[Words]
+    """Per AIR its main columns, (width, n)."""
+    public: Public
+    preprocessed: Sequence[Words | None] | None = None
+    boundary: Sequence[BoundaryTuple] | None = None
+
+    def check(self, most: int = 20) -> list[Failure]:
+        """See `check_trace`."""
+        return check_trace(
+            self.airs,
+            self.traces,
+            self.public,
+            preprocessed=self.preprocessed,
+            boundary=self.boundary,
+            most=most,
+        )
+
+
+def check_trace(
+    airs: Sequence[Air],
+    traces: Sequence[Words],
+    public: Public | None = None,
+    *,
+    preprocessed: Sequence[Words | None] | None = None,
+    boundary: Sequence[BoundaryTuple] | None = None,
+    most: int = 20,
+) -> list[Failure]:
+    """Check the traces of a partition's tables; the first `most` failures, none when all rules hold.
+
+    `traces`: per AIR its main columns, (width, n), n a power of two that may differ. `preprocessed`: per AIR likewise,
+    None for one without such columns. Global buses are checked only when their `boundary` is given, and then as if
+    these tables were all there are: give the tables of all partitions. Raises AirError for an AIR that cannot be
+    compiled, or arrays of a wrong shape or with values that are not field elements.
+    """
+    layout, flat = _flatten(public or {})
+    fixed = [None] * len(airs) if preprocessed is None else list(preprocessed)
+    if not len(airs) == len(traces) == len(fixed):
+        raise AirError(f"{len(airs)} AIRs, {len(traces)} traces, {len(fixed)} preprocessed tables: not one for each")
+    definitions = [trace_air(air, layout) for air in airs]
+    number_buses(definitions)  # refuses a bus that is declared in two ways
+    tables = [_Table(d, trace, f, flat) for d, trace, f in zip(definitions, traces, fixed, strict=True)]
+    failures = [failure for table in tables for failure in table.check_constraints()]
+    tallies: dict[Bus, _Tally] = {}
+    for table in tables:
+        failures += table.check_interactions(tallies)
+    for term in boundary or ():
+        if len(term.values) != term.bus.width:
+            raise AirError(f"a boundary tuple of {len(term.values)} values for bus {term.bus.name}")
+        tallies.setdefault(term.bus, _Tally(term.bus)).add_boundary(term)
+    for bus, tally in tallies.items():
+        if bus.scope == "local" or boundary is not None:
+            failures += tally.failures()
+    return failures[:most]
+
+
+class _Table:
+    """One AIR with its trace."""
+
+    def __init__(self, definition: Definition, main: Words, preprocessed: Words | None, public: Words) -> None:
+        self.definition = definition
+        name = definition.name
+        main_width, fixed_width = sum(definition.main.values()), sum(definition.preprocessed.values())
+        self.main = _matrix(main, main_width, f"{name}: main trace")
+        self.height = self.main.shape[1]
+        if preprocessed is None and fixed_width:
+            raise AirError(f"{name}: its preprocessed columns are missing")
+        fixed = np.zeros((0, self.height), dtype=np.uint64) if preprocessed is None else preprocessed
+        self.fixed = _matrix(fixed, fixed_width, f"{name}: preprocessed columns")
+        if self.fixed.shape[1] != self.height:
+            raise AirError(f"{name}: {self.fixed.shape[1]} preprocessed rows for {self.height} rows of the trace")
+        self.public = public
+
+    def check_constraints(self) -> list[Failure]:
+        constraints = self.definition.constraints
+        program = self._program([constraint.node for constraint in constraints])
+        first = np.full(len(constraints), self.height)
+        counts = np.zeros(len(constraints), dtype=np.int64)
+        for start, values in self._blocks(program):
+            wrong = values != 0
+            counts += wrong.sum(axis=1)
+            found = np.where(wrong.any(axis=1), start + wrong.argmax(axis=1), self.height)
+            first = np.minimum(first, found)
+        return [
+            Failure(self.definition.name, c.name, int(row), int(count), self._cells(c, int(row)))
+            for c, row, count in zip(constraints, first, counts, strict=True)
+            if count
+        ]
+
+    def check_interactions(self, tallies: dict[Bus, _Tally]) -> list[Failure]:
+        """Add this table's tuples to the tallies; report multiplicities that exceed what was declared."""
+        failures = []
+        interactions = self.definition.interactions
+        nodes = [node for i in interactions for node in (*i.values, i.times)]
+        blocks = list(self._blocks(self._program(nodes))) if interactions else []
+        start = 0
+        for interaction in interactions:
+            bus, stop = interaction.bus, start + interaction.bus.width
+            values = np.concatenate([block[start:stop] for _, block in blocks], axis=1)
+            times = np.concatenate([block[stop] for _, block in blocks])
+            start = stop + 1
+            tallies.setdefault(bus, _Tally(bus)).add(self.definition.name, interaction.sends, values, times)
+            if interaction.at_most is not None and (times > interaction.at_most).any():
+                over = np.flatnonzero(times > interaction.at_most)
+                row = int(over[0])
+                failures.append(
+                    Failure(
+                        self.definition.name,
+                        f"bus {bus.name}",
+                        row,
+                        len(over),
+                        (("times", int(times[row])),),
+                        f"declared to be at most {interaction.at_most}",
+                    )
+                )
+        return failures
+
+    def _program(self, nodes: list[int]) -> RowProgram:
+        return lower(
+            self.definition.graph,
+            nodes,
+            widths=(len(self.fixed), len(self.main), 0, 3),
+            scalars=len(self.public),
+        )
+
+    def _blocks(self, program: RowProgram) -> list[tuple[int, Words]]:
+        """First row and (outputs, rows) of each block of rows."""
+        size = max(1, BLOCK_BYTES // (8 * max(1, len(program.code))))
+        inputs = {PREPROCESSED: self.fixed, MAIN: self.main, SELECTORS: selectors_on_trace(self.height)}
+        return [
+            (start, _run(program, inputs, self.public, np.arange(start, min(start + size, self.height))))
+            for start in range(0, self.height, size)
+        ]
+
+    def _cells(self, constraint: Constraint, row: int) -> tuple[tuple[str, int], ...]:
+        cells = []
+        for _, matrix, column, next_row in self.definition.graph.leaves([constraint.node]):
+            if matrix == SELECTORS:
+                continue
+            name = self.definition.column_names(matrix)[column]
+            prefix = ("next." if next_row else "") if matrix == MAIN else ("fixed_next." if next_row else "fixed.")
+            values = self.main if matrix == MAIN else self.fixed
+            cells.append((prefix + name, int(values[column, (row + next_row) % self.height])))
+        return tuple(cells)
+
+
+class _Tally:
+    """All tuples of one bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self._places: list[tuple[str, bool, Words]] = []  # table, sends, rows
+        self._values: list[Words] = []
+        self._times: list[Words] = []
+
+    def add(self, table: str, sends: bool, values: Words, times: Words) -> None:
+        rows = np.flatnonzero(times)
+        self._places.append((table, sends, rows.astype(np.uint64)))
+        self._values.append(values[:, rows].T)
+        self._times.append(times[rows])
+
+    def add_boundary(self, term: BoundaryTuple) -> None:
+        values = np.array([[value % P for value in term.values]], dtype=np.uint64)
+        times = np.array([abs(term.times) % P], dtype=np.uint64)
+        self._places.append(("boundary", term.times > 0, np.zeros(1, dtype=np.uint64)))
+        self._values.append(values)
+        self._times.append(times)
+
+    def failures(self) -> list[Failure]:
+        """One failure, on the first tuple that does not balance, with the rows it stands in."""
+        values, times = np.concatenate(self._values), np.concatenate(self._times)
+        if not len(values):
+            return []
+        sends = np.concatenate([np.full(len(rows), sends) for _, sends, rows in self._places])
+        tuples, group = np.unique(values, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        sent = _sums(times[sends], group[sends], len(tuples))
+        received = _sums(times[~sends], group[~sends], len(tuples))
+        wrong = np.flatnonzero(sent != received)
+        if not len(wrong):
+            return []
+        bad = int(wrong[0])
+        table = np.concatenate([np.full(len(rows), k) for k, (_, _, rows) in enumerate(self._places)])
+        row = np.concatenate([rows for _, _, rows in self._places])
+        places = []
+        for i in np.flatnonzero(group == bad)[:PLACES]:
+            name, sending, _ = self._places[table[i]]
+            where = name if name == "boundary" else f"{name} row {row[i]}"
+            places.append(f"{'sent' if sending else 'received'} by {where}, {_signed(int(times[i]))} times")
+        detail = f"sent {_signed(int(sent[bad]))}, received {_signed(int(received[bad]))} times: {'; '.join(places)}"
+        cells = tuple((f"t{k}", int(value)) for k, value in enumerate(tuples[bad], 1))
+        return [Failure("", f"bus {self.bus.name}", None, len(wrong), cells, detail)]
+
+
+def selectors_on_trace(n: int) -> Words:
+    """(3, n): the selectors' polynomials on the trace's domain itself, not scaled to one."""
+    w = root_of_unity(n.bit_length() - 1)
+    out = np.zeros((3, n), dtype=np.uint64)
+    # (x^n - 1)/(x - a) is the derivative n x^(n-1) = n/x at its own root a, and zero at the others.
+    out[0, 0] = n
+    out[1, -1] = n * w % P
+    out[2] = field.sub(field.powers(w, n), np.uint64(pow(w, -1, P)))
+    return out
+
+
+def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: np.ndarray) -> Words:  # type: ignore[type-arg]
+    """The outputs (outputs, rows) of a program over the base field."""
+    height = inputs[MAIN].shape[1]
+    indices = (rows, (rows + 1) % height)
+    values: list[Words] = []
+    for op, a, b, c in program.code.tolist():
+        if op == Op.LOAD:
+            values.append(inputs[a][b][indices[c]])
+        elif op == Op.CONST:
+            values.append(np.full(len(rows), program.constants[a], dtype=np.uint64))
+        elif op == Op.BASE_SCALAR:
+            values.append(np.full(len(rows), public[a]))
+        else:
+            values.append(_ARITHMETIC[Op(op)](values[a], values[b]))
+    return np.stack([values[v] for v in program.outputs]) if program.outputs else np.zeros((0, len(rows)), np.uint64)
+
+
+_ARITHMETIC = {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.mul}
+
+
+def _sums(times: Words, group: np.ndarray, count: int) -> Words:  # type: ignore[type-arg]
+    """Per group the sum of its times in the field; halves are added apart, so that nothing wraps."""
+    low, high = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
+    np.add.at(low, group, times & np.uint64(0xFFFFFFFF))
+    np.add.at(high, group, times >> np.uint64(32))
+    reduced = (half % np.uint64(P) for half in (high, low))
+    return field.add(field.mul(next(reduced), np.uint64(1 << 32)), next(reduced))
+
+
+def _matrix(values: object, width: int, what: str) -> Words:
+    array = np.asarray(values)
+    if array.ndim != 2 or array.shape[0] != width:
+        raise AirError(f"{what} has shape {array.shape}, expected ({width}, rows)")
+    n = array.shape[1]
+    if not 0 < n <= MAX_HEIGHT or n & (n - 1):
+        raise AirError(f"{what} has {n} rows, expected a power of two")
+    if array.dtype.kind not in "iu" or (array.size and (int(array.min()) < 0 or int(array.max()) >= P)):
+        raise AirError(f"{what} holds values that are not integers from 0 to p - 1")
+    return array.astype(np.uint64)
+
+
+def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:
+    layout: dict[str, tuple[int, int]] = {}
+    flat: list[int] = []
+    for name, given in public.items():
+        values = [given] if isinstance(given, int) else [int(value) for value in given]
+        if not all(0 <= value < P for value in values):
+            raise AirError(f"public value {name} is not from 0 to p - 1")
+        layout[name] = (len(flat), len(values))
+        flat += values
+    return layout, np.array(flat, dtype=np.uint64)
+
+
+def _signed(value: int) -> str:
+    """Small negative numbers as such: -1 and not p - 1."""
+    return str(value) if value < P - (1 << 32) else str(value - P)
