@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.backend import BackendError
+from kernels.cpu import CpuBackend
+
 SLOT = 64
 TO_DEVICE, TO_HOST = 1, 2
 
@@ -146,6 +149,16 @@ def test_a_copy_that_fails_does_not_cost_a_buffer(arena: Any, monkeypatch: pytes
     stream.run_to(len(stream.queue))
     assert np.array_equal(target, host)
     staging.close()
+
+
+def test_on_the_cpu_the_staged_array_is_the_array_itself() -> None:
+    backend, host = CpuBackend(), random_bytes(8, 1)
+    staged = backend.stage(host)
+    assert staged.array() is host
+    assert backend.traffic.to_device == 0
+    staged.release()
+    with pytest.raises(BackendError, match="released"):
+        staged.array()
 
 
 def test_retired_memory_is_kept_until_its_last_reader_is_done(arena: Any) -> None:
