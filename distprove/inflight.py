@@ -178,10 +178,10 @@ class InFlight:
         self, proof: PartitionProof, times: PhaseTimes, ours: float, staging: tuple[float, float], starting: float
     ) -> Timed:
         """The result, counted from when the prover had nothing else to do: its turn had come and the last was done."""
-        ended = time.time()
-        with self._clock:
+        with self._clock:  # the time, too, is read inside: spans of one prover do not overlap
+            ended = time.time()
             began = min(ended, max(ours, self._ended))
-            self._ended = max(self._ended, ended)
+            self._ended = ended
         hidden = max(0.0, min(staging[1], began) - staging[0]) + max(0.0, began - starting)
         for name, seconds in times.seconds.items():  # in the order in which they passed
             cut = min(seconds, hidden)
