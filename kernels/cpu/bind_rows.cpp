@@ -194,7 +194,7 @@ void bind_rows(nb::module_& m) {
       .def("fold", &fold, nb::arg("codeword"), nb::arg("log_arity"), nb::arg("beta"), nb::arg("add").none(), nb::arg("out"));
   m.def("row_kernels", [] {
     std::vector<std::string> names;
-    for (const char* name : rows::kernel_names()) names.push_back(name);
+    for (const rows::Kernels* kernels : rows::all_kernels()) names.push_back(kernels->name);
     return names;
   });
 }

@@ -67,6 +67,20 @@ Ext power(Ext a, u64 exponent) {
   return result;
 }
 
+Pole pole_at(const Ext& z) {
+  Pole pole{};
+  pole.z0 = z.c[0];
+  pole.a1 = gl::neg(z.c[1]);
+  pole.a2 = gl::neg(z.c[2]);
+  const u64 t = gl::add(pole.a1, pole.a2);
+  pole.t_a1 = gl::mul(t, pole.a1);
+  pole.t_a2 = gl::mul(t, pole.a2);
+  pole.a1_a1 = gl::sqr(pole.a1);
+  pole.twice_a1_a2 = gl::mul(gl::add(pole.a1, pole.a1), pole.a2);
+  pole.fixed = gl::add(gl::mul(pole.a2, pole.t_a2), gl::mul(pole.a1, pole.a1_a1));
+  return pole;
+}
+
 // The rows of all cosets, cut into tasks that never cross from one coset to another.
 struct Tasks {
   size_t rows, per_coset, count;
@@ -77,13 +91,17 @@ struct Tasks {
 
 }  // namespace
 
-std::vector<const char*> kernel_names() {
-  std::vector<const char*> names = {SCALAR_KERNELS.name};
-  return names;
+std::vector<const Kernels*> all_kernels() {
+  std::vector<const Kernels*> all = {&SCALAR_KERNELS};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back(&AVX512_KERNELS);
+#endif
+  return all;
 }
 
 const Kernels& kernels_named(const char* name) {
-  if (std::strcmp(name, SCALAR_KERNELS.name) == 0) return SCALAR_KERNELS;
+  for (const Kernels* kernels : all_kernels())
+    if (std::strcmp(name, kernels->name) == 0) return *kernels;
   throw std::invalid_argument(std::string("no row kernels ") + name + " on this processor");
 }
 
@@ -216,6 +234,7 @@ void RowOps::evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, 
   const Kernels& kernels = kernels_for(rows);
   const u64 root = root_of_unity(log_n);
   const std::vector<u64> powers = powers_of(root, tasks.rows);
+  const Pole pole = pole_at(point);
 
   std::vector<Scratch> scratch = scratch_per_thread(pool_, 3 * tasks.rows + rows);
   std::vector<std::vector<Ext>> partial(pool_.threads(), std::vector<Ext>(columns * points, gl::embed(0)));
@@ -223,15 +242,21 @@ void RowOps::evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, 
     u64* weights = scratch[worker].get();
     u64* wrapped = weights + 3 * tasks.rows;
     const Points xs{powers.data(), gl::mul(gl::GENERATOR, gl::pow(root, tasks.first(task)))};
-    kernels.point_inverses(xs, point, true, tasks.rows, weights);
+    kernels.point_inverses(xs, pole, true, tasks.rows, weights);
     for (size_t done = 0; done < tasks.rows; done += rows) {
       const size_t first = tasks.first(task) + done;
       Ext* sums = partial[worker].data();
+      const auto accumulate = [&](const u64* column) {
+        u64 lanes[3 * MAX_LANES];
+        kernels.dot(column, weights + done, tasks.rows, rows, lanes);
+        for (size_t k = 0; k < 3; ++k)
+          for (size_t i = 0; i < kernels.lanes; ++i) sums->c[k] = gl::add(sums->c[k], lanes[k * kernels.lanes + i]);
+        ++sums;
+      };
       for (const Matrix& m : matrices)
         for (size_t c = 0; c < m.width; ++c) {
           const u64* column = m.column(c) + first;
-          *sums = gl::add(*sums, kernels.dot(column, weights + done, tasks.rows, rows));
-          ++sums;
+          accumulate(column);
           if (!next_row) continue;
           const u64* next = column + 1;
           if (first + rows == n) {
@@ -239,8 +264,7 @@ void RowOps::evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, 
             wrapped[rows - 1] = m.column(c)[0];
             next = wrapped;
           }
-          *sums = gl::add(*sums, kernels.dot(next, weights + done, tasks.rows, rows));
-          ++sums;
+          accumulate(next);
         }
     }
   });
@@ -280,7 +304,9 @@ void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vec
     most = std::max(most, last - first);
     first = last;
   }
+  std::vector<Pole> poles;
   for (const Opening& o : openings) {
+    poles.push_back(pole_at(o.point));
     weights.emplace_back(3 * widths[o.group]);
     kernels.split(o.weights, weights.back().size(), weights.back().data());
   }
@@ -295,7 +321,7 @@ void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vec
     const Points xs{powers.data(),
                     gl::mul(gl::mul(gl::GENERATOR, gl::pow(step, coset)), gl::pow(root, tasks.first(task)))};
     for (size_t p = 0; p < openings.size(); ++p)
-      kernels.point_inverses(xs, openings[p].point, false, tasks.rows, inverses + 3 * tasks.rows * p);
+      kernels.point_inverses(xs, poles[p], false, tasks.rows, inverses + 3 * tasks.rows * p);
 
     for (size_t done = 0; done < tasks.rows; done += rows) {
       const size_t at = tasks.first(task) + done;

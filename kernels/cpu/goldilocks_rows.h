@@ -10,10 +10,10 @@
 namespace dp {
 namespace rows {
 
-// The kernels to use: the fastest, or those of a given name. Throws std::invalid_argument for one that does not run here.
+// Throws std::invalid_argument for a name of none that runs here.
 const Kernels& kernels_named(const char* name);
-// Names of those that run on this processor, the fastest last.
-std::vector<const char*> kernel_names();
+// Those that run on this processor, the fastest last.
+std::vector<const Kernels*> all_kernels();
 
 // A low-degree extension (width, cosets, n), or (width, n) with one coset.
 struct Matrix {

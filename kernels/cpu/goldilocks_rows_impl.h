@@ -7,7 +7,6 @@
 //   Dot: zero at the start; add(Halves, Pieces), at most MAX_TERMS times; reduce()
 //   Lazy: likewise, for a few products: add(Halves, Halves); reduce()
 #pragma once
-#include <initializer_list>
 
 namespace dp {
 namespace rows {
@@ -250,25 +249,21 @@ void selectors(const Points& points, u64 vanishing, u64 end, size_t rows, u64* f
     store(last + i, d);
     store(before_last + i, d);
   }
-  for (u64* column : {first, last}) {
+  u64* const columns[] = {first, last};
+  for (u64* column : columns) {
     invert_all(column, rows, prefix);
     for (size_t i = 0; i < rows; i += WIDTH) store(column + i, mul(load(column + i), numerator));
   }
 }
 
-void point_inverses(const Points& points, const Ext& z, bool times_x, size_t rows, u64* out) {
+void point_inverses(const Points& points, const Pole& pole, bool times_x, size_t rows, u64* out) {
   alignas(64) u64 determinants[INVERSION_ROWS], prefix[INVERSION_ROWS];
-  const V start = set1(points.start);
-  // With a = x - z only a.c[0] varies; what depends on the others is computed once.
-  const u64 a1 = gl::neg(z.c[1]), a2 = gl::neg(z.c[2]), t = gl::add(a1, a2);
-  const u64 k0 = gl::mul(t, a1), k1 = gl::mul(t, a2), k2 = gl::sqr(a1);
-  const V v1 = set1(a1), v2 = set1(a2), twice = set1(gl::mul(gl::add(a1, a1), a2));
-  const V fixed = set1(gl::add(gl::mul(a2, k1), gl::mul(a1, k2)));
+  const V start = set1(points.start), z0 = set1(pole.z0), a1 = set1(pole.a1), a2 = set1(pole.a2);
   for (size_t i = 0; i < rows; i += WIDTH) {
     const V x = mul(load(points.powers + i), start);
-    const V a0 = sub(x, set1(z.c[0])), s = add(a0, v2);
-    const X m = {{sub(mul(s, s), set1(k0)), sub(set1(k1), mul(v1, s)), sub(set1(k2), mul(v2, s))}};
-    const V d = add(sub(mul(a0, m.c[0]), mul(twice, s)), fixed);
+    const V a0 = sub(x, z0), s = add(a0, a2);
+    const X m = {{sub(mul(s, s), set1(pole.t_a1)), sub(set1(pole.t_a2), mul(a1, s)), sub(set1(pole.a1_a1), mul(a2, s))}};
+    const V d = add(sub(mul(a0, m.c[0]), mul(set1(pole.twice_a1_a2), s)), set1(pole.fixed));
     store3(out + i, rows, times_x ? mul(m, x) : m);
     store(determinants + i, select_zero(d, set1(1), d));
   }
@@ -278,25 +273,15 @@ void point_inverses(const Points& points, const Ext& z, bool times_x, size_t row
 
 // -- openings -----------------------------------------------------------------------------------------------------------
 
-Ext dot(const u64* column, const u64* weights, size_t stride, size_t rows) {
-  Ext result = {{0, 0, 0}};
-  for (size_t begin = 0; begin < rows; begin += MAX_TERMS * WIDTH) {
-    const size_t end = rows - begin < MAX_TERMS * WIDTH ? rows : begin + MAX_TERMS * WIDTH;
-    Dot c0, c1, c2;
-    for (size_t i = begin; i < end; i += WIDTH) {
-      const Pieces v = pieces(load(column + i));
-      c0.add(halves(load(weights + i)), v);
-      c1.add(halves(load(weights + stride + i)), v);
-      c2.add(halves(load(weights + 2 * stride + i)), v);
-    }
-    const V sums[3] = {c0.reduce(), c1.reduce(), c2.reduce()};
-    for (int k = 0; k < 3; ++k) {
-      alignas(64) u64 lanes[WIDTH];
-      store(lanes, sums[k]);
-      for (u64 lane : lanes) result.c[k] = gl::add(result.c[k], lane);
-    }
+void dot(const u64* column, const u64* weights, size_t stride, size_t rows, u64* out) {
+  Dot c0, c1, c2;
+  for (size_t i = 0; i < rows; i += WIDTH) {
+    const Pieces v = pieces(load(column + i));
+    c0.add(halves(load(weights + i)), v);
+    c1.add(halves(load(weights + stride + i)), v);
+    c2.add(halves(load(weights + 2 * stride + i)), v);
   }
-  return result;
+  store3(out, WIDTH, X{{c0.reduce(), c1.reduce(), c2.reduce()}});
 }
 
 void add_quotient(const u64* sum, const Ext& value, const u64* inverses, size_t stride, size_t rows, u64* out,

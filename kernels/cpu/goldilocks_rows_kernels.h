@@ -19,6 +19,8 @@ struct Weight {
 // Terms that one unreduced sum may have.
 constexpr size_t MAX_TERMS = 1024;
 
+constexpr size_t MAX_LANES = 8;
+
 // Rows over which inverses share one inversion: enough to make it cheap, few enough to stay in the second-level cache.
 constexpr size_t INVERSION_ROWS = 1024;
 
@@ -59,6 +61,15 @@ struct Points {
   u64 start;
 };
 
+// What 1 / (x - z) needs of z, the same for every x. With a = x - z = (a0, a1, a2), s = a0 + a2 and t = a1 + a2 the inverse is
+// the adjugate (s^2 - t a1, t a2 - a1 s, a1^2 - a2 s) over the determinant (see gl::inverse), where only a0 varies.
+struct Pole {
+  u64 z0, a1, a2;
+  u64 t_a1, t_a2, a1_a1;
+  u64 twice_a1_a2;
+  u64 fixed;  // a2 t a2 + a1 a1^2: what the determinant has apart from s
+};
+
 struct Kernels {
   const char* name;
   size_t lanes;
@@ -72,9 +83,10 @@ struct Kernels {
   // first = vanishing / (x - 1), last = vanishing / before_last, before_last = x - end
   void (*selectors)(const Points& points, u64 vanishing, u64 end, size_t rows, u64* first, u64* last, u64* before_last);
   // out (3, rows) = 1 / (x - z), or x / (x - z)
-  void (*point_inverses)(const Points& points, const Ext& z, bool times_x, size_t rows, u64* out);
-  // sum over the rows of column times the extension weights (3, stride)
-  Ext (*dot)(const u64* column, const u64* weights, size_t stride, size_t rows);
+  void (*point_inverses)(const Points& points, const Pole& pole, bool times_x, size_t rows, u64* out);
+  // out (3, lanes) = sums over the rows, lane by lane, of column times the extension weights (3, stride);
+  // rows <= lanes * MAX_TERMS
+  void (*dot)(const u64* column, const u64* weights, size_t stride, size_t rows, u64* out);
   // out (3 columns, out_stride apart) += (sum - value) * inverses, both (3, rows)
   void (*add_quotient)(const u64* sum, const Ext& value, const u64* inverses, size_t stride, size_t rows, u64* out,
                        size_t out_stride);
