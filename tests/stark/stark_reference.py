@@ -273,3 +273,6 @@ class ReferenceBackend:
 
     def __init__(self, threads: int = 1, **_: Any) -> None:
         self.goldilocks = ReferenceKernels()
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Words:
+        return np.empty(shape, dtype)
