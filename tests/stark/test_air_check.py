@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,18 @@ def test_a_failing_constraint_is_named(row: int, column: int, expected: list[tup
     }
     assert cells == {(f.rule, name): value for f in failures for name, value in f.values}
     assert ("Fibonacci: transition[1], row" in str(failures[1])) == (failures[1].rule == "transition[1]")
+
+
+def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/airs.md, on a trace with the fault whose report it shows."""
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "airs.md").read_text()
+    trace = fibonacci_trace(8)
+    trace[1, 3] += 1
+    names: dict[str, Any] = {"trace": trace}
+    for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(block, names)
+    (shown,) = re.findall(r"print\(failure\) +# (.*)", guide)
+    assert capsys.readouterr().out.splitlines()[0] == shown
 
 
 def test_public_values_count() -> None:

@@ -237,7 +237,8 @@ class _Table:
 
     def _cells(self, constraint: Constraint, row: int) -> tuple[tuple[str, int], ...]:
         cells = []
-        for _, matrix, column, next_row in self.definition.graph.leaves([constraint.node]):
+        loads = self.definition.graph.leaves([constraint.node])
+        for _, matrix, column, next_row in sorted(loads, key=lambda load: (load[3], load)):
             if matrix == SELECTORS:
                 continue
             name = self.definition.column_names(matrix)[column]
