@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from distprove.errors import AirError
-from distprove.stark.air import Air, Bus, Example, Table
+from distprove.stark.air import Air, Bus, Example, PartitionTrace, Table
 from distprove.stark.field import P, Words
 
 
@@ -21,7 +21,7 @@ class Fibonacci(Air):
 
     def example(self) -> Example:
         trace = fibonacci_trace(8)
-        return Example([self], [trace], {"first": 1, "last": int(trace[1, -1])})
+        return Example([self], [PartitionTrace([trace], {"first": 1, "last": int(trace[1, -1])})])
 
 
 def fibonacci_trace(n: int) -> Words:
@@ -81,4 +81,5 @@ class LimbsProgram:
 
     def example(self) -> Example:
         limbs, values, used = limbs_traces()
-        return Example([Limbs(), Ranges()], [limbs, used], {}, preprocessed=[None, values], boundary=[])
+        partition = PartitionTrace([limbs, used], {})
+        return Example([Limbs(), Ranges()], [partition], preprocessed=[None, values], boundary=[])

@@ -193,6 +193,40 @@ def test_tables_of_a_wrong_number_or_height_are_refused() -> None:
         check_trace([Fibonacci()], [fibonacci_trace(8)], {"first": P, "last": 1})
 
 
+@pytest.mark.parametrize(
+    ("times", "at_most", "confirmed"),
+    [
+        (lambda t: t.this.bit, 1, True),
+        (lambda t: t.next.bit, 1, True),
+        (lambda t: 1 - t.this.bit, 1, True),
+        (lambda t: t.this.bit * (1 - t.this.other) * t.next.third, 1, True),
+        (lambda t: t.fixed.f, 1, True),
+        (lambda t: 1, 1, True),
+        (lambda t: t.this.bit, None, True),
+        (lambda t: t.this.free, None, True),
+        (lambda t: t.this.free, 1, False),
+        (lambda t: t.this.first, 1, False),
+        (lambda t: t.this.bit + t.this.other, 1, False),
+        (lambda t: t.this.bit * t.this.free, 1, False),
+        (lambda t: t.this.bit - 1, 1, False),
+        (lambda t: 2 - t.this.bit, 2, False),
+    ],
+)
+def test_bounds_that_no_constraint_enforces_are_reported(times: Any, at_most: int | None, confirmed: bool) -> None:
+    class Counts(Air):
+        main = {"bit": 1, "other": 1, "third": 1, "first": 1, "free": 1}
+        preprocessed = {"f": 1}
+
+        def define(self, t: Table) -> None:
+            t.boolean(t.this.bit)
+            t.always(t.this.other * (1 - t.this.other))
+            t.always(t.this.third**2 - t.this.third)
+            t.first(t.this.first * (t.this.first - 1))
+            t.send(Bus("b", 1), [5], times=times(t), at_most=at_most)
+
+    assert report_air(Counts()).unconfirmed_bounds == (() if confirmed else ("send on b",))
+
+
 def test_a_report_counts_and_finds_unread_columns() -> None:
     class Idle(Air):
         main = {"x": 2, "y": 1}

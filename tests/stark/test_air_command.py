@@ -10,7 +10,7 @@ from air_examples import Fibonacci, Limbs, LimbsProgram
 from typer.testing import CliRunner
 
 from distprove.cli.app import app
-from distprove.stark.air import Example
+from distprove.stark.air import Example, PartitionTrace
 
 
 def run(*args: str) -> Any:
@@ -19,8 +19,8 @@ def run(*args: str) -> Any:
 
 class Broken(Fibonacci):
     def example(self) -> Example:
-        example = super().example()
-        return Example(example.airs, example.traces, {**example.public, "last": 1})
+        (partition,) = super().example().partitions
+        return Example([self], [PartitionTrace(partition.main, {**partition.public, "last": 1})])
 
 
 class NotAnExample(Fibonacci):

@@ -79,21 +79,14 @@ class Example:
     """A small instance, for `distprove air check`: a class named there may offer it as `example()`."""
 
     airs: Sequence[Air]
-    traces: Sequence[Words]
-    """Per AIR its main columns, (width, n)."""
-    public: Public
+    partitions: Sequence[PartitionTrace]
     preprocessed: Sequence[Words | None] | None = None
     boundary: Sequence[BoundaryTuple] | None = None
 
     def check(self, most: int = DEFAULT_MOST) -> list[Failure]:
-        """See `check_trace`."""
-        return check_trace(
-            self.airs,
-            self.traces,
-            self.public,
-            preprocessed=self.preprocessed,
-            boundary=self.boundary,
-            most=most,
+        """See `check_partitions`."""
+        return check_partitions(
+            self.airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
         )
 
 

@@ -231,8 +231,8 @@ class Table:
         """Put the tuple `values` on `bus`, `times` times in each row.
 
         `at_most`: the bound on `times`, which the AIR's constraints must enforce (`boolean` for 1); None when they
-        enforce none. At least one side of each bus must be bounded on all its tables, so that multiplicities, summed
-        over all rows, cannot wrap around the field.
+        enforce none; a constant bounds itself. At least one side of each bus must be bounded on all its tables, so that
+        multiplicities, summed over all rows, cannot wrap around the field.
         """
         self._interact(bus, True, values, times, at_most)
 
