@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.errors import AirError
 from distprove.stark import field
@@ -20,6 +21,8 @@ from distprove.stark.air.lowering import lower
 from distprove.stark.field import P, Words
 from kernels.goldilocks_field import root_of_unity
 from kernels.row_program import Op, RowProgram
+
+Indices = NDArray[np.int64]
 
 BLOCK_BYTES = 64 << 20
 """Bound on the intermediate values of one block of rows."""
@@ -46,7 +49,7 @@ class Failure:
     rows: int
     """How many rows fail; for a bus, how many different tuples do not balance on it."""
     values: tuple[tuple[str, int], ...]
-    """The cells that the rule reads in that row, or the tuple."""
+    """The cells that the rule reads in that row and the public values; or the tuple."""
     detail: str = ""
 
     def __str__(self) -> str:
@@ -238,6 +241,9 @@ class _Table:
             prefix = ("next." if next_row else "") if matrix == MAIN else ("fixed_next." if next_row else "fixed.")
             values = self.main if matrix == MAIN else self.fixed
             cells.append((prefix + name, int(values[column, (row + next_row) % self.height])))
+        public = self.definition.public_names()
+        for _, index, _, _ in self.definition.graph.leaves([constraint.node], Op.BASE_SCALAR):
+            cells.append((f"public.{public[index]}", int(self.public[index])))
         return tuple(cells)
 
 
@@ -300,7 +306,7 @@ def selectors_on_trace(n: int) -> Words:
     return out
 
 
-def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: np.ndarray) -> Words:  # type: ignore[type-arg]
+def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: Indices) -> Words:
     """The outputs (outputs, rows) of a program over the base field."""
     height = inputs[MAIN].shape[1]
     indices = (rows, (rows + 1) % height)
@@ -320,7 +326,7 @@ def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: 
 _ARITHMETIC = {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.mul}
 
 
-def _sums(times: Words, group: np.ndarray, count: int) -> Words:  # type: ignore[type-arg]
+def _sums(times: Words, group: Indices, count: int) -> Words:
     """Per group the sum of its times in the field; halves are added apart, so that nothing wraps."""
     low, high = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
     np.add.at(low, group, times & np.uint64(0xFFFFFFFF))

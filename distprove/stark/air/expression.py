@@ -130,14 +130,14 @@ class Graph:
         """The canonical value of a constant node; None for any other."""
         return self._constants.get(node)
 
-    def leaves(self, roots: Sequence[int]) -> list[Node]:
-        """The loads that the expressions `roots` depend on, in the order of the graph."""
+    def leaves(self, roots: Sequence[int], op: Op = Op.LOAD) -> list[Node]:
+        """The leaves of one kind that the expressions `roots` depend on, sorted."""
         seen = set(roots)
         stack = list(seen)
         found = []
         while stack:
             node = self.nodes[stack.pop()]
-            if node[0] == Op.LOAD:
+            if node[0] == op:
                 found.append(node)
             elif node[0] >= Op.ADD:
                 fresh = {node[1], node[2]} - seen
