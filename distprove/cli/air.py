@@ -75,15 +75,15 @@ def check(
         )
     else:
         for air in compiled:
-            if air.unread_columns:
-                warn(f"{air.name}: nothing reads {', '.join(air.unread_columns)}")
+            _warn_of(air)
         for failure in failures:
             out().print(f"[red]fails[/] {escape(str(failure))}")
         if example is None:
             warn(f"{target} offers no example(): it compiles, and no trace was checked")
         elif not failures:
             rows = ", ".join(
-                f"{air.name} ({trace.shape[1]} rows)" for air, trace in zip(compiled, example.traces, strict=True)
+                f"{air.name} ({main.shape[1]} rows)"
+                for air, main in zip(compiled, example.partitions[0].main, strict=True)
             )
             out().print(f"[green]holds[/] on every row: {escape(rows)}")
     if failures:
@@ -175,5 +175,14 @@ def _show(air: AirReport) -> None:
         if counts:
             parts = ", ".join(f"{count} {name}" for name, count in counts.items())
             console.print(f"[dim]instructions of the {title}: {sum(counts.values())} ({parts})[/]")
+    _warn_of(air)
+
+
+def _warn_of(air: AirReport) -> None:
+    """What compiles, and is probably not meant."""
     if air.unread_columns:
         warn(f"{air.name}: nothing reads {', '.join(air.unread_columns)}")
+    for use in air.unconfirmed_bounds:
+        warn(
+            f"{air.name}: no constraint is seen that holds `times` to its bound: {use} (t.boolean, or another at_most)"
+        )

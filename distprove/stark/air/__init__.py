@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distprove.stark.air.check import BoundaryTuple, Example, Failure, check_trace
+from distprove.stark.air.check import BoundaryTuple, Example, Failure, PartitionTrace, check_partitions, check_trace
 from distprove.stark.air.compiled import BusUse, CompiledAir, Group
 from distprove.stark.air.compiler import compile_air, compile_airs
 from distprove.stark.air.definition import Air, Bus, Table, trace_air
@@ -21,7 +21,9 @@ __all__ = [
     "Expression",
     "Failure",
     "Group",
+    "PartitionTrace",
     "Table",
+    "check_partitions",
     "check_trace",
     "compile_air",
     "compile_airs",

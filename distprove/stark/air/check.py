@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.errors import AirError
 from distprove.stark import field
@@ -21,9 +22,13 @@ from distprove.stark.field import P, Words
 from kernels.goldilocks_field import root_of_unity
 from kernels.row_program import Op, RowProgram
 
+Indices = NDArray[np.int64]
+
 BLOCK_BYTES = 64 << 20
 """Bound on the intermediate values of one block of rows."""
 MAX_HEIGHT = 1 << 28
+DEFAULT_MOST = 20
+"""Failures listed."""
 PLACES = 4
 """Rows named per unbalanced tuple."""
 
@@ -44,7 +49,7 @@ class Failure:
     rows: int
     """How many rows fail; for a bus, how many different tuples do not balance on it."""
     values: tuple[tuple[str, int], ...]
-    """The cells that the rule reads in that row, or the tuple."""
+    """The cells that the rule reads in that row and the public values; or the tuple."""
     detail: str = ""
 
     def __str__(self) -> str:
@@ -64,25 +69,27 @@ class BoundaryTuple:
 
 
 @dataclass(frozen=True)
+class PartitionTrace:
+    """What one partition is filled with."""
+
+    main: Sequence[Words]
+    """Per table its main columns, (width, n), n a power of two; tables may differ in height."""
+    public: Public
+
+
+@dataclass(frozen=True)
 class Example:
     """A small instance, for `distprove air check`: a class named there may offer it as `example()`."""
 
     airs: Sequence[Air]
-    traces: Sequence[Words]
-    """Per AIR its main columns, (width, n)."""
-    public: Public
+    partitions: Sequence[PartitionTrace]
     preprocessed: Sequence[Words | None] | None = None
     boundary: Sequence[BoundaryTuple] | None = None
 
-    def check(self, most: int = 20) -> list[Failure]:
-        """See `check_trace`."""
-        return check_trace(
-            self.airs,
-            self.traces,
-            self.public,
-            preprocessed=self.preprocessed,
-            boundary=self.boundary,
-            most=most,
+    def check(self, most: int = DEFAULT_MOST) -> list[Failure]:
+        """See `check_partitions`."""
+        return check_partitions(
+            self.airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
         )
 
 
@@ -93,42 +100,64 @@ def check_trace(
     *,
     preprocessed: Sequence[Words | None] | None = None,
     boundary: Sequence[BoundaryTuple] | None = None,
-    most: int = 20,
+    most: int = DEFAULT_MOST,
 ) -> list[Failure]:
-    """Check the traces of a partition's tables; the first `most` failures, none when all rules hold.
+    """Check one partition: `check_partitions` of it alone."""
+    partition = PartitionTrace(traces, public or {})
+    return check_partitions(airs, [partition], preprocessed=preprocessed, boundary=boundary, most=most)
 
-    `traces`: per AIR its main columns, (width, n), n a power of two that may differ. `preprocessed`: per AIR likewise,
-    None for one without such columns. Global buses are checked only when their `boundary` is given, and then as if
-    these tables were all there are: give the tables of all partitions. Raises AirError for an AIR that cannot be
-    compiled, or arrays of a wrong shape or with values that are not field elements.
+
+def check_partitions(
+    airs: Sequence[Air],
+    partitions: Sequence[PartitionTrace],
+    *,
+    preprocessed: Sequence[Words | None] | None = None,
+    boundary: Sequence[BoundaryTuple] | None = None,
+    most: int = DEFAULT_MOST,
+) -> list[Failure]:
+    """Check the traces of all tables in all partitions; the first `most` failures, none when all rules hold.
+
+    `preprocessed`: per AIR its fixed columns, (width, n), None for one without. Global buses are checked only when
+    their `boundary` is given (empty when nothing enters or leaves), and then over all the partitions given. Raises
+    AirError for an AIR that cannot be compiled, or arrays of a wrong shape or with values that are not field elements.
     """
-    layout, flat = _flatten(public or {})
     fixed = [None] * len(airs) if preprocessed is None else list(preprocessed)
-    if not len(airs) == len(traces) == len(fixed):
-        raise AirError(f"{len(airs)} AIRs, {len(traces)} traces, {len(fixed)} preprocessed tables: not one for each")
-    definitions = [trace_air(air, layout) for air in airs]
-    number_buses(definitions)  # refuses a bus that is declared in two ways
-    tables = [_Table(d, trace, f, flat) for d, trace, f in zip(definitions, traces, fixed, strict=True)]
-    failures = [failure for table in tables for failure in table.check_constraints()]
-    tallies: dict[Bus, _Tally] = {}
-    for table in tables:
-        failures += table.check_interactions(tallies)
+    failures: list[Failure] = []
+    far: dict[Bus, _Tally] = {}
+    for index, partition in enumerate(partitions):
+        if not len(airs) == len(partition.main) == len(fixed):
+            raise AirError(f"{len(airs)} AIRs, {len(partition.main)} traces, {len(fixed)} fixed: not one for each")
+        layout, public = _flatten(partition.public)
+        definitions = [trace_air(air, layout) for air in airs]
+        number_buses(definitions)  # refuses a bus that is declared in two ways
+        where = f"partition {index}: " if len(partitions) > 1 else ""
+        tables = [
+            _Table(where, definition, main, columns, public)
+            for definition, main, columns in zip(definitions, partition.main, fixed, strict=True)
+        ]
+        near: dict[Bus, _Tally] = {}
+        for table in tables:
+            failures += table.check_constraints()
+        for table in tables:
+            failures += table.check_interactions(near, far)
+        failures += [failure for tally in near.values() for failure in tally.failures(where)]
     for term in boundary or ():
         if len(term.values) != term.bus.width:
             raise AirError(f"a boundary tuple of {len(term.values)} values for bus {term.bus.name}")
-        tallies.setdefault(term.bus, _Tally(term.bus)).add_boundary(term)
-    for bus, tally in tallies.items():
-        if bus.scope == "local" or boundary is not None:
-            failures += tally.failures()
+        far.setdefault(term.bus, _Tally(term.bus)).add_boundary(term)
+    if boundary is not None:
+        failures += [failure for tally in far.values() for failure in tally.failures("")]
     return failures[:most]
 
 
 class _Table:
     """One AIR with its trace."""
 
-    def __init__(self, definition: Definition, main: Words, preprocessed: Words | None, public: Words) -> None:
+    def __init__(
+        self, where: str, definition: Definition, main: Words, preprocessed: Words | None, public: Words
+    ) -> None:
         self.definition = definition
-        name = definition.name
+        self.name = name = where + definition.name
         main_width, fixed_width = sum(definition.main.values()), sum(definition.preprocessed.values())
         self.main = _matrix(main, main_width, f"{name}: main trace")
         self.height = self.main.shape[1]
@@ -151,13 +180,13 @@ class _Table:
             found = np.where(wrong.any(axis=1), start + wrong.argmax(axis=1), self.height)
             first = np.minimum(first, found)
         return [
-            Failure(self.definition.name, c.name, int(row), int(count), self._cells(c, int(row)))
+            Failure(self.name, c.name, int(row), int(count), self._cells(c, int(row)))
             for c, row, count in zip(constraints, first, counts, strict=True)
             if count
         ]
 
-    def check_interactions(self, tallies: dict[Bus, _Tally]) -> list[Failure]:
-        """Add this table's tuples to the tallies; report multiplicities that exceed what was declared."""
+    def check_interactions(self, near: dict[Bus, _Tally], far: dict[Bus, _Tally]) -> list[Failure]:
+        """Add this table's tuples to the tallies; report multiplicities beyond what was declared."""
         failures = []
         interactions = self.definition.interactions
         nodes = [node for i in interactions for node in (*i.values, i.times)]
@@ -168,13 +197,14 @@ class _Table:
             values = np.concatenate([block[start:stop] for _, block in blocks], axis=1)
             times = np.concatenate([block[stop] for _, block in blocks])
             start = stop + 1
-            tallies.setdefault(bus, _Tally(bus)).add(self.definition.name, interaction.sends, values, times)
+            tallies = near if bus.scope == "local" else far
+            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction.sends, values, times)
             if interaction.at_most is not None and (times > interaction.at_most).any():
                 over = np.flatnonzero(times > interaction.at_most)
                 row = int(over[0])
                 failures.append(
                     Failure(
-                        self.definition.name,
+                        self.name,
                         f"bus {bus.name}",
                         row,
                         len(over),
@@ -203,13 +233,17 @@ class _Table:
 
     def _cells(self, constraint: Constraint, row: int) -> tuple[tuple[str, int], ...]:
         cells = []
-        for _, matrix, column, next_row in self.definition.graph.leaves([constraint.node]):
+        loads = self.definition.graph.leaves([constraint.node])
+        for _, matrix, column, next_row in sorted(loads, key=lambda load: (load[3], load)):
             if matrix == SELECTORS:
                 continue
             name = self.definition.column_names(matrix)[column]
             prefix = ("next." if next_row else "") if matrix == MAIN else ("fixed_next." if next_row else "fixed.")
             values = self.main if matrix == MAIN else self.fixed
             cells.append((prefix + name, int(values[column, (row + next_row) % self.height])))
+        public = self.definition.public_names()
+        for _, index, _, _ in self.definition.graph.leaves([constraint.node], Op.BASE_SCALAR):
+            cells.append((f"public.{public[index]}", int(self.public[index])))
         return tuple(cells)
 
 
@@ -235,8 +269,8 @@ class _Tally:
         self._values.append(values)
         self._times.append(times)
 
-    def failures(self) -> list[Failure]:
-        """One failure, on the first tuple that does not balance, with the rows it stands in."""
+    def failures(self, where: str) -> list[Failure]:
+        """At most one failure, on the first tuple that does not balance, with the rows it stands in."""
         values, times = np.concatenate(self._values), np.concatenate(self._times)
         if not len(values):
             return []
@@ -254,11 +288,11 @@ class _Tally:
         places = []
         for i in np.flatnonzero(group == bad)[:PLACES]:
             name, sending, _ = self._places[table[i]]
-            where = name if name == "boundary" else f"{name} row {row[i]}"
-            places.append(f"{'sent' if sending else 'received'} by {where}, {_signed(int(times[i]))} times")
+            place = name if name == "boundary" else f"{name} row {row[i]}"
+            places.append(f"{'sent' if sending else 'received'} by {place}, {_signed(int(times[i]))} times")
         detail = f"sent {_signed(int(sent[bad]))}, received {_signed(int(received[bad]))} times: {'; '.join(places)}"
         cells = tuple((f"t{k}", int(value)) for k, value in enumerate(tuples[bad], 1))
-        return [Failure("", f"bus {self.bus.name}", None, len(wrong), cells, detail)]
+        return [Failure("", f"{where}bus {self.bus.name}", None, len(wrong), cells, detail)]
 
 
 def selectors_on_trace(n: int) -> Words:
@@ -272,7 +306,7 @@ def selectors_on_trace(n: int) -> Words:
     return out
 
 
-def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: np.ndarray) -> Words:  # type: ignore[type-arg]
+def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: Indices) -> Words:
     """The outputs (outputs, rows) of a program over the base field."""
     height = inputs[MAIN].shape[1]
     indices = (rows, (rows + 1) % height)
@@ -292,7 +326,7 @@ def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: 
 _ARITHMETIC = {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.mul}
 
 
-def _sums(times: Words, group: np.ndarray, count: int) -> Words:  # type: ignore[type-arg]
+def _sums(times: Words, group: Indices, count: int) -> Words:
     """Per group the sum of its times in the field; halves are added apart, so that nothing wraps."""
     low, high = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
     np.add.at(low, group, times & np.uint64(0xFFFFFFFF))

@@ -282,6 +282,8 @@ class _Reader:
         return air
 
     def _check_groups(self, groups: tuple[Group, ...], uses: tuple[BusUse, ...]) -> None:
+        # First the sum: a few groups must not unfold to more than the interactions that are there.
+        self._need(sum(group.size for group in groups) == len(uses), "groups that do not fit the interactions")
         scopes = [scope for group in groups for scope in [group.scope] * group.size]
         self._need(scopes == [use.bus.scope for use in uses], "groups that do not fit the interactions")
         self._need(scopes == sorted(scopes, key=SCOPES.index), "global interactions before local ones")

@@ -139,9 +139,22 @@ class Definition:
     graph: Graph
     main: dict[str, int]
     preprocessed: dict[str, int]
-    public_count: int
+    public: Layout
     constraints: list[Constraint] = field(default_factory=list)
     interactions: list[Interaction] = field(default_factory=list)
+
+    @property
+    def public_count(self) -> int:
+        """Public values of the whole program."""
+        return max((offset + count for offset, count in self.public.values()), default=0)
+
+    def public_names(self) -> dict[int, str]:
+        """Position among the program's public values -> `name`, or `name[i]`."""
+        return {
+            offset + i: name if count == 1 else f"{name}[{i}]"
+            for name, (offset, count) in self.public.items()
+            for i in range(count)
+        }
 
     def column_names(self, matrix: int) -> list[str]:
         """`name`, or `name[i]` where a name has several columns."""
@@ -231,8 +244,8 @@ class Table:
         """Put the tuple `values` on `bus`, `times` times in each row.
 
         `at_most`: the bound on `times`, which the AIR's constraints must enforce (`boolean` for 1); None when they
-        enforce none. At least one side of each bus must be bounded on all its tables, so that multiplicities, summed
-        over all rows, cannot wrap around the field.
+        enforce none; a constant bounds itself. At least one side of each bus must be bounded on all its tables, so that
+        multiplicities, summed over all rows, cannot wrap around the field.
         """
         self._interact(bus, True, values, times, at_most)
 
@@ -280,8 +293,7 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
     main, preprocessed = (_columns(name, getattr(air, part)) for part in ("main", "preprocessed"))
     if not main:
         raise AirError(f"{name} has no main columns")
-    count = max((offset + length for offset, length in public_layout.values()), default=0)
-    definition = Definition(air, name, Graph(), main, preprocessed, count)
+    definition = Definition(air, name, Graph(), main, preprocessed, public_layout)
     table = Table(definition, _used(air, public_layout))
     try:
         air.define(table)

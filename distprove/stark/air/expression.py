@@ -33,6 +33,10 @@ class Graph:
         """Per node, whether its value is an extension element."""
         self._degrees: list[tuple[int, int]] = []
         self._ids: dict[Node, int] = {}
+        self._constants: dict[int, int] = {}
+        """Node -> value."""
+        self._negations: dict[int, int] = {}
+        """Node 0 - x -> node x."""
         self.zero = self.constant(0)
         self.one = self.constant(1)
 
@@ -43,7 +47,9 @@ class Graph:
     # -- leaves -----------------------------------------------------------------------------------------------------
 
     def constant(self, value: int) -> int:
-        return self._node((Op.CONST, value % P, 0, 0), False, (0, 0))
+        node = self._node((Op.CONST, value % P, 0, 0), False, (0, 0))
+        self._constants[node] = value % P
+        return node
 
     def load(self, matrix: int, column: int, *, next_row: bool = False) -> int:
         return self._node((Op.LOAD, matrix, column, int(next_row)), False, leaf_degree(matrix, column))
@@ -58,40 +64,45 @@ class Graph:
             return b
         if b == self.zero:
             return a
-        left, right = self.value(a), self.value(b)
-        if left is not None and right is not None:
-            return self.constant(left + right)
-        for x, y in ((a, b), (b, a)):
-            op, zero, negated, _ = self.nodes[y]
-            if op == Op.SUB and zero == self.zero:
-                return self.sub(x, negated)
-        return self._operation(Op.ADD, min(a, b), max(a, b))
+        constants, negations = self._constants, self._negations
+        if a in constants and b in constants:
+            return self.constant(constants[a] + constants[b])
+        if b in negations:
+            return self.sub(a, negations[b])
+        if a in negations:
+            return self.sub(b, negations[a])
+        return self._operation(Op.ADD, a, b) if a < b else self._operation(Op.ADD, b, a)
 
     def sub(self, a: int, b: int) -> int:
         if b == self.zero:
             return a
         if a == b:
             return self.zero
-        left, right = self.value(a), self.value(b)
-        if left is not None and right is not None:
-            return self.constant(left - right)
-        op, zero, negated, _ = self.nodes[b]
-        if op == Op.SUB and zero == self.zero:
-            return self.add(a, negated)
-        return self._operation(Op.SUB, a, b)
+        constants, negations = self._constants, self._negations
+        if a in constants and b in constants:
+            return self.constant(constants[a] - constants[b])
+        if b in negations:
+            return self.add(a, negations[b])
+        difference = self._operation(Op.SUB, a, b)
+        if a == self.zero:
+            negations[difference] = b
+        return difference
 
     def mul(self, a: int, b: int) -> int:
-        left, right = self.value(a), self.value(b)
-        if left is not None and right is not None:
-            return self.constant(left * right)
-        for value, other in ((left, b), (right, a)):
-            if value == 0:
+        constants = self._constants
+        if a in constants:
+            a, b = b, a
+        if b in constants:
+            factor = constants[b]
+            if a in constants:
+                return self.constant(constants[a] * factor)
+            if factor == 0:
                 return self.zero
-            if value == 1:
-                return other
-            if value == P - 1:
-                return self.sub(self.zero, other)
-        return self._operation(Op.MUL, min(a, b), max(a, b))
+            if factor == 1:
+                return a
+            if factor == P - 1:
+                return self.sub(self.zero, a)
+        return self._operation(Op.MUL, a, b) if a < b else self._operation(Op.MUL, b, a)
 
     def sum(self, terms: Sequence[int]) -> int:
         total = self.zero
@@ -117,17 +128,16 @@ class Graph:
 
     def value(self, node: int) -> int | None:
         """The canonical value of a constant node; None for any other."""
-        op, value, _, _ = self.nodes[node]
-        return value if op == Op.CONST else None
+        return self._constants.get(node)
 
-    def leaves(self, roots: Sequence[int]) -> list[Node]:
-        """The loads that the expressions `roots` depend on, in the order of the graph."""
+    def leaves(self, roots: Sequence[int], op: Op = Op.LOAD) -> list[Node]:
+        """The leaves of one kind that the expressions `roots` depend on, sorted."""
         seen = set(roots)
         stack = list(seen)
         found = []
         while stack:
             node = self.nodes[stack.pop()]
-            if node[0] == Op.LOAD:
+            if node[0] == op:
                 found.append(node)
             elif node[0] >= Op.ADD:
                 fresh = {node[1], node[2]} - seen
@@ -138,6 +148,9 @@ class Graph:
     # -- building ---------------------------------------------------------------------------------------------------
 
     def _operation(self, op: Op, a: int, b: int) -> int:
+        found = self._ids.get((op, a, b, 0))
+        if found is not None:
+            return found
         (da, ta), (db, tb) = self._degrees[a], self._degrees[b]
         degree = (da + db, ta + tb) if op == Op.MUL else (max(da, db), max(ta, tb))
         return self._node((op, a, b, 0), self.extension[a] or self.extension[b], degree)

@@ -42,23 +42,25 @@ def lower(
 
 def _schedule(graph: Graph, outputs: Sequence[int]) -> list[int]:
     """The nodes that `outputs` need, operands first. Iterative: a sum over many columns is a deep expression."""
+    nodes = graph.nodes
     registers = _registers(graph)
-    done: set[int] = set()
+    done = bytearray(len(nodes))
     order: list[int] = []
     for output in outputs:
         stack = [output]
         while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
+            node = stack.pop()
+            if node < 0:  # its operands are done
+                node = ~node
+            elif done[node]:
                 continue
-            op, a, b, _ = graph.nodes[node]
-            waiting = [x for x in (a, b) if x not in done] if op >= Op.ADD else []
-            if waiting:
-                stack.append(max(waiting, key=registers.__getitem__))
-            else:
-                done.add(node)
-                order.append(stack.pop())
+            elif nodes[node][0] >= Op.ADD:
+                _, a, b, _ = nodes[node]
+                # The operand on top is done first.
+                stack += (~node, b, a) if registers[a] >= registers[b] else (~node, a, b)
+                continue
+            done[node] = 1
+            order.append(node)
     return order
 
 
@@ -70,5 +72,5 @@ def _registers(graph: Graph) -> list[int]:
             numbers.append(0)
         else:
             x, y = numbers[a], numbers[b]
-            numbers.append(max(x, y, 1) if x != y else x + 1)
+            numbers.append(x + 1 if x == y else x if x > y else y)
     return numbers

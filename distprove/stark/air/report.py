@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from distprove.stark.air.bounds import unconfirmed
 from distprove.stark.air.compiled import CompiledAir
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Air, Definition, Scope, default_layout, trace_air
@@ -54,6 +55,8 @@ class AirReport:
     interaction_instructions: dict[str, int]
     unread_columns: tuple[str, ...]
     """Main and preprocessed columns that no constraint and no interaction reads: free for a prover to fill."""
+    unconfirmed_bounds: tuple[str, ...]
+    """Interactions whose `at_most` no constraint is seen to enforce. See `bounds`."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -98,6 +101,9 @@ def _report(definition: Definition, compiled: CompiledAir) -> AirReport:
         constraint_instructions=_instructions(compiled.constraints),
         interaction_instructions={} if compiled.interactions is None else _instructions(compiled.interactions),
         unread_columns=_unread(definition, compiled),
+        unconfirmed_bounds=tuple(
+            f"{'send' if i.sends else 'receive'} on {i.bus.name}" for i in unconfirmed(definition)
+        ),
     )
 
 

@@ -1,0 +1,277 @@
+"""The debug check: it names the rule, the row and the values, and where a tuple that does not balance stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from air_examples import PAIRS, Fibonacci, Limbs, Ranges, fibonacci_trace, limbs_traces
+
+from distprove.errors import AirError
+from distprove.stark.air import (
+    Air,
+    BoundaryTuple,
+    Bus,
+    PartitionTrace,
+    Table,
+    check_partitions,
+    check_trace,
+    report_air,
+    report_airs,
+)
+from distprove.stark.field import P
+
+PUBLIC = {"first": 1, "last": int(fibonacci_trace(8)[1, -1])}
+
+
+def test_an_honest_trace_has_no_failures() -> None:
+    assert check_trace([Fibonacci()], [fibonacci_trace(8)], PUBLIC) == []
+    limbs, values, used = limbs_traces()
+    assert check_trace([Limbs(), Ranges()], [limbs, used], preprocessed=[None, values], boundary=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "expected"),
+    [
+        (3, 1, [("transition[0]", 3, 1), ("transition[1]", 2, 2)]),
+        (0, 0, [("first[0]", 0, 1), ("transition[1]", 0, 1)]),
+        (7, 1, [("transition[1]", 6, 1), ("last[0]", 7, 1)]),
+    ],
+)
+def test_a_failing_constraint_is_named(row: int, column: int, expected: list[tuple[str, int, int]]) -> None:
+    trace = fibonacci_trace(8)
+    trace[column, row] += 1
+    failures = check_trace([Fibonacci()], [trace], PUBLIC)
+    assert [(f.rule, f.row, f.rows) for f in failures] == expected
+    cells = {
+        (f.rule, name): int(trace[0 if "left" in name else 1, f.row + name.startswith("next.")])  # type: ignore[operator]
+        for f in failures
+        for name, _ in f.values
+        if not name.startswith("public.")
+    }
+    public = {(f.rule, name): PUBLIC[name.split(".")[1]] for f in failures for name, _ in f.values if "public" in name}
+    assert cells | public == {(f.rule, name): value for f in failures for name, value in f.values}
+    assert ("Fibonacci: transition[1], row" in str(failures[1])) == (failures[1].rule == "transition[1]")
+
+
+def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/airs.md, on a trace with the fault whose report it shows."""
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "airs.md").read_text()
+    trace = fibonacci_trace(8)
+    trace[1, 3] += 1
+    names: dict[str, Any] = {"trace": trace}
+    for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(block, names)
+    (shown,) = re.findall(r"print\(failure\) +# (.*)", guide)
+    assert capsys.readouterr().out.splitlines()[0] == shown
+
+
+def test_public_values_count() -> None:
+    (failure,) = check_trace([Fibonacci()], [fibonacci_trace(8)], {**PUBLIC, "first": 2})
+    assert (failure.rule, failure.row, failure.values) == ("first[0]", 0, (("left", 1), ("public.first", 2)))
+
+
+def test_rows_are_checked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distprove.stark.air.check.BLOCK_BYTES", 400)
+    trace = fibonacci_trace(64)
+    public = {"first": 1, "last": int(trace[1, -1])}
+    assert check_trace([Fibonacci()], [trace], public) == []
+    trace[1, 41] = 0
+    failures = check_trace([Fibonacci()], [trace], public)
+    assert [(f.rule, f.row) for f in failures] == [("transition[0]", 41), ("transition[1]", 40)]
+
+
+def test_every_tuple_that_does_not_balance_counts() -> None:
+    limbs, values, used = limbs_traces()
+    row = int(np.flatnonzero(limbs[4])[1])
+    missed = int(limbs[2, row])
+    limbs[2, row] = 8  # a value that no row provides, in place of one that is now provided once too often
+    limbs[3] = limbs[0] + 8 * limbs[1] + 64 * limbs[2]
+    (failure,) = check_trace([Limbs(), Ranges()], [limbs, used], preprocessed=[None, values], boundary=[])
+    assert (failure.rule, failure.row, failure.rows, failure.values) == ("bus range", None, 2, (("t1", missed),))
+    assert "received by Ranges row" in str(failure) or "sent by Limbs row" in str(failure)
+    assert "(and 1 more)" in str(failure)
+
+
+def test_the_tuple_nobody_provides() -> None:
+    limbs, values, _ = limbs_traces()
+    on = np.flatnonzero(limbs[4])
+    limbs[2, on[0]] = 9
+    limbs[3] = limbs[0] + 8 * limbs[1] + 64 * limbs[2]
+    recount = np.bincount(limbs[:3, on].ravel().astype(np.int64), minlength=8)[:8].astype(np.uint64)
+    (failure,) = check_trace([Limbs(), Ranges()], [limbs, recount[None]], preprocessed=[None, values], boundary=[])
+    assert failure.values == (("t1", 9),)
+    assert failure.detail == f"sent 1, received 0 times: sent by Limbs row {on[0]}, 1 times"
+
+
+def test_global_buses_need_their_boundary() -> None:
+    class Chain(Air):
+        main = {"x": 1, "y": 1}
+
+        def define(self, t: Table) -> None:
+            t.send(PAIRS, [t.this.x + 1, t.this.y])
+            t.receive(PAIRS, [t.this.x, t.this.y], at_most=1)
+
+    chain, trace = Chain(), np.array([range(4), [5] * 4], dtype=np.uint64)
+    assert check_trace([chain], [trace]) == []
+    (failure,) = check_trace([chain], [trace], boundary=[])
+    assert (failure.rule, failure.rows) == ("bus pairs", 2)
+    ends = [BoundaryTuple(PAIRS, (0, 5)), BoundaryTuple(PAIRS, (4, 5), -1)]
+    assert check_trace([chain], [trace], boundary=ends) == []
+    (failure,) = check_trace([chain], [trace], boundary=ends[:1])
+    assert failure.values == (("t1", 4), ("t2", 5))
+    with pytest.raises(AirError):
+        check_trace([chain], [trace], boundary=[BoundaryTuple(PAIRS, (1,))])
+
+
+def test_large_multiplicities_are_added_in_the_field() -> None:
+    class Cancel(Air):
+        main = {"times": 1}
+
+        def define(self, t: Table) -> None:
+            t.send(Bus("b", 1), [7], times=t.this.times, at_most=None)
+
+    assert check_trace([Cancel()], [np.array([[P - 1, 1, P - 3, 3]], dtype=np.uint64)]) == []
+    assert len(check_trace([Cancel()], [np.array([[P - 1, 1, P - 3, 2]], dtype=np.uint64)])) == 1
+
+
+def test_a_multiplicity_beyond_its_bound_is_reported() -> None:
+    class Twice(Air):
+        main = {"times": 1}
+
+        def define(self, t: Table) -> None:
+            t.send(Bus("b", 1), [7], times=t.this.times, at_most=2)
+            t.receive(Bus("b", 1), [7], times=t.this.times)
+
+    failures = check_trace([Twice()], [np.array([[1, 2, 3, 4]], dtype=np.uint64)])
+    assert [(f.rule, f.row, f.rows, f.values) for f in failures] == [("bus b", 2, 2, (("times", 3),))]
+
+
+def test_selectors_are_seen_as_the_proof_sees_them() -> None:
+    """They are not one where they are not zero: 1 - is_first does not vanish on the first row."""
+
+    class Mistaken(Air):
+        main = {"x": 1}
+
+        def define(self, t: Table) -> None:
+            t.always((1 - t.is_first) * t.this.x, name="wrong")
+            t.always(t.is_last * t.this.x * t.is_first, name="right")
+
+    failures = check_trace([Mistaken()], [np.array([[1, 0, 0, 0]], dtype=np.uint64)])
+    assert [(f.rule, f.row) for f in failures] == [("wrong", 0)]
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        (np.zeros((3, 8), dtype=np.uint64), "shape"),
+        (np.zeros(8, dtype=np.uint64), "shape"),
+        (np.zeros((2, 6), dtype=np.uint64), "power of two"),
+        (np.zeros((2, 0), dtype=np.uint64), "power of two"),
+        (np.full((2, 8), P, dtype=np.uint64), "p - 1"),
+        (np.full((2, 8), -1, dtype=np.int64), "p - 1"),
+        (np.zeros((2, 8)), "integers"),
+    ],
+)
+def test_traces_of_a_wrong_shape_are_refused(trace: Any, message: str) -> None:
+    with pytest.raises(AirError, match=message):
+        check_trace([Fibonacci()], [trace], PUBLIC)
+
+
+def test_tables_of_a_wrong_number_or_height_are_refused() -> None:
+    limbs, values, used = limbs_traces()
+    for traces, fixed, message in (
+        ([limbs], [None], "not one for each"),
+        ([limbs, used], None, "missing"),
+        ([limbs, used], [None, values[:, :4]], "rows"),
+        ([limbs, used], [values, values], "shape"),
+    ):
+        with pytest.raises(AirError, match=message):
+            check_trace([Limbs(), Ranges()], traces, preprocessed=fixed)  # type: ignore[arg-type]
+    with pytest.raises(AirError, match="public value"):
+        check_trace([Fibonacci()], [fibonacci_trace(8)], {"first": P, "last": 1})
+
+
+@pytest.mark.parametrize(
+    ("times", "at_most", "confirmed"),
+    [
+        (lambda t: t.this.bit, 1, True),
+        (lambda t: t.next.bit, 1, True),
+        (lambda t: 1 - t.this.bit, 1, True),
+        (lambda t: t.this.bit * (1 - t.this.other) * t.next.third, 1, True),
+        (lambda t: t.fixed.f, 1, True),
+        (lambda t: 1, 1, True),
+        (lambda t: t.this.bit, None, True),
+        (lambda t: t.this.free, None, True),
+        (lambda t: t.this.free, 1, False),
+        (lambda t: t.this.first, 1, False),
+        (lambda t: t.this.bit + t.this.other, 1, False),
+        (lambda t: t.this.bit * t.this.free, 1, False),
+        (lambda t: t.this.bit - 1, 1, False),
+        (lambda t: 2 - t.this.bit, 2, False),
+    ],
+)
+def test_bounds_that_no_constraint_enforces_are_reported(times: Any, at_most: int | None, confirmed: bool) -> None:
+    class Counts(Air):
+        main = {"bit": 1, "other": 1, "third": 1, "first": 1, "free": 1}
+        preprocessed = {"f": 1}
+
+        def define(self, t: Table) -> None:
+            t.boolean(t.this.bit)
+            t.always(t.this.other * (1 - t.this.other))
+            t.always(t.this.third**2 - t.this.third)
+            t.first(t.this.first * (t.this.first - 1))
+            t.send(Bus("b", 1), [5], times=times(t), at_most=at_most)
+
+    assert report_air(Counts()).unconfirmed_bounds == (() if confirmed else ("send on b",))
+
+
+def test_a_report_counts_and_finds_unread_columns() -> None:
+    class Idle(Air):
+        main = {"x": 2, "y": 1}
+        preprocessed = {"f": 1}
+
+        def define(self, t: Table) -> None:
+            t.always(t.this.x[0] * t.next.x[0] * t.next.x[0])
+
+    report = report_air(Idle())
+    assert report.unread_columns == ("x[1]", "y", "fixed.f")
+    assert (report.degree, report.quotient_chunks, report.blowups) == (3, 2, (2, 4, 8))
+    assert report.constraint_instructions == {"load": 2, "mul": 2}
+    limbs, ranges = report_airs([Limbs(), Ranges()])
+    assert [(c.name, c.kind, c.degree) for c in limbs.constraints][:2] == [("value", "always", 1), ("on", "always", 2)]
+    assert [(i.bus, i.direction, i.at_most, i.group) for i in limbs.interactions] == [
+        ("range", "send", 1, 0),
+        ("range", "send", 1, 0),
+        ("range", "send", 1, 1),
+        ("pairs", "send", 1, 2),
+        ("pairs", "receive", 1, 2),
+    ]
+    assert ranges.unread_columns == ()
+    assert ranges.to_dict()["interactions"][0]["at_most"] is None
+
+
+def test_partitions_meet_on_global_buses_only() -> None:
+    class Walk(Air):
+        main = {"x": 1}
+        public = ("start",)
+
+        def define(self, t: Table) -> None:
+            t.first(t.this.x - t.public.start)
+            t.send(PAIRS, [t.this.x + 1, 0])
+            t.receive(PAIRS, [t.this.x, 0], at_most=1)
+            t.send(Bus("near", 1), [t.this.x])
+            t.receive(Bus("near", 1), [t.next.x], at_most=1)
+
+    parts = [PartitionTrace([np.arange(4 * k, 4 * k + 4, dtype=np.uint64)[None]], {"start": 4 * k}) for k in range(3)]
+    ends = [BoundaryTuple(PAIRS, (0, 0)), BoundaryTuple(PAIRS, (12, 0), -1)]
+    assert check_partitions([Walk()], parts, boundary=ends) == []
+    (failure,) = check_partitions([Walk()], parts[:2] + parts[:1], boundary=ends)
+    assert (failure.rule, failure.rows) == ("bus pairs", 4)  # 0, 4, 8 and 12
+    parts[1].main[0][0, 2] = 99
+    failures = check_partitions([Walk()], parts, boundary=ends)
+    assert [failure.rule for failure in failures] == ["bus pairs"]
+    assert failures[0].detail.endswith("sent by partition 1: Walk row 1, 1 times")

@@ -1,0 +1,82 @@
+"""`distprove air report` and `distprove air check`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from air_examples import Fibonacci, Limbs, LimbsProgram
+from typer.testing import CliRunner
+
+from distprove.cli.app import app
+from distprove.stark.air import Example, PartitionTrace
+
+
+def run(*args: str) -> Any:
+    return CliRunner().invoke(app, ["air", *args])
+
+
+class Broken(Fibonacci):
+    def example(self) -> Example:
+        (partition,) = super().example().partitions
+        return Example([self], [PartitionTrace(partition.main, {**partition.public, "last": 1})])
+
+
+class NotAnExample(Fibonacci):
+    def example(self) -> Any:
+        return []
+
+
+def test_report() -> None:
+    done = run("report", "air_examples:Limbs", "--with", "bits=4")
+    assert done.exit_code == 0
+    for text in ("5 main", "logup sum: global", "degree 3: 2 quotient chunks", "range"):
+        assert text in done.stdout
+    tables = json.loads(run("report", "air_examples:LimbsProgram", "--json").stdout)
+    assert [table["name"] for table in tables] == ["Limbs", "Ranges"]
+
+
+def test_check() -> None:
+    done = run("check", "air_examples:LimbsProgram")
+    assert done.exit_code == 0
+    assert "holds on every row: Limbs (16 rows), Ranges (8 rows)" in done.stdout
+    assert run("check", "air_examples:Fibonacci").exit_code == 0
+
+
+def test_check_names_what_fails() -> None:
+    done = run("check", "test_air_command:Broken")
+    assert done.exit_code == 1
+    assert "Broken: last[0], row 7" in done.stdout
+    document = json.loads(run("check", "test_air_command:Broken", "--json").stdout)
+    assert [failure["rule"] for failure in document["failures"]] == ["last[0]"]
+    assert document["checked"] is True
+
+
+def test_an_air_without_an_example_is_only_compiled() -> None:
+    document = json.loads(run("check", "air_examples:Limbs", "--json").stdout)
+    assert (document["checked"], document["failures"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("air_examples",), "MODULE:CLASS"),
+        (("no.such.module:X",), "cannot import"),
+        (("air_examples:Nothing",), "has no Nothing"),
+        (("air_examples:RANGE",), "neither an Air"),
+        (("air_examples:Limbs", "--with", "bits"), "NAME=INT"),
+        (("air_examples:Limbs", "--with", "size=3"), "parameters"),
+        (("air_examples:Limbs", "--with", "bits=0"), "at least one bit"),
+        (("test_air_command:NotAnExample",), "expected an Example"),
+    ],
+)
+def test_what_cannot_be_checked_says_why(args: tuple[str, ...], message: str) -> None:
+    done = run("check", *args)
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
+
+
+def test_examples_are_examples() -> None:
+    assert LimbsProgram().example().check() == []
+    assert Limbs(5).bits == 5
