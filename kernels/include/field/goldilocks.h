@@ -84,33 +84,7 @@ DP_HD u64 reduce128(u64 hi, u64 lo) {
 }
 
 DP_HD u64 mul(u64 a, u64 b) {
-#if DP_PTX
-  // Two products of 32 bits each that end at words 0 and 2, and the two of word 1 added up apart from them: all four then
-  // lie in aligned register pairs.
-  u64 lo, hi;
-  asm("{\n\t"
-      ".reg .u32 a0, a1, b0, b1, r0, r1, r2, r3, m0, m1, m2;\n\t"
-      "mov.b64 {a0, a1}, %2;\n\t"
-      "mov.b64 {b0, b1}, %3;\n\t"
-      "mul.lo.u32 m0, a0, b1;\n\t"
-      "mul.hi.u32 m1, a0, b1;\n\t"
-      "mad.lo.cc.u32 m0, a1, b0, m0;\n\t"
-      "madc.hi.cc.u32 m1, a1, b0, m1;\n\t"
-      "addc.u32 m2, 0, 0;\n\t"
-      "mul.lo.u32 r0, a0, b0;\n\t"
-      "mul.hi.u32 r1, a0, b0;\n\t"
-      "mul.lo.u32 r2, a1, b1;\n\t"
-      "mul.hi.u32 r3, a1, b1;\n\t"
-      "add.cc.u32 r1, r1, m0;\n\t"
-      "addc.cc.u32 r2, r2, m1;\n\t"
-      "addc.u32 r3, r3, m2;\n\t"
-      "mov.b64 %0, {r0, r1};\n\t"
-      "mov.b64 %1, {r2, r3};\n\t"
-      "}"
-      : "=l"(lo), "=l"(hi)
-      : "l"(a), "l"(b));
-  return reduce128(hi, lo);
-#elif DP_DEVICE
+#if DP_DEVICE
   return reduce128(__umul64hi(a, b), a * b);
 #else
   unsigned __int128 t = (unsigned __int128)a * b;
