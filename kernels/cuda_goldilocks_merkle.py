@@ -21,6 +21,8 @@ MATRICES = 8
 RESUME, FINISH = 1, 2
 """`Leaves::flags` of goldilocks_merkle.cu."""
 LEAF_THREADS, NODE_THREADS = 128, 128
+LOG_TOP = NODE_THREADS.bit_length()
+"""log2 of the largest level that one block takes to the root."""
 MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
 """log2 of the nonces of one launch of `grind`."""
 NOT_FOUND = 2**64 - 1
@@ -168,9 +170,9 @@ class MerkleEngine:
         below = digests[: 1 << log_count]
         self._hash_leaves([leaf for leaf in leaves if leaf.log_count == log_count], below)
         nodes = self._device.kernel(source, "merkle_nodes")
-        begin = 1 << log_count
-        log_blowup = leaves[0].log_blowup
-        for log_m in range(log_count - 1, -1, -1):
+        begin, log_blowup = 1 << log_count, leaves[0].log_blowup
+        log_top = min(LOG_TOP, *(leaf.log_count for leaf in leaves))
+        for log_m in range(log_count - 1, log_top - 1, -1):
             shorter = [leaf for leaf in leaves if leaf.log_count == log_m]
             injected = None
             if shorter:
@@ -178,9 +180,12 @@ class MerkleEngine:
                 self._hash_leaves(shorter, injected)
             level = digests[begin : begin + (1 << log_m)]
             # Children are half a coset's nodes apart, or half a level when every coset has one.
-            log_apart = log_m - min(log_blowup, log_m) if log_m >= log_blowup else log_m
+            log_apart = log_m - (log_blowup if log_m >= log_blowup else 0)
             nodes.launch_items(1 << log_m, (below, injected, level, np.uint64(1 << log_m), np.uint32(log_apart)))
             below, begin = level, begin + (1 << log_m)
+        top = digests[begin - (1 << log_top) :]
+        arguments = (top, np.uint32(log_top), np.uint32(log_blowup))
+        self._device.kernel(source, "merkle_top").launch(1, NODE_THREADS, arguments)
         return CudaMerkleTree(self._device, source, leaves, digests, log_cap)
 
     def _hash_leaves(self, leaves: list[LeafShape], digests: Array) -> None:

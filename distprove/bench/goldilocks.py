@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.bench.ceilings import IN_CACHE, TABLE_SOURCE
-from distprove.bench.measure import measure, rotation
+from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Ceiling, Row
 from distprove.errors import JobFailed
 from kernels.backend import Array, Backend
@@ -64,13 +64,7 @@ def bench_lde(
                 progress(f"LDE 2^{log_n} x {width}, blow-up {blowup}")
                 inputs = [random_words(backend, width, n) for _ in range(rotation(8 * width * n))]
                 out = backend.empty((width, blowup, n))
-                timing = measure(
-                    lambda i, given=inputs, b=log_blowup, to=out: backend.goldilocks.lde(
-                        given[i % len(given)], b, out=to
-                    ),
-                    backend,
-                    repeats=repeats,
-                )
+                timing = _time_lde(backend, inputs, out, repeats)
                 rows.append(
                     Row(
                         what="lde",
@@ -105,11 +99,7 @@ def bench_merkle(
                 progress(f"Keccak tree 2^{log_n} x {width}, blow-up {shape[1]}")
                 inputs = [random_words(backend, *shape) for _ in range(rotation(8 * width * leaves))]
                 check_tree(backend, inputs[0])
-                timing = measure(
-                    lambda i, given=inputs: backend.goldilocks.commit([given[i % len(given)]]),
-                    backend,
-                    repeats=repeats,
-                )
+                timing = _time_commit(backend, inputs, repeats)
                 per_leaf = (1 + width) // RATE_LANES + 1
                 rows.append(
                     Row(
@@ -124,6 +114,17 @@ def bench_merkle(
                     )
                 )
     return rows
+
+
+def _time_lde(backend: Backend, inputs: list[Array], out: Array, repeats: int) -> Timing:
+    log_blowup = int(out.shape[1]).bit_length() - 1
+    kernels = backend.goldilocks
+    return measure(lambda i: kernels.lde(inputs[i % len(inputs)], log_blowup, out=out), backend, repeats=repeats)
+
+
+def _time_commit(backend: Backend, inputs: list[Array], repeats: int) -> Timing:
+    kernels = backend.goldilocks
+    return measure(lambda i: kernels.commit([inputs[i % len(inputs)]]), backend, repeats=repeats)
 
 
 def check_lde(backend: Backend, log_n: int, log_blowup: int) -> None:

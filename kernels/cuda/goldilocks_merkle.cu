@@ -148,6 +148,24 @@ extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
   store_digest(out, place, s);
 }
 
+// All levels above one of 2^log_m <= 2 NODE_THREADS nodes by one block. `nodes`: that level, and room for those above.
+extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
+    merkle_top(u64* nodes, u32 log_m, u32 log_blowup) {
+#pragma unroll 1
+  while (log_m--) {
+    u64* out = nodes + ((u64)8 << log_m);
+    if (threadIdx.x < 1u << log_m) {
+      const u32 log_apart = log_m - (log_m >= log_blowup ? log_blowup : 0);
+      const u32 low = threadIdx.x & ((1u << log_apart) - 1), first = 2 * threadIdx.x - low;
+      u64 s[25];
+      hash_pair(s, keccak::NODE_TAG, load_digest(nodes, first), load_digest(nodes, first + (1u << log_apart)));
+      store_digest(out, threadIdx.x, s);
+    }
+    __syncthreads();
+    nodes = out;
+  }
+}
+
 // out[(q 2^log_arity + t) width + c] = matrix[c] at row (indices[q] mod count) + t count, count = 2^log_count leaves
 extern "C" __global__ void merkle_rows(const u64* matrix, const u64* indices, u64* out, u64 items, u32 width, u32 log_n,
                                        u32 log_blowup, u32 log_count, u32 log_arity) {

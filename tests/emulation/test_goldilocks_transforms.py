@@ -21,7 +21,7 @@ REFERENCE = ReferenceKernels()
 # Small tiles, so that small sizes take two strided passes, and the shapes that real sizes have: steps of two lengths in
 # every pass, blocks of several rows, partial last blocks.
 SMALL = LdeProfile(log_elements=2, log_row=3, log_strided=3, log_row_tile=5, log_strided_tile=5)
-PROFILES = [LdeProfile(), LdeProfile(log_elements=4, log_strided_tile=10), LdeProfile(log_elements=3), SMALL]
+PROFILES = [LdeProfile(), LdeProfile(4, log_row_tile=12), LdeProfile(3, log_row=10, log_row_tile=10), SMALL]
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +60,20 @@ def test_elementwise(kernels: CudaTransforms, name: str) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda p: f"E{p.log_elements}")
-@pytest.mark.parametrize("log_blowup", [0, 1, 3])
+@pytest.mark.parametrize("log_blowup", [0, 2])
 def test_lde_of_every_size(device: EmulatedDevice, profile: LdeProfile, log_blowup: int) -> None:
     kernels = CudaTransforms(device, lde_profile=profile)
     sizes = range(10) if profile is SMALL else (0, 1, 4, 5, 6, 10)
     for log_n in sizes:
         columns = elements(3, 1 << log_n, seed=log_n)
         given = device.upload(columns)
-        for coset in (1, 7 * 2**40):
+        for coset in (1, 7 * 2**40) if log_n < 7 else (7,):
             want = REFERENCE.lde(columns, log_blowup, coset=coset)
             assert np.array_equal(kernels.lde(given, log_blowup, coset=coset), want), (log_n, coset)
         assert np.array_equal(given, columns)
 
 
-@pytest.mark.parametrize("profile", [LdeProfile(), LdeProfile(log_elements=4, log_row=6, log_strided=5)])
+@pytest.mark.parametrize("profile", [LdeProfile(), LdeProfile(4, log_row=6, log_strided=5)])
 def test_lde_in_several_passes(device: EmulatedDevice, profile: LdeProfile) -> None:
     log_n = 13
     kernels = CudaTransforms(device, lde_profile=profile)
@@ -118,7 +118,7 @@ def test_tree_of_every_width(kernels: CudaTransforms, width: int) -> None:
     tree_matches(kernels, [elements(width, 2, 64)], log_cap=2)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32), (2, 4, 256)])
 def test_tree_of_every_shape(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
     tree_matches(kernels, [elements(*shape)], log_cap=9)
 
