@@ -7,6 +7,7 @@ from typing import cast
 from kernels.compiler import KernelSource
 from kernels.cuda import WORDS, CudaBackend
 from kernels.cuda_field import FIELD_PARAMS, field_source
+from kernels.cuda_goldilocks_transforms import CudaTransforms
 from kernels.cuda_group import group_source
 from kernels.curves import CURVES, Group
 from kernels.device import Device
@@ -30,6 +31,7 @@ def all_sources() -> list[KernelSource]:
     backend = CudaBackend(cast(Device, recorder))
     for curve in CURVES:
         backend.prepare(curve)
+    CudaTransforms(cast(Device, recorder)).prepare_transforms()
     sources = [WORDS, *recorder.sources, *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS)]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
     return list(dict.fromkeys(sources))
