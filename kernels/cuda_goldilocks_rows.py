@@ -14,7 +14,7 @@ import numpy as np
 
 from kernels.backend import Array, HostArray, SizeError
 from kernels.compiler import KernelSource
-from kernels.cuda_row_program import KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan
+from kernels.cuda_row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.device import ByValue, Device, check_index32, grid_for
 from kernels.goldilocks import DeepPoint, Words
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
@@ -84,8 +84,10 @@ class _Powers:
 class CudaRows:
     """Selectors, row programs, extension quotients, running sums, openings, DEEP and FRI's fold on one device."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, profile: RowProfile | None = None) -> None:
+        """`profile` says how row programs are cut into kernels."""
         self._device = device
+        self._profile = profile or RowProfile()
         self._powers: dict[tuple[int, int, bool], _Powers] = {}
         self._plans: dict[int, tuple[weakref.ref[RowProgram], RowPlan]] = {}
 
@@ -154,7 +156,7 @@ class CudaRows:
         for kernel, words in zip(plan.kernels, plan.words(scalars), strict=True):
             arguments = (*inputs, out, ByValue(shape), ByValue(words))
             run = self._device.kernel(kernel.source, KERNEL)
-            block = run.block(limit=256)
+            block = run.block(limit=BLOCK)
             run.launch(grid_for(cosets * n, block), block, arguments)
             if program.fold is not None:
                 shape["add"] = 1
@@ -314,7 +316,7 @@ class CudaRows:
         kept = self._plans.get(key)
         if kept is not None and kept[0]() is program:
             return kept[1]
-        plan = RowPlan(program)
+        plan = RowPlan(program, self._profile)
         for kernel in plan.kernels:
             self._device.prepare(kernel.source)
         self._plans[key] = weakref.ref(program, lambda _: self._plans.pop(key, None)), plan

@@ -8,12 +8,15 @@ A long program becomes several kernels, each with a run of the program's outputs
 two of them share is computed in both. A fold's kernels add to one another's result. Short kernels compile in parallel,
 keep few values alive, and stay in the instruction cache: straight-line code that every warp walks through once is
 otherwise bound by fetching it.
+
+Where many folded values have a factor in common, as every constraint on transitions has its selector, the others are
+summed and the sum multiplied once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,13 +33,26 @@ MAX_MATRICES, MAX_COSETS = 8, 32
 """As MATRICES and COSETS in row_program.h."""
 KERNEL = "row_program"
 """Name of the one kernel of every generated source."""
+BLOCK = 256
+"""Threads of a block, at most."""
 MAX_UNIFORM_WORDS = 440
 """Of 8 bytes: with the shape and the addresses they stay within 4096 bytes, what every driver takes."""
-MAX_WORK = 400.0
-"""What one kernel computes, in base field products, unless one output alone is more."""
+MIN_SHARED = 8
+"""Folded values of a kernel with one factor in common from which it is taken out: summing apart costs some products."""
 
 _LINEAR, _LOAD = 0.5, 0.5
 _NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
+
+
+@dataclass(frozen=True)
+class RowProfile:
+    """How a program is cut."""
+
+    max_work: float = 200.0
+    """What one kernel computes, in base field products, unless one output alone is more. That is some 5000 instructions
+    of 16 bytes; with twice as many, compilation takes two and a half times as long and the instruction cache is full."""
+    blocks_per_sm: int = 2
+    """Blocks of 256 threads that the registers must leave room for: at most 128 a thread for two, 80 for three."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +60,10 @@ class RowKernel:
     """One kernel of a plan and what it takes by value."""
 
     source: KernelSource
-    uniforms: tuple[int, ...]
-    """Values of the program that are the same on every row; a base value is one word, an extension value three."""
     weights: tuple[int, ...]
-    """Scalars that weigh the folded outputs, three words each, after the uniforms."""
+    """Scalars that weigh the folded outputs, three words each."""
+    uniforms: tuple[int, ...]
+    """After them, values of the program that are the same on every row: one word for a base value, three for others."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +71,27 @@ class RowPlan:
     """The kernels that together run one program. Raises SizeError for a program with more matrices than they take."""
 
     program: RowProgram
-    max_work: float = MAX_WORK
+    profile: RowProfile = field(default_factory=RowProfile)
     kernels: tuple[RowKernel, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         if len(self.program.widths) > MAX_MATRICES:
             raise SizeError(f"a row program over {len(self.program.widths)} matrices; at most {MAX_MATRICES}")
         analysis = _Analysis(self.program)
-        object.__setattr__(self, "kernels", tuple(_generate(analysis, g) for g in _groups(analysis, self.max_work)))
+        object.__setattr__(
+            self,
+            "kernels",
+            tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work)),
+        )
 
     def words(self, scalars: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
         """For each kernel, the words that it takes by value, given (program.scalars, 3) scalars."""
         rows: list[Ext] = [(int(a), int(b), int(c)) for a, b, c in scalars.tolist()]
         values = self._uniform_values(rows)
         for kernel in self.kernels:
-            words: list[int] = []
+            words = [c for w in kernel.weights for c in rows[w]]
             for v in kernel.uniforms:
-                value = values[v]
-                words += value if self.program.is_extension[v] else value[:1]
-            for w in kernel.weights:
-                words += rows[w]
+                words += values[v] if self.program.is_extension[v] else values[v][:1]
             yield np.array(words or [0], dtype=np.uint64)
 
     def _uniform_values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
@@ -130,12 +147,19 @@ class _Analysis:
         if op == Op.LOAD:
             return _LOAD
         if op == Op.MUL:
-            return self.product(a) * self.product(b)
-        return _LINEAR * max(self.product(a), self.product(b))
+            return float(self.coordinates(a) * self.coordinates(b))
+        return _LINEAR * max(self.coordinates(a), self.coordinates(b))
 
-    def product(self, v: int) -> float:
-        """Coordinates of value v."""
-        return 3.0 if self.extension[v] else 1.0
+    def coordinates(self, v: int) -> int:
+        """Words of value v."""
+        return 3 if self.extension[v] else 1
+
+    def factors(self, v: int) -> tuple[int, ...]:
+        """The base values, other from row to row, of which value v is the product with something else."""
+        op, a, b, _ = self.code[v]
+        if op != Op.MUL or a == b:
+            return ()
+        return tuple(x for x in (a, b) if not self.uniform[x] and not self.extension[x])
 
     def operands(self, v: int) -> tuple[int, ...]:
         """The values that value v is computed from, of those that differ from row to row."""
@@ -157,19 +181,20 @@ class _Analysis:
                 pending += [(x, False) for x in sorted(self.operands(v), key=lambda x: self.depth[x])]
         return order
 
-    def uniform_words(self, values: Sequence[int]) -> dict[int, int]:
-        """The uniform operands of `values` that are passed by value, with the words that each takes."""
-        words: dict[int, int] = {}
-        for v in values:
-            op, a, b, _ = self.code[v]
-            for x in (a, b) if op >= Op.ADD else ():
-                if self.passed(x):
-                    words[x] = 3 if self.extension[x] else 1
-        return words
+    def words(self, values: Iterable[int]) -> dict[int, int]:
+        """Those of `values` and their operands that are passed by value, with the words that each takes: the uniform
+        ones except constants, which are literals."""
+        used = {x for v in values for x in (v, *self.code[v][1 : 3 if self.code[v][0] >= Op.ADD else 1])}
+        return {x: self.coordinates(x) for x in used if self.uniform[x] and self.code[x][0] != Op.CONST}
 
-    def passed(self, v: int) -> bool:
-        """Whether value v is passed by value: uniform, and not a constant, which is a literal."""
-        return self.uniform[v] and self.code[v][0] != Op.CONST
+
+@dataclass(frozen=True)
+class _Segment:
+    """Folded values with one factor in common."""
+
+    factor: int | None
+    terms: tuple[tuple[int, int], ...]
+    """(position among the outputs, value): the output is the factor times the value, or just the value without one."""
 
 
 def _groups(analysis: _Analysis, max_work: float) -> list[range]:
@@ -178,108 +203,124 @@ def _groups(analysis: _Analysis, max_work: float) -> list[range]:
     groups: list[range] = []
     begin, work, done, words = 0, 0.0, set[int](), dict[int, int]()
     for position, output in enumerate(program.outputs):
-        fresh = set(done)
-        order = analysis.schedule(output, fresh)
-        more = sum(analysis.work[v] for v in order) + analysis.product(output) ** 2
-        grown = words | _words_of(analysis, output, order)
-        room = sum(grown.values()) + (3 * (position + 1 - begin) if program.fold is not None else 0)
-        if position > begin and (work + more > max_work or room > MAX_UNIFORM_WORDS):
+        order = analysis.schedule(output, done)
+        work += sum(analysis.work[v] for v in order) + analysis.coordinates(output) ** 2
+        words.update(analysis.words((output, *order)))
+        room = sum(words.values()) + (3 * (position + 1 - begin) if program.fold is not None else 0)
+        if position > begin and (work > max_work or room > MAX_UNIFORM_WORDS):
             groups.append(range(begin, position))
-            begin, work, fresh = position, 0.0, set[int]()
-            order = analysis.schedule(output, fresh)
-            more = sum(analysis.work[v] for v in order) + analysis.product(output) ** 2
-            grown = _words_of(analysis, output, order)
-        if sum(grown.values()) + 3 > MAX_UNIFORM_WORDS:
-            raise SizeError(f"one output of a row program takes {len(grown)} challenges and values computed from these")
-        work, done, words = work + more, fresh, grown
+            begin, done = position, set()
+            order = analysis.schedule(output, done)
+            work = sum(analysis.work[v] for v in order) + analysis.coordinates(output) ** 2
+            words = analysis.words((output, *order))
+        if sum(words.values()) + 3 > MAX_UNIFORM_WORDS:
+            raise SizeError(f"one output of a row program takes {len(words)} challenges and values computed from these")
     groups.append(range(begin, len(program.outputs)))
     return groups
 
 
-def _words_of(analysis: _Analysis, output: int, order: Sequence[int]) -> dict[int, int]:
-    words = analysis.uniform_words(order)
-    if analysis.passed(output):
-        words[output] = 3 if analysis.extension[output] else 1
-    return words
+def _segments(analysis: _Analysis, group: range) -> list[_Segment]:
+    """The folded outputs of a group by the factor that is taken out of them."""
+    outputs = analysis.program.outputs
+    uses: dict[int, int] = {}
+    for i in group:
+        for v in analysis.factors(outputs[i]):
+            uses[v] = uses.get(v, 0) + 1
+    segments: dict[int | None, list[tuple[int, int]]] = {}
+    for i in group:
+        candidates = [v for v in analysis.factors(outputs[i]) if uses[v] >= MIN_SHARED]
+        factor = max(candidates, key=lambda v: uses[v], default=None)
+        value = outputs[i]
+        if factor is not None:
+            _, a, b, _ = analysis.code[outputs[i]]
+            value = b if factor == a else a
+        segments.setdefault(factor, []).append((i, value))
+    return [_Segment(factor, tuple(terms)) for factor, terms in segments.items()]
 
 
-def _generate(analysis: _Analysis, group: range) -> RowKernel:
+def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKernel:
     """The kernel of a run of outputs."""
-    program, fold = analysis.program, analysis.program.fold
-    done: set[int] = set()
-    orders = [analysis.schedule(program.outputs[i], done) for i in group]
-    words: dict[int, int] = {}
-    for i, order in zip(group, orders, strict=True):
-        words.update(_words_of(analysis, program.outputs[i], order))
-    places: dict[int, int] = {}
-    room = 0
-    for v, count in words.items():
-        places[v] = room
-        room += count
-    names = _Names(analysis, places)
-    column = sum(3 if analysis.extension[v] else 1 for v in program.outputs[: group.start])
-    lines: list[str] = []
-    kinds = set()
-    for i, order in zip(group, orders, strict=True):
-        lines += [names.statement(v) for v in order]
-        output = program.outputs[i]
-        if fold is None:
-            lines.append(f"write_row(out, shape, row, {column}, {names[output]});")
-            column += 3 if analysis.extension[output] else 1
-            continue
-        weight = f"uniform.ext({room + 3 * (i - group.start)})"
-        kinds.add(analysis.extension[output])
-        if analysis.extension[output]:
-            lines.append(f"ext_terms = add(ext_terms, mul({weight}, {names[output]}));")
-        else:
-            lines.append(f"base_terms.add({weight}, {names[output]});")
-    if fold is not None:
-        total = {frozenset((False,)): "base_terms.value()", frozenset((True,)): "ext_terms"}
-        value = total.get(frozenset(kinds), "add(base_terms.value(), ext_terms)")
-        if not kinds:
-            value = "embed(0)"
-        lines = [*_ACCUMULATORS, *lines, f"write_row(out, shape, row, 0, {value});"]
-    room += 3 * len(group) if fold is not None else 0
-    weights = tuple(fold + i for i in group) if fold is not None else ()
-    text = _text(len(program.widths), max(1, room), lines)
+    program = analysis.program
+    weights = () if program.fold is None else tuple(program.fold + i for i in group)
+    writer = _Writer(analysis, 3 * len(weights))
+    if program.fold is None:
+        writer.columns(group)
+    else:
+        writer.fold(_segments(analysis, group), group.start)
+    text = _text(len(program.widths), max(1, writer.room), profile.blocks_per_sm, writer.lines)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return RowKernel(KernelSource(f"{KERNEL}_{digest}", text=text), tuple(words), weights)
+    return RowKernel(KernelSource(f"{KERNEL}_{digest}", text=text), weights, tuple(writer.places))
 
 
-_ACCUMULATORS = ("ExtSum base_terms;", "Ext ext_terms = embed(0);")
+class _Writer:
+    """Writes the lines of one kernel, and notes which uniform values they take from the parameters and where."""
 
-
-class _Names(dict[int, str]):
-    """How the text writes each value: a variable, a literal, or a word of the parameters."""
-
-    def __init__(self, analysis: _Analysis, places: dict[int, int]) -> None:
-        super().__init__()
+    def __init__(self, analysis: _Analysis, room: int) -> None:
+        self.room = room
+        """Words of the parameters; the first ones are the weights'."""
+        self.places: dict[int, int] = {}
+        self.lines: list[str] = []
         self._analysis = analysis
-        self._places = places
+        self._done: set[int] = set()
 
-    def __missing__(self, v: int) -> str:
+    def columns(self, group: range) -> None:
+        """Outputs that become columns."""
+        outputs, extension = self._analysis.program.outputs, self._analysis.extension
+        column = sum(3 if extension[v] else 1 for v in outputs[: group.start])
+        for i in group:
+            self._compute(outputs[i])
+            self.lines.append(f"write_row(out, shape, row, {column}, {self._name(outputs[i])});")
+            column += 3 if extension[outputs[i]] else 1
+
+    def fold(self, segments: Sequence[_Segment], first: int) -> None:
+        """Outputs that are folded; output `first` has the first weight."""
+        self.lines += ["Ext total = embed(0);", "ExtSum base_terms;", "ExtProductSum ext_terms;"]
+        for segment in segments:
+            if segment.factor is not None:
+                self._compute(segment.factor)
+            kinds: dict[str, None] = {}
+            for position, value in segment.terms:
+                self._compute(value)
+                kind = "ext_terms" if self._analysis.extension[value] else "base_terms"
+                kinds[kind] = None
+                self.lines.append(f"{kind}.add(uniform.ext({3 * (position - first)}), {self._name(value)});")
+            for kind in kinds:
+                term = f"{kind}.value()"
+                term = term if segment.factor is None else f"mul({term}, {self._name(segment.factor)})"
+                self.lines += [f"total = add(total, {term});", f"{kind} = {{}};"]
+        self.lines.append("write_row(out, shape, row, 0, total);")
+
+    def _compute(self, v: int) -> None:
+        self.lines += [self._statement(x) for x in self._analysis.schedule(v, self._done)]
+
+    def _name(self, v: int) -> str:
+        """How the text writes value v: a variable, a literal, or words of the parameters."""
         op, a, _, _ = self._analysis.code[v]
         if op == Op.CONST:
             return f"{self._analysis.program.constants[a]:#x}ull"
-        if v in self._places:
-            place = self._places[v]
-            return f"uniform.ext({place})" if self._analysis.extension[v] else f"uniform.word[{place}]"
-        return f"v{v}"
+        if not self._analysis.uniform[v]:
+            return f"v{v}"
+        if v not in self.places:
+            self.places[v] = self.room
+            self.room += self._analysis.coordinates(v)
+        place = self.places[v]
+        return f"uniform.ext({place})" if self._analysis.extension[v] else f"uniform.word[{place}]"
 
-    def statement(self, v: int) -> str:
+    def _statement(self, v: int) -> str:
         """The line that computes value v."""
         op, a, b, c = self._analysis.code[v]
         if op == Op.LOAD:
             return f"const u64 v{v} = {'next' if c else 'here'}{a}[{b}ull * shape.columns[{a}]];"
         extension = self._analysis.extension
-        left, right = (b, a) if op != Op.SUB and extension[b] and not extension[a] else (a, b)  # (Ext, u64) is there
-        kind = "Ext" if extension[v] else "u64"
         if op == Op.MUL and a == b and not extension[v]:
-            return f"const {kind} v{v} = sqr({self[a]});"
-        return f"const {kind} v{v} = {_NAMES[Op(op)]}({self[left]}, {self[right]});"
+            return f"const u64 v{v} = sqr({self._name(a)});"
+        if op != Op.SUB and extension[b] and not extension[a]:  # only (extension, base) is there
+            a, b = b, a
+        kind = "Ext" if extension[v] else "u64"
+        return f"const {kind} v{v} = {_NAMES[Op(op)]}({self._name(a)}, {self._name(b)});"
 
 
-def _text(matrices: int, room: int, lines: Sequence[str]) -> str:
+def _text(matrices: int, room: int, blocks_per_sm: int, lines: Sequence[str]) -> str:
     """The whole source: `lines` between the row's addresses and the end of the kernel."""
     parameters = "".join(f"const u64* __restrict__ m{i}, " for i in range(matrices))
     addresses = [
@@ -299,7 +340,7 @@ struct Uniform {{
   __device__ __forceinline__ Ext ext(int i) const {{ return {{{{word[i], word[i + 1], word[i + 2]}}}}; }}
 }};
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__({BLOCK}, {blocks_per_sm})
     {KERNEL}({parameters}u64* out, const __grid_constant__ RowShape shape, const __grid_constant__ Uniform uniform) {{
   const Row row(shape);
   if (row.index >= shape.rows) return;

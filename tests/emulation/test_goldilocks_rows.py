@@ -12,7 +12,7 @@ from emulation.device import EmulatedDevice
 from kernels.backend import SizeError
 from kernels.cuda import CudaBackend
 from kernels.cuda_goldilocks_rows import CudaRows
-from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan
+from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
 from kernels.goldilocks import DeepPoint, Words
 from kernels.goldilocks_field import Ext, P
 from kernels.goldilocks_scalar import ext_inverse, ext_mul, ext_pow, ext_scale
@@ -63,7 +63,7 @@ def random_program(seed: int, *, fold: bool, length: int = 120, outputs: int = 1
 
 
 @pytest.mark.parametrize(("fold", "seed"), [(False, 1), (True, 2), (True, 3)])
-def test_row_programs(rows: CudaRows, monkeypatch: pytest.MonkeyPatch, fold: bool, seed: int) -> None:
+def test_row_programs(rows: CudaRows, fold: bool, seed: int) -> None:
     program = random_program(seed, fold=fold)
     scalars = words(program.scalars, 3)
     for n, blowup, log_cosets in ((1, 1, 0), (4, 4, 2), (128, 4, 1)):
@@ -74,23 +74,39 @@ def test_row_programs(rows: CudaRows, monkeypatch: pytest.MonkeyPatch, fold: boo
             assert np.array_equal(rows.evaluate(program, inputs, scalars, **options), want)
 
 
-def test_a_long_program_is_cut(emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.cuda_goldilocks_rows.RowPlan", lambda program: RowPlan(program, max_work=40.0))
+def test_a_long_program_is_cut(emulated: CudaBackend) -> None:
     inputs = [None, words(4, 2, 64), words(6, 2, 64)]
     for fold in (False, True):
         program = random_program(7, fold=fold)
-        assert len(RowPlan(program, max_work=40.0).kernels) > 3
+        assert len(RowPlan(program, RowProfile(max_work=40.0)).kernels) > 3
         scalars = words(program.scalars, 3)
         options = {"log_cosets": 1, "coset_factors": words(2)}
-        got = CudaRows(emulated.device).evaluate(program, inputs, scalars, **options)
+        got = CudaRows(emulated.device, RowProfile(max_work=40.0)).evaluate(program, inputs, scalars, **options)
         assert np.array_equal(got, reference.evaluate(program, inputs, scalars, **options))
+
+
+def test_factors_are_taken_out_of_a_fold(rows: CudaRows) -> None:
+    """Constraints with selectors, base and extension; squares and products with two shared factors among them."""
+    code: list[tuple[int, ...]] = [(Op.LOAD, 0, c, 0) for c in range(4)] + [(Op.LOAD, 1, c, 1) for c in range(3)]
+    code += [(Op.SCALAR, 0, 0, 0), (Op.ADD, 7, 0, 0)]  # value 8 is an extension element
+    first = len(code)
+    code += [(Op.MUL, 4 + i % 2, (0, 1, 2, 3, 8)[i % 5], 0) for i in range(30)]
+    code += [(Op.MUL, 4, 5, 0), (Op.MUL, 4, 4, 0), (Op.MUL, 8, 8, 0), (Op.MUL, 6, 1, 0), (Op.MUL, 4, 7, 0)]
+    outputs = (*range(first, len(code)), 4, 7, first)
+    program = RowProgram((4, 3), np.array(code, dtype=np.int32), (), 1 + len(outputs), outputs, 1)
+    (kernel,) = RowPlan(program).kernels
+    assert kernel.source.text.count("mul(base_terms.value(), v") == 2
+    assert kernel.source.text.count("mul(ext_terms.value(), v") == 2
+    inputs, scalars = [words(4, 2, 64), words(3, 2, 64)], words(program.scalars, 3)
+    got = rows.evaluate(program, inputs, scalars, log_cosets=1)
+    assert np.array_equal(got, reference.evaluate(program, inputs, scalars, log_cosets=1))
 
 
 def test_a_kernel_takes_no_more_scalars_than_its_parameters_hold() -> None:
     """A fold of many outputs is cut for its weights alone, and a kernel's words are no more than there is room for."""
     code = np.array([(Op.LOAD, 0, i, 0) for i in range(1000)], dtype=np.int32)
     program = RowProgram((1000,), code, (), 1000, tuple(range(1000)), 0)
-    plan = RowPlan(program, max_work=1e9)
+    plan = RowPlan(program, RowProfile(max_work=1e9))
     sizes = [len(w) for w in plan.words(words(1000, 3))]
     assert sum(sizes) == 3000
     assert max(sizes) <= MAX_UNIFORM_WORDS

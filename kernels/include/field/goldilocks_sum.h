@@ -57,5 +57,21 @@ struct ExtSum {
   DP_HD Ext value() const { return {{c[0].value(), c[1].value(), c[2].value()}}; }
 };
 
+// A sum of products of extension elements: coefficients of 1 to x^4, brought down by x^3 = x + 1 at the end.
+struct ExtProductSum {
+  ProductSum c[5];
+
+  // += a b
+  DP_HD void add(const Ext& a, const Ext& b) {
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j) c[i + j].add(a.c[i], b.c[j]);
+  }
+
+  DP_HD Ext value() const {
+    u64 c3 = c[3].value(), c4 = c[4].value();
+    return {{gl::add(c[0].value(), c3), gl::add(c[1].value(), gl::add(c3, c4)), gl::add(c[2].value(), c4)}};
+  }
+};
+
 }  // namespace gl
 }  // namespace dp
