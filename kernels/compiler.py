@@ -234,6 +234,8 @@ class Compiler:
             "std": "c++17",
             "ptxas_options": ["-v"],
             "define_macro": list(source.defines) or None,
+            # Lambdas in kernels: NVRTC before 13.1 takes them for host code without this.
+            "device_as_default_execution_space": True,
         }
 
     def _key(self, source: KernelSource, text: str) -> str:
