@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 
 from distprove import cgroup
+from kernels.processor import processor_facts
 
-CPUINFO = Path("/proc/cpuinfo")
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
 """Processor features that decide which variant of the native code runs, or how fast it can be."""
 
@@ -124,23 +124,15 @@ def inspect_machine() -> Machine:
 
 
 def _processor() -> Processor:
-    model, flags = platform.processor() or platform.machine(), set[str]()
-    if CPUINFO.is_file():
-        for line in CPUINFO.read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                model = value.strip()
-            elif key.strip() in ("flags", "Features"):
-                flags.update(value.split())
-                break
+    facts = processor_facts()
     return Processor(
-        model=model,
+        model=facts.model,
         architecture=platform.machine(),
         logical=os.cpu_count() or 1,
         physical=psutil.cpu_count(logical=False),
         usable=_affinity(),
         quota=cgroup.cpu_quota(),
-        flags=tuple(f for f in INTERESTING_FLAGS if f in flags),
+        flags=tuple(f for f in INTERESTING_FLAGS if f in facts.flags),
     )
 
 
