@@ -108,10 +108,6 @@ class ZKey:
     """the whole file"""
 
     @property
-    def n_private(self) -> int:
-        return self.n_vars - self.n_public - 1
-
-    @property
     def insecure(self) -> bool:
         """Whether the key says of itself that it was made without a ceremony."""
         return any(c.name == INSECURE_DEV_NAME for c in self.contributions)
