@@ -97,9 +97,9 @@ def lde(
     as_json: AsJson = False,
 ) -> None:
     """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
+    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     from distprove.bench import goldilocks
 
-    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     with open_backend(backend, device=device, threads=threads) as chosen:
         rows = goldilocks.bench_lde(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
         result = _document("lde", goldilocks.Lde, chosen, rows)
@@ -119,9 +119,9 @@ def merkle(
     as_json: AsJson = False,
 ) -> None:
     """Keccak-256 trees over the rows of such an extension."""
+    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     from distprove.bench import goldilocks
 
-    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     with open_backend(backend, device=device, threads=threads) as chosen:
         rows = goldilocks.bench_merkle(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
         result = _document("merkle", goldilocks.Merkle, chosen, rows)
