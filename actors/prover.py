@@ -10,21 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, make_backend
-from distprove.system import (
-    ChecksKey,
-    Diagnoses,
-    Partition,
-    PartitionProof,
-    PhaseTimes,
-    ProofSystem,
-    Prover,
-    Synthesised,
-)
+from distprove.inflight import InFlight, Line, Timed, Turn
+from distprove.system import ChecksKey, Diagnoses, Partition, ProofSystem, Prover, Synthesised
 from kernels.backend import Backend
 
 
 class ProverWorker:
-    """Commits and proves, one partition at a time. `load` must have succeeded before anything else is asked."""
+    """Commits and proves, in the order in which it is asked. `load` must have succeeded before anything else is asked.
+
+    Several threads may ask. One partition computes at a time; the next one's data travels meanwhile (see
+    `distprove.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
+    """
 
     def __init__(self, system: ProofSystem, choice: BackendChoice) -> None:
         self._system = system
@@ -32,12 +28,43 @@ class ProverWorker:
         self._shared: dict[str, NDArray[np.uint8]] = {}
         self._backend: Backend | None = None
         self._prover: Prover | None = None
+        self._in_flight = InFlight()
 
-    def load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
-        """Make the backend and bring the key onto it; returns public facts of the device. Does nothing the second time.
+    @property
+    def line(self) -> Line:
+        """Where the worker's tasks wait for their turn."""
+        return self._in_flight.line
+
+    def load(self, shared: dict[str, NDArray[np.uint8]], turn: Turn | None = None) -> Timed:
+        """Make the backend and bring the key onto it; public facts of the device. Does nothing the second time.
 
         Raises InputError when the key is at fault, BackendError when the device is.
         """
+        return self._in_flight.alone(lambda: self._load(shared), turn)
+
+    def commit(self, partition: Partition, work: Synthesised, turn: Turn | None = None) -> Timed:
+        """The partition's commitment, bytes or None."""
+        return self._in_flight.alone(lambda: self._ready().commit(partition, work), turn)
+
+    def prove(
+        self, partition: Partition, work: Synthesised, challenge: bytes | None, turn: Turn | None = None
+    ) -> Timed:
+        """(PartitionProof, PhaseTimes)"""
+        return self._in_flight.prove(self._ready(), partition, work, challenge, turn)
+
+    def check(self, turn: Turn | None = None) -> Timed:
+        """Check the key on this backend, for systems that have a check. Raises InvalidKey."""
+        return self._in_flight.alone(self._check, turn)
+
+    def diagnose(self, partition: Partition, work: Synthesised, turn: Turn | None = None) -> Timed:
+        """After a bad proof: raise UnsatisfiedWitness when the witness is to blame and the system can tell."""
+        return self._in_flight.alone(lambda: self._diagnose(partition, work), turn)
+
+    def close(self) -> None:
+        """Give back the key's memory and the device."""
+        self._in_flight.alone(self._close)
+
+    def _load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
         if self._backend is None:
             self._backend = make_backend(self._choice)
         if self._prover is None:
@@ -52,29 +79,18 @@ class ProverWorker:
             **process_facts(),
         }
 
-    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
-        return self._ready().commit(partition, work)
-
-    def prove(
-        self, partition: Partition, work: Synthesised, challenge: bytes | None
-    ) -> tuple[PartitionProof, PhaseTimes]:
-        return self._ready().prove(partition, work, challenge)
-
-    def check(self) -> None:
-        """Check the key on this backend, for systems that have a check. Raises InvalidKey."""
+    def _check(self) -> None:
         self._ready()
         assert self._backend is not None
         if isinstance(self._system, ChecksKey):
             self._system.check(self._shared, self._backend)
 
-    def diagnose(self, partition: Partition, work: Synthesised) -> None:
-        """After a bad proof: raise UnsatisfiedWitness when the witness is to blame and the system can tell."""
+    def _diagnose(self, partition: Partition, work: Synthesised) -> None:
         prover = self._ready()
         if isinstance(prover, Diagnoses):
             prover.diagnose(partition, work)
 
-    def close(self) -> None:
-        """Give back the key's memory and the device."""
+    def _close(self) -> None:
         prover, self._prover = self._prover, None
         backend, self._backend = self._backend, None
         if prover is not None:

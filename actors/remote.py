@@ -1,8 +1,8 @@
 """The workers as Ray actors: placement, the node's governor and clocks around `ProverWorker` and `SynthesiserWorker`.
 
-Methods that compute run one at a time in the actor's default group; `ping` has a group of its own, so that a busy
-actor still answers. Only `load` is retried by Ray, which is how a restarted actor gets its key again; a lost
-computation is the driver's to hand out anew.
+A prover's default group has as many threads as partitions may be in flight; `ProverWorker` lets one compute at a time.
+`ping` has a group of its own, so that a busy actor still answers. Only `load` is retried by Ray, which is how a
+restarted actor gets its key again; a lost computation is the driver's to hand out anew.
 
 Values that go to the driver are small. A witness is a second return value, which stays in the object store of the node
 that made it until the prover's node fetches it.
@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,20 +24,12 @@ from numpy.typing import NDArray
 from actors.backends import BackendChoice
 from actors.prover import ProverWorker
 from actors.synthesiser import SynthesiserWorker
+from distprove.inflight import Timed
 from distprove.system import Partition, ProofSystem, Synthesised
 
 NAMESPACE = "distprove"
 HEALTH = {"health": 1}
 """Concurrency groups of both actors."""
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A value and when it was computed, by the clock of this machine, in seconds since the epoch."""
-
-    value: Any
-    started: float
-    ended: float
 
 
 class RemoteProver:
@@ -49,27 +41,20 @@ class RemoteProver:
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
     def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
-        started = time.time()
-        facts = self._worker.load(_views(shared))
-        return Timed({**facts, **_place()}, started, time.time())
+        loaded = self._worker.load(_views(shared))
+        return replace(loaded, value={**loaded.value, **_place()})
 
     def commit(self, partition: Partition, work: Synthesised) -> Timed:
-        started = time.time()
-        return Timed(self._worker.commit(partition, work), started, time.time())
+        return self._worker.commit(partition, work)
 
     def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None) -> Timed:
-        started = time.time()
-        return Timed(self._worker.prove(partition, work, challenge), started, time.time())
+        return self._worker.prove(partition, work, challenge)
 
     def check(self) -> Timed:
-        started = time.time()
-        self._worker.check()
-        return Timed(None, started, time.time())
+        return self._worker.check()
 
     def diagnose(self, partition: Partition, work: Synthesised) -> Timed:
-        started = time.time()
-        self._worker.diagnose(partition, work)
-        return Timed(None, started, time.time())
+        return self._worker.diagnose(partition, work)
 
     def close(self) -> None:
         """Give back the device, in the node's deallocation lane."""

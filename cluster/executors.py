@@ -12,6 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -29,6 +30,7 @@ from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
 from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU
 from distprove.errors import ClusterError
+from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 
@@ -109,7 +111,7 @@ class Executor(ABC):
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
         self._done: SimpleQueue[Finished] = SimpleQueue()
-        self._verifier: _Thread | None = None
+        self._verifier: _Threads | None = None
         self._system: ProofSystem | None = None
 
     @abstractmethod
@@ -141,9 +143,9 @@ class Executor(ABC):
         """Verify beside the driver, whatever the prover's machine may have said."""
         assert self._system is not None, "start first"
         if self._verifier is None:
-            self._verifier = _Thread("verifier", self._done)
+            self._verifier = _Threads("verifier", self._done)
         system = self._system
-        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), lambda: system.verify(proof))
+        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), lambda _: system.verify(proof))
 
     @abstractmethod
     def wait(self, timeout: float) -> Finished | None:
@@ -181,7 +183,7 @@ class InProcessExecutor(Executor):
         self._shared: dict[str, NDArray[np.uint8]] = {}
         self._provers: dict[str, ProverWorker] = {}
         self._synthesisers: dict[str, SynthesiserWorker] = {}
-        self._threads: dict[str, _Thread] = {}
+        self._threads: dict[str, _Threads] = {}
         self._governor = LocalGovernor(Budget(threads=1, memory=1))
 
     def start(self, system: ProofSystem) -> list[Worker]:
@@ -203,21 +205,27 @@ class InProcessExecutor(Executor):
         count = settings.synthesisers or min(ahead * len(choices), threads)
         for index in range(count):
             self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(system, max(1, threads // count))
-        for name in (*self._provers, *self._synthesisers):
-            self._threads[name] = _Thread(name, self._done)
+        for name, prover in self._provers.items():
+            self._threads[name] = _Threads(name, self._done, settings.in_flight, prover.line)
+        for name in self._synthesisers:
+            self._threads[name] = _Threads(name, self._done)
         return [Worker(name, Role.PROVER, "local") for name in self._provers] + [
             Worker(name, Role.SYNTHESISER, "local") for name in self._synthesisers
         ]
 
     def load(self, worker: Worker) -> None:
-        target = self._provers.get(worker.id) or self._synthesisers[worker.id]
-        self._threads[worker.id].submit(Task(Kind.LOAD, worker.id, None), lambda: target.load(self._shared))
+        prover, task = self._provers.get(worker.id), Task(Kind.LOAD, worker.id, None)
+        if prover is not None:
+            self._threads[worker.id].submit(task, lambda turn: prover.load(self._shared, turn))
+        else:
+            synthesiser = self._synthesisers[worker.id]
+            self._threads[worker.id].submit(task, lambda _: synthesiser.load(self._shared))
 
     def synthesise(self, worker: Worker, partition: Partition) -> None:
         assert self._system is not None, "start first"
         synthesiser, need = self._synthesisers[worker.id], predicted_bytes(self._system, partition)
 
-        def work() -> Work:
+        def work(_: Turn | None) -> Work:
             with self._governor.lease(threads=1, memory=need):
                 return work_of(synthesiser.synthesise(partition))
 
@@ -226,12 +234,12 @@ class InProcessExecutor(Executor):
     def commit(self, worker: Worker, partition: Partition, work: Work) -> None:
         prover = self._provers[worker.id]
         task = Task(Kind.COMMIT, worker.id, partition.name)
-        self._threads[worker.id].submit(task, lambda: prover.commit(partition, work.handle))
+        self._threads[worker.id].submit(task, lambda turn: prover.commit(partition, work.handle, turn))
 
     def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None:
         prover = self._provers[worker.id]
         task = Task(Kind.PROVE, worker.id, partition.name)
-        self._threads[worker.id].submit(task, lambda: prover.prove(partition, work.handle, challenge))
+        self._threads[worker.id].submit(task, lambda turn: prover.prove(partition, work.handle, challenge, turn))
 
     def check(self, worker: Worker) -> None:
         self._threads[worker.id].submit(Task(Kind.CHECK, worker.id, None), self._provers[worker.id].check)
@@ -239,7 +247,7 @@ class InProcessExecutor(Executor):
     def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
         prover = self._provers[worker.id]
         task = Task(Kind.DIAGNOSE, worker.id, partition.name)
-        self._threads[worker.id].submit(task, lambda: prover.diagnose(partition, work.handle))
+        self._threads[worker.id].submit(task, lambda turn: prover.diagnose(partition, work.handle, turn))
 
     def wait(self, timeout: float) -> Finished | None:
         try:
@@ -295,37 +303,60 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
-class _Thread:
-    """A daemon thread that runs tasks in order and reports each to `done`.
+_Call = Callable[["Turn | None"], Any]
+
+
+class _Threads:
+    """Daemon threads that take tasks in order and report each to `done`. `call` gets a turn if there is a line.
 
     Daemon, because a kernel under way cannot be interrupted and must not keep an interrupted driver from ending.
     """
 
-    def __init__(self, name: str, done: SimpleQueue[Finished]) -> None:
-        self._tasks: SimpleQueue[tuple[Task, Callable[[], Any]] | None] = SimpleQueue()
+    def __init__(self, name: str, done: SimpleQueue[Finished], count: int = 1, line: Line | None = None) -> None:
+        self._tasks: SimpleQueue[tuple[Task, _Call] | None] = SimpleQueue()
         self._done = done
+        self._line = line
+        self._taking = threading.Lock()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=f"distprove-{name}", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"distprove-{name}-{index}", daemon=True) for index in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    def submit(self, task: Task, call: Callable[[], Any]) -> None:
+    def submit(self, task: Task, call: _Call) -> None:
         self._tasks.put((task, call))
 
     def stop(self, *, wait: bool) -> None:
         """Run nothing that has not begun; `wait` for what has."""
         self._stopped = True
-        self._tasks.put(None)
+        for _ in self._threads:
+            self._tasks.put(None)
         if wait:
-            self._thread.join()
+            for thread in self._threads:
+                thread.join()
+
+    def _take(self) -> tuple[Task, _Call, Turn | None] | None:
+        """The next task, with its place in line; None at the end."""
+        with self._taking:  # one at a time, so that the tasks stand in line as they were submitted
+            item = self._tasks.get()
+            if item is None or self._stopped:
+                return None
+            return (*item, self._line.join() if self._line is not None else None)
 
     def _run(self) -> None:
-        while (item := self._tasks.get()) is not None and not self._stopped:
-            task, call = item
+        while (taken := self._take()) is not None:
+            task, call, turn = taken
             finished = Finished(task, started=time.time())
             try:
-                finished.value = call()
+                with turn or nullcontext():  # so that it is left, whatever becomes of the call
+                    finished.value = call(turn)
             except BaseException as error:  # whatever it is, the driver must hear of it
                 finished.error = error
             finished.ended = time.time()
+            if isinstance(finished.value, Timed):
+                timed = finished.value
+                finished.value, finished.started, finished.ended = timed.value, timed.started, timed.ended
+                del timed
             self._done.put(finished)
-            del item, call, finished  # a witness must not live on until the next task comes
+            del taken, call, turn, finished  # a witness must not live on until the next task comes

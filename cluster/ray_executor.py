@@ -21,11 +21,12 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
-from actors.remote import HEALTH, NAMESPACE, RemoteProver, RemoteSynthesiser, Timed
+from actors.remote import HEALTH, NAMESPACE, RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
 from cluster.executors import Executor, Finished, Kind, Role, Task, Work, Worker, WorkerDied, WorkLost
 from cluster.governor import NodeGovernor, predicted_bytes
 from cluster.placement import Node, Place, place
+from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem
 
@@ -152,6 +153,8 @@ class RayExecutor(Executor):
             num_gpus=spot.num_gpus,
             max_restarts=-1,
             max_task_retries=0,
+            # One more than the partitions in flight, for a diagnosis or the end.
+            max_concurrency=self.settings.in_flight + 1 if role is Role.PROVER else 1,
             # Hard: a worker that moved to another node could take the room of the workers planned there, and a prover
             # without a synthesiser waits for ever. When a node is gone, its workers are retired.
             scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),

@@ -80,6 +80,38 @@ class Prover(Protocol):
     def close(self) -> None: ...
 
 
+class PendingProof(Protocol):
+    """A proof whose work has been handed to the device."""
+
+    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+        """Wait for the device and put the proof together, on the host alone: the prover may be at the next partition.
+
+        The phases of the times are in the order in which they passed, staging first.
+        """
+
+
+class StagedPartition(Protocol):
+    """A partition whose data is on its way to a prover's device."""
+
+    def start(self, challenge: bytes | None = None) -> PendingProof:
+        """Hand its work to the device, once, when the prover has nothing else to start. Raises what `prove` raises."""
+
+    def release(self) -> None:
+        """Give back what staging took, whether it was started or not. A second call does nothing."""
+
+
+@runtime_checkable
+class Stages(Protocol):
+    """A prover that takes a partition in while it computes another. Optional; `prove` then is the three in a row."""
+
+    def stage(self, partition: Partition, work: Synthesised) -> StagedPartition:
+        """Begin to bring the partition's data onto the device. Of a prover's methods the one that may be called while
+        another thread uses the prover; at most two partitions are staged and not released at a time.
+
+        Raises OutOfMemory when there is no room yet, InputError subclasses when `work` is at fault.
+        """
+
+
 class ProofSystem(Protocol):
     """One proof system with one program (circuit or AIRs) and key. Cheap to pickle: big data goes by `shared`."""
 

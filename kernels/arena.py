@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import cupy
@@ -33,7 +34,7 @@ def format_bytes(count: int) -> str:
 
 
 class Arena:
-    """Device memory under a budget. Blocks belong to the stream that is current when they are taken."""
+    """Device memory under a budget. Blocks belong to the stream that is current when they are taken. Thread-safe."""
 
     def __init__(self, budget: int | None = None) -> None:
         """`budget` in bytes; None takes what is free on the current device now, less `HEADROOM`."""
@@ -43,6 +44,7 @@ class Arena:
             raise OutOfMemory(f"a budget of {format_bytes(self.budget)} was asked for; {format_bytes(free)} are free")
         self._pool = cupy.cuda.MemoryPool()
         self._pool.set_limit(size=self.budget)
+        self._peak_lock = threading.Lock()
         self.peak = 0
 
     @property
@@ -60,34 +62,77 @@ class Arena:
         kind = np.dtype(dtype)
         nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
         try:
-            memory = self._pool.malloc(nbytes)
+            memory = self._take(nbytes)
         except cupy.cuda.memory.OutOfMemoryError:
             raise OutOfMemory(
                 f"{format_bytes(nbytes)} of device memory needed; {format_bytes(self.free)} of the arena's "
                 f"{format_bytes(self.budget)} are free ({format_bytes(self.used)} in use)"
             ) from None
-        self.peak = max(self.peak, self.used)
+        with self._peak_lock:
+            self.peak = max(self.peak, self.used)
         return cupy.ndarray(shape, dtype=kind, memptr=memory)
+
+    def _take(self, nbytes: int) -> Any:
+        try:
+            return self._pool.malloc(nbytes)
+        except cupy.cuda.memory.OutOfMemoryError:
+            # What the pool keeps for other sizes or another stream counts against its limit; giving that back to the
+            # driver waits for the device, so that whoever gets the memory next finds nobody at work on it.
+            self._pool.free_all_blocks()
+            return self._pool.malloc(nbytes)
 
     def close(self) -> None:
         """Give all memory that is not in live arrays back to the driver."""
         self._pool.free_all_blocks()
 
 
+class Retired:
+    """Arrays that are done with on the host but may still be read on the device, each until its event. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Any, Array]] = []
+        self._lock = threading.Lock()
+
+    def add(self, array: Array, last_use: Any) -> None:
+        """Keep `array` until the CuPy event `last_use`. The caller must not keep it."""
+        with self._lock:
+            self._waiting.append((last_use, array))
+
+    def sweep(self) -> None:
+        """Give back the arrays whose event is past; asks the driver, does not wait."""
+        if self._waiting:
+            with self._lock:
+                self._waiting = [(event, array) for event, array in self._waiting if not event.done]
+
+    def drain(self) -> bool:
+        """Wait for all of them; whether there were any."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for event, _ in waiting:
+            event.synchronize()
+        return bool(waiting)
+
+
 class PinnedStaging:
-    """A ring of pinned buffers through which pageable host arrays pass to and from the device.
+    """A ring of pinned buffers through which pageable host arrays pass to and from the device. Thread-safe.
 
     Pinning costs a third of a second per gigabyte and the driver's own path for pageable memory runs at a sixth of the
-    link, so the buffers are pinned once and the copy into one overlaps the transfer from another.
+    link, so the buffers are pinned once and the copy into one overlaps the transfer from another. A buffer belongs to
+    whoever took it from the ring, and who takes it next waits for the transfer that it was given back with.
     """
 
     def __init__(self, slot_bytes: int = 16 << 20, slots: int = 3, threads: int = 4) -> None:
-        """`threads` copy between host memory and the buffers: one core's copies are a fifth as fast as the link."""
+        """`threads` copy between host memory and the buffers: one core's copies are a fifth as fast as the link.
+
+        At least two `slots`: a copy to the host holds all but one of them while it waits for the device.
+        """
         self.slot_bytes = slot_bytes
         self._threads = threads
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="staging")
-        self._slots = [_Slot(slot_bytes) for _ in range(slots)]
-        self._next = 0
+        self._held_to_host = slots - 1
+        self._ring: SimpleQueue[_Slot] = SimpleQueue()
+        for _ in range(slots):
+            self._ring.put(_Slot(slot_bytes))
 
     def to_device(self, target: int, host: HostArray, stream: Any) -> None:
         """Queue the copy of contiguous `host` to address `target`; returns when `host` has been read."""
@@ -95,11 +140,14 @@ class PinnedStaging:
         for begin in range(0, data.size, self.slot_bytes):
             part = data[begin : begin + self.slot_bytes]
             slot = self._take()
-            self._copy(slot.buffer[: part.size], part)
-            cupy.cuda.runtime.memcpyAsync(
-                target + begin, slot.address, part.size, cupy.cuda.runtime.memcpyHostToDevice, stream.ptr
-            )
-            slot.event.record(stream)
+            try:
+                self._copy(slot.buffer[: part.size], part)
+                cupy.cuda.runtime.memcpyAsync(
+                    target + begin, slot.address, part.size, cupy.cuda.runtime.memcpyHostToDevice, stream.ptr
+                )
+                slot.event.record(stream)
+            finally:
+                self._ring.put(slot)
 
     def to_host(self, host: HostArray, source: int, stream: Any) -> None:
         """Copy from address `source` into contiguous `host`; returns when it is there."""
@@ -107,22 +155,28 @@ class PinnedStaging:
         pending: deque[tuple[_Slot, int, int]] = deque()
 
         def finish() -> None:
-            slot, begin, count = pending.popleft()
+            slot, begin, count = pending[0]
             slot.event.synchronize()
             self._copy(data[begin : begin + count], slot.buffer[:count])
+            pending.popleft()
+            self._ring.put(slot)
 
-        for begin in range(0, data.size, self.slot_bytes):
-            if len(pending) == len(self._slots):
+        try:
+            for begin in range(0, data.size, self.slot_bytes):
+                if len(pending) == self._held_to_host:
+                    finish()
+                count = min(self.slot_bytes, data.size - begin)
+                slot = self._take()
+                pending.append((slot, begin, count))
+                cupy.cuda.runtime.memcpyAsync(
+                    slot.address, source + begin, count, cupy.cuda.runtime.memcpyDeviceToHost, stream.ptr
+                )
+                slot.event.record(stream)
+            while pending:
                 finish()
-            count = min(self.slot_bytes, data.size - begin)
-            slot = self._take()
-            cupy.cuda.runtime.memcpyAsync(
-                slot.address, source + begin, count, cupy.cuda.runtime.memcpyDeviceToHost, stream.ptr
-            )
-            slot.event.record(stream)
-            pending.append((slot, begin, count))
-        while pending:
-            finish()
+        finally:
+            for slot, _, _ in pending:
+                self._ring.put(slot)
 
     def close(self) -> None:
         """End the copying threads."""
@@ -137,9 +191,12 @@ class PinnedStaging:
         list(self._pool.map(lambda i: np.copyto(target[i : i + step], source[i : i + step]), parts))
 
     def _take(self) -> _Slot:
-        slot = self._slots[self._next]
-        self._next = (self._next + 1) % len(self._slots)
-        slot.event.synchronize()
+        slot = self._ring.get()
+        try:
+            slot.event.synchronize()
+        except BaseException:
+            self._ring.put(slot)
+            raise
         return slot
 
 

@@ -111,6 +111,39 @@ class Matrix(Protocol):
     def nbytes(self) -> int: ...
 
 
+class Staged(Protocol):
+    """A host array on its way to the backend's memory. Made by `Backend.stage`."""
+
+    def array(self) -> Array:
+        """The array on the backend. What is queued from here on waits for the copy; the host does not.
+
+        Called by the thread that computes; counts the copy in `traffic`. Raises OutOfMemory where nothing was copied
+        ahead, BackendError after `release`.
+        """
+
+    def release(self) -> None:
+        """Give the memory back, as soon as everything queued so far has read it. A second call does nothing."""
+
+
+class CopiedOnUse:
+    """The `Staged` of a backend that copies nothing ahead."""
+
+    def __init__(self, backend: Backend, host: HostArray) -> None:
+        self._backend = backend
+        self._host: HostArray | None = host
+        self._array: Array | None = None
+
+    def array(self) -> Array:
+        if self._host is None:
+            raise BackendError("a staged array was asked for after it had been released")
+        if self._array is None:
+            self._array = self._backend.to_device(self._host)
+        return self._array
+
+    def release(self) -> None:
+        self._host = self._array = None
+
+
 @dataclass
 class DeviceInfo:
     """What a backend runs on, for reports and `doctor`."""
@@ -123,7 +156,7 @@ class DeviceInfo:
 
 
 class Backend(ABC):
-    """One device. Not thread-safe: one backend per thread that computes (an actor has one)."""
+    """One device. One thread at a time computes; meanwhile another may call `stage`, and `result` of pending points."""
 
     name: str
     traffic: Traffic
@@ -139,6 +172,14 @@ class Backend(ABC):
     @abstractmethod
     def to_device(self, host: HostArray) -> Array:
         """A copy of `host` in the backend's memory (the CPU backend returns `host` itself). Counted in `traffic`."""
+
+    def stage(self, host: HostArray) -> Staged:
+        """Begin to copy `host`, which must not change until it is released, behind what the backend computes.
+
+        The one method that may be called while another thread computes. A backend that cannot copy meanwhile copies
+        when the array is asked for. Raises OutOfMemory.
+        """
+        return CopiedOnUse(self, host)
 
     @abstractmethod
     def to_host(self, array: Array) -> HostArray:

@@ -25,6 +25,7 @@ from kernels.backend import (
     SizeError,
     Traffic,
 )
+from kernels.cpu_goldilocks import CpuGoldilocks
 from kernels.curves import Curve, Field, Group
 
 Bytes = NDArray[np.uint8]
@@ -87,6 +88,7 @@ class CpuBackend(Backend):
         self._variant = variant or builds.variants()[-1]
         self._pool = self._native.Pool(threads)
         self._roots: dict[tuple[str, bool], tuple[int, Bytes]] = {}
+        self._goldilocks: CpuGoldilocks | None = None
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
@@ -284,11 +286,20 @@ class CpuBackend(Backend):
         found = self._native.first_invalid(self._pool, curve.name, group.value, data, subgroup)
         return None if found is None else int(found)
 
+    # -- Goldilocks -------------------------------------------------------------------------------------------------
+
+    @property
+    def goldilocks(self) -> CpuGoldilocks:
+        if self._goldilocks is None:
+            self._goldilocks = CpuGoldilocks(self._native, self._pool)
+        return self._goldilocks
+
     # -- life -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Ends the threads and forgets the cached roots."""
         self._roots.clear()
+        self._goldilocks = None
         self._pool = None
 
 

@@ -19,6 +19,7 @@ from kernels.backend import (
     PendingPoint,
     PointTable,
     SizeError,
+    Staged,
 )
 from kernels.compiler import KernelSource
 from kernels.cuda_field import FIELD_PARAMS, field_source
@@ -44,7 +45,10 @@ NONE_BAD = 2**64 - 1
 
 
 class CudaBackend(Backend):
-    """One GPU. Not thread-safe. Work is queued on one stream; `to_host`, `equal` and points' `result` wait for it."""
+    """One GPU. One thread at a time queues work, on one stream; `to_host`, `equal` and points' `result` wait for it.
+
+    `stage` copies on a stream of its own and may be called by another thread meanwhile.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,9 @@ class CudaBackend(Backend):
 
     def to_device(self, host: HostArray) -> Array:
         return self.device.upload(host)
+
+    def stage(self, host: HostArray) -> Staged:
+        return self.device.stage(host)
 
     def to_host(self, array: Array) -> HostArray:
         return self.device.download(array)

@@ -8,7 +8,8 @@ of work is done by a kernel or by a method of `Device`.
 
 Ordering: all methods work on `Device.stream` unless another stream is given. Memory comes back to the arena when the
 last reference goes, and is reused at once by work later in `Device.stream`; whoever uses an array on another stream
-makes `Device.stream` wait for that work before dropping it.
+makes `Device.stream` wait for that work before dropping it. Staged arrays alone have memory of another stream, so that
+their copies need not wait for work that is queued on `Device.stream`; it comes back once their last reader is done.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernels.backend import Array, DeviceInfo, HostArray, SizeError, Traffic
+from kernels.backend import Array, DeviceInfo, HostArray, SizeError, Staged, Traffic
 from kernels.compiler import KernelResources, KernelSource
 
 MAX_GRID = 2**31 - 1
@@ -114,6 +115,12 @@ class Device(Protocol):
 
     def upload(self, host: HostArray) -> Array:
         """A copy of `host` on the device. `host` may be changed as soon as this returns."""
+
+    def stage(self, host: HostArray) -> Staged:
+        """Begin to copy `host` on a stream of its own; may be called while another thread uses the device.
+
+        Raises OutOfMemory.
+        """
 
     def download(self, array: Array) -> HostArray: ...
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.backend import Array, BackendError, DeviceInfo, HostArray, SizeError, Traffic
+from kernels.backend import Array, BackendError, DeviceInfo, HostArray, OutOfMemory, SizeError, Staged, Traffic
 from kernels.compiler import CompiledKernels, Compiler, KernelResources, KernelSource
 from kernels.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
 
@@ -19,7 +19,7 @@ try:
 except ImportError as _error:
     raise BackendError(f"CuPy is not installed (pip install 'distprove[cuda13]' or '[cuda12]'): {_error}") from _error
 
-from kernels.arena import Arena, PinnedBuffers, PinnedStaging
+from kernels.arena import Arena, PinnedBuffers, PinnedStaging, Retired
 
 CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 
@@ -145,8 +145,33 @@ class CudaFetch:
         return self._host
 
 
+class CudaStaged:
+    """An array whose copy was queued on the device's staging stream."""
+
+    def __init__(self, device: CudaDevice, array: Array, copied: CudaEvent) -> None:
+        self._device = device
+        self._array: Array | None = array
+        self._copied = copied
+        self._taken = False
+
+    def array(self) -> Array:
+        if self._array is None:
+            raise BackendError("a staged array was asked for after it had been released")
+        if not self._taken:
+            self._taken = True
+            self._device.stream.wait(self._copied)
+            # Here and not when the copy began: this thread is the only one that counts.
+            self._device.traffic.to_device += self._array.nbytes
+        return self._array
+
+    def release(self) -> None:
+        array, self._array = self._array, None
+        if array is not None:
+            self._device.retire(array, self._device.stream.record() if self._taken else self._copied)
+
+
 class CudaDevice:
-    """One CUDA device: its arena, a compute stream, a copy stream, pinned staging, and kernels by name."""
+    """One CUDA device: its arena, streams to compute, copy and stage, pinned staging, and kernels by name."""
 
     def __init__(
         self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, threads: int = 4
@@ -170,6 +195,8 @@ class CudaDevice:
         self.traffic = Traffic()
         self._stream = CudaStream()
         self._copy_stream = CudaStream()
+        self._staging_stream = CudaStream()
+        self._retired = Retired()
         self.arena = Arena(budget)
         self._staging = PinnedStaging(threads=threads)
         self._fetch_buffers = PinnedBuffers()
@@ -208,9 +235,18 @@ class CudaDevice:
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         # Device and stream are current per thread, and the caller's thread may be new. With the compute stream current,
         # the block is in its part of the pool, and CuPy's own operations on our arrays are in order with our kernels.
+        return self._empty(shape, dtype, self.stream)
+
+    def _empty(self, shape: tuple[int, ...], dtype: Any, stream: CudaStream) -> Array:
         self._device.use()
-        self.stream.stream.use()
-        return self.arena.empty(shape, dtype)
+        stream.stream.use()
+        self._retired.sweep()
+        try:
+            return self.arena.empty(shape, dtype)
+        except OutOfMemory:
+            if not self._retired.drain():
+                raise
+            return self.arena.empty(shape, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
         array = self.empty(shape, dtype)
@@ -240,6 +276,19 @@ class CudaDevice:
             self.traffic.to_device += contiguous.nbytes
         return array
 
+    def stage(self, host: HostArray) -> Staged:
+        contiguous = np.ascontiguousarray(host)
+        # The block comes from the staging stream's part of the pool. Its last reader was done before it came back
+        # there, so that this copy waits for no kernel: `upload` would wait for all that are queued.
+        array = self._empty(contiguous.shape, contiguous.dtype, self._staging_stream)
+        if contiguous.nbytes:
+            self._staging.to_device(array.data.ptr, contiguous, self._staging_stream.stream)
+        return CudaStaged(self, array, self._staging_stream.record())
+
+    def retire(self, array: Array, last_use: CudaEvent) -> None:
+        """Give `array` back once the device has passed `last_use`."""
+        self._retired.add(array, last_use.event)
+
     def download(self, array: Array) -> HostArray:
         _require_contiguous(array)
         host = np.empty(array.shape, array.dtype)
@@ -255,6 +304,7 @@ class CudaDevice:
         return CudaFetch(array, self._queue(stream), self._fetch_buffers)
 
     def memory_free(self) -> int:
+        self._retired.sweep()
         return self.arena.free
 
     def memory_peak(self) -> int:
@@ -286,6 +336,7 @@ class CudaDevice:
 
     def close(self) -> None:
         self.synchronize()
+        self._retired.drain()
         self.compiler.close()
         self._kernels.clear()
         self._modules.clear()

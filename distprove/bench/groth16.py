@@ -1,4 +1,8 @@
-"""`distprove bench groth16`: whole proofs, from a witness on the host to a proof on the host, with the key loaded."""
+"""`distprove bench groth16`: whole proofs, from a witness on the host to a proof on the host, with the key loaded.
+
+One proof after the other gives the latency. A stream with two in flight, as a job has them, gives the throughput: the
+upload and the host's part of a proof pass behind the kernels of another.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,32 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from distprove.bench.measure import measure
+from distprove.bench.measure import Timing, measure
 from distprove.bench.results import Row
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import JobFailed
+from distprove.groth16.binfile import map_file
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.prover import prove
-from distprove.groth16.resident import load_key
+from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.setup import setup
+from distprove.groth16.system import Groth16Prover
 from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
-from distprove.system import PhaseTimes
+from distprove.inflight import InFlight
+from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend, HostArray
 from kernels.curves import Curve
-from kernels.encoding import unpack
 
-TIMED = "witness in host memory to proof in host memory, key and matrices resident; wall time"
+TIMED = "witness in host memory to proof in host memory, key and matrices resident; wall time; of a stream, per proof"
 CHECKED = "every timed proof is verified by the pairing, after the timing"
+
+STREAMS = (1, 2)
+"""Proofs in flight of the streams that are timed."""
 
 PUBLIC_INPUTS = 2
 """Of a synthetic circuit. Public wires and the constant take rows of the domain too, which is then exactly full."""
@@ -38,8 +48,12 @@ def bench_synthetic(
     ones: float,
     repeats: int,
     progress: Callable[[str], None],
+    stream: int = 0,
 ) -> list[Row]:
-    """Rows for synthetic circuits whose domain has 2^size rows, all of them used. `ones`: share of 0/1 wires."""
+    """Rows for synthetic circuits whose domain has 2^size rows, all of them used. `ones`: share of 0/1 wires.
+
+    `stream`: how many proofs to time as a stream too, with 1 and with 2 in flight; 0 for none.
+    """
     sizes = list(sizes)
     rows = []
     with tempfile.TemporaryDirectory(prefix="distprove-bench-") as folder:
@@ -55,47 +69,76 @@ def bench_synthetic(
                 setup(circuit.r1cs, insecure_dev=True, backend=backend, out=path)
                 made = time.perf_counter() - begin
                 progress(f"Groth16 {curve.title} 2^{log_n}: proofs")
-                row = _row(backend, path, circuit.witness, f"synthetic, {ones:.0%} 0/1 wires", repeats)
-                row.facts.update(constraints=constraints, setup_seconds=made)
-                rows.append(row)
+                for row in _rows(backend, path, circuit.witness, f"synthetic, {ones:.0%} 0/1 wires", repeats, stream):
+                    row.facts.update(constraints=constraints, setup_seconds=made)
+                    rows.append(row)
                 path.unlink()
     return rows
 
 
-def bench_files(backend: Backend, zkey: Path, wtns: Path, repeats: int, progress: Callable[[str], None]) -> Row:
-    """The row for a real circuit's key and one of its witnesses. Raises InputError subclasses for the files."""
+def bench_files(
+    backend: Backend, zkey: Path, wtns: Path, repeats: int, progress: Callable[[str], None], stream: int = 0
+) -> list[Row]:
+    """Rows for a real circuit's key and one of its witnesses. Raises InputError subclasses for the files."""
     progress(f"Groth16 {zkey}")
-    return _row(backend, zkey, read_wtns(wtns).values, zkey.parent.name or zkey.stem, repeats)
+    return _rows(backend, zkey, read_wtns(wtns).values, zkey.parent.name or zkey.stem, repeats, stream)
 
 
-def _row(backend: Backend, path: Path, witness: HostArray, variant: str, repeats: int) -> Row:
+def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeats: int, stream: int) -> list[Row]:
+    """The row of single proofs, and those of streams of `stream` proofs if that is not 0."""
     zkey = read_zkey(path)
-    begin = time.perf_counter()
-    key = load_key(zkey, backend)
-    loaded = time.perf_counter() - begin
     vk = VerificationKey.from_zkey(zkey)
-    public = unpack(witness[1 : zkey.n_public + 1])
-    proofs = []
+    begin = time.perf_counter()
+    prover = Groth16Prover({"zkey": map_file(path)}, backend)
+    loaded = time.perf_counter() - begin
+    work = Synthesised("bench", {"witness": witness})
+    rows = []
+    for in_flight in (0, *(STREAMS if stream else ())):
+        count = stream if in_flight else 1
+        timing, proofs, times = _time(prover, work, backend, repeats, count, in_flight)
+        if not all(verify(vk, proof.public, Groth16Proof.from_dict(proof.data)) for proof in proofs):
+            raise JobFailed(f"a proof of {variant} does not verify")
+        last = times[-repeats * count :]
+        facts: dict[str, Any] = {"wires": zkey.n_vars, "load_seconds": loaded}
+        if in_flight:
+            facts.update(stream=stream, in_flight=in_flight, proofs_per_second=1 / timing.median)
+        row = Row(
+            what="groth16",
+            curve=zkey.curve.title,
+            log_n=zkey.domain_size.bit_length() - 1,
+            variant=f"{variant}, stream of {stream}, {in_flight} in flight" if in_flight else variant,
+            timing=timing,
+            bytes_moved=path.stat().st_size + witness.nbytes,
+            to_device=last[-1].to_device,
+            to_host=last[-1].to_host,
+            phases={name: statistics.median(t.seconds[name] for t in last) for name in last[-1].seconds},
+            facts=facts,
+        )
+        rows.append(row)
+    return rows
+
+
+def _time(
+    prover: Groth16Prover, work: Synthesised, backend: Backend, repeats: int, count: int, in_flight: int
+) -> tuple[Timing, list[PartitionProof], list[PhaseTimes]]:
+    """Seconds per proof of `count` proofs in a row, and all proofs that were made. `in_flight` 0: `prove` itself."""
+    partition = Partition(0, work.name, b"", {})
+    line = InFlight()
+    proofs: list[PartitionProof] = []
     times: list[PhaseTimes] = []
 
-    def run(_: int) -> None:
-        proof, spent = prove(key, witness)
-        proofs.append(proof)
-        times.append(spent)
+    def one(_: int) -> tuple[PartitionProof, PhaseTimes]:
+        if in_flight == 0:
+            return prover.prove(partition, work)
+        proved: tuple[PartitionProof, PhaseTimes] = line.prove(prover, partition, work).value
+        return proved
 
-    timing = measure(run, backend, repeats=repeats)
-    if not all(verify(vk, public, proof) for proof in proofs):
-        raise JobFailed(f"a proof of {variant} does not verify")
-    last = times[-repeats:]
-    return Row(
-        what="groth16",
-        curve=zkey.curve.title,
-        log_n=zkey.domain_size.bit_length() - 1,
-        variant=variant,
-        timing=timing,
-        bytes_moved=path.stat().st_size + witness.nbytes,
-        to_device=last[-1].to_device,
-        to_host=last[-1].to_host,
-        phases={name: statistics.median(t.seconds[name] for t in last) for name in last[-1].seconds},
-        facts={"wires": zkey.n_vars, "load_seconds": loaded},
-    )
+    with ThreadPoolExecutor(max(1, in_flight)) as threads:
+
+        def run(_: int) -> None:
+            for proof, spent in map(one, range(count)) if in_flight == 0 else threads.map(one, range(count)):
+                proofs.append(proof)
+                times.append(spent)
+
+        timing = measure(run, backend, repeats=repeats)
+    return Timing(tuple(sample / count for sample in timing.samples)), proofs, times

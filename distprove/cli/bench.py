@@ -88,6 +88,9 @@ def groth16(
     wtns: Annotated[Path | None, typer.Option(help="A witness for --zkey.")] = None,
     curve: CurveName = "bn254",
     ones: Annotated[float, typer.Option(min=0, max=1, help="Share of 0/1 wires in synthetic circuits.")] = 0.5,
+    stream: Annotated[
+        int, typer.Option(min=0, max=1000, help="Also time a stream of this many proofs, with 1 and with 2 in flight.")
+    ] = 0,
     repeats: Repeats = 7,
     backend: BackendName = "auto",
     device: Device = 0,
@@ -101,9 +104,10 @@ def groth16(
         raise UsageError("--zkey and --wtns go together")
     with open_backend(backend, device=device, threads=threads) as chosen:
         if zkey is not None and wtns is not None:
-            rows = [groth16_bench.bench_files(chosen, zkey, wtns, repeats, _say)]
+            rows = groth16_bench.bench_files(chosen, zkey, wtns, repeats, _say, stream)
         else:
-            rows = groth16_bench.bench_synthetic(chosen, _curves(curve), parse_sizes(sizes), ones, repeats, _say)
+            chosen_sizes = parse_sizes(sizes)
+            rows = groth16_bench.bench_synthetic(chosen, _curves(curve), chosen_sizes, ones, repeats, _say, stream)
         result = _document("groth16", groth16_bench, chosen, rows)
     _show(result, as_json)
 

@@ -22,7 +22,7 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import PhaseTimes
 from kernels import group
-from kernels.backend import Array, HostArray
+from kernels.backend import Array, HostArray, PendingPoint, Staged
 from kernels.curves import Group
 
 
@@ -52,41 +52,97 @@ def prove(
     `witness`: (n_vars, 4) uint64, canonical integers, wire 0 equal to 1. A witness that does not satisfy the circuit
     gives a proof that does not verify (the key alone cannot tell); callers verify. Raises WitnessMismatch.
     """
-    check_shape(key, witness)
-    backend, curve = key.backend, key.curve
-    times = PhaseTimes()
-    traffic = backend.traffic.snapshot()
+    staged = StagedWitness(key, witness)
+    try:
+        return staged.start(blinding).result()
+    finally:
+        staged.release()
 
-    # 1. The witness crosses to the device: the one large transfer of a proof.
-    with _phase(times, "upload", backend.synchronize):
-        w = backend.to_device(witness)
 
-    # 2. Commit to it under the four witness bases. The launches return at once on a GPU.
-    with _phase(times, "witness_msm", lambda: None):
-        a_pending = backend.msm(key.points_a, w)
-        b2_pending = backend.msm(key.points_b2, w)
-        b1_pending = backend.msm(key.points_b1, w)
-        c_pending = backend.msm(key.points_c, w[key.n_public + 1 :])
+class StagedWitness:
+    """The first of a proof's three parts, each of which may pass while another proof is in another: the witness
+    crosses to the device, the device computes, the host puts the proof together."""
 
-    # 3. Scalars of the quotient: A B - C on the odd coset.
-    with _phase(times, "quotient", lambda: None):
-        h = quotient_scalars(key, w)
+    def __init__(self, key: ResidentKey, witness: NDArray[np.uint64]) -> None:
+        """Begin to copy `witness`, as `prove` takes it; it must not change until it is released.
 
-    # 4. Commit to the quotient.
-    with _phase(times, "quotient_msm", lambda: None):
-        h_pending = backend.msm(key.points_h, h)
+        May be called while another thread uses the key's backend. Raises WitnessMismatch, OutOfMemory.
+        """
+        check_shape(key, witness)
+        self._key = key
+        self._times = PhaseTimes()
 
-    # 5. Wait for the five commitments.
-    with _phase(times, "wait", lambda: None):
-        a, b2, b1, c, h_point = (p.result() for p in (a_pending, b2_pending, b1_pending, c_pending, h_pending))
+        # 1. The witness crosses to the device: the one large transfer of a proof.
+        with _phase(self._times, "upload"):
+            self._staged: Staged = key.backend.stage(witness)
 
-    # 6. Blind and assemble, as in the paper.
-    with _phase(times, "assemble", lambda: None):
-        proof = assemble(key, a, b1, b2, c, h_point, blinding(curve.fr.modulus))
+    def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
+        """Hand the work to the device, once. On a GPU it is under way when this returns."""
+        key, backend, times = self._key, self._key.backend, self._times
+        traffic = backend.traffic.snapshot()
+        with _phase(times, "upload"):
+            w = self._staged.array()
 
-    moved = backend.traffic.since(traffic)
-    times.to_device, times.to_host = moved.to_device, moved.to_host
-    return proof, times
+        # 2. Commit to it under the four witness bases. The launches return at once on a GPU.
+        with _phase(times, "witness_msm"):
+            a = backend.msm(key.points_a, w)
+            b2 = backend.msm(key.points_b2, w)
+            b1 = backend.msm(key.points_b1, w)
+            c = backend.msm(key.points_c, w[key.n_public + 1 :])
+
+        # 3. Scalars of the quotient: A B - C on the odd coset. They are the witness' last reader.
+        with _phase(times, "quotient"):
+            scalars = quotient_scalars(key, w)
+            self.release()
+
+        # 4. Commit to the quotient.
+        with _phase(times, "quotient_msm"):
+            h = backend.msm(key.points_h, scalars)
+
+        moved = backend.traffic.since(traffic)
+        times.to_device, times.to_host = moved.to_device, moved.to_host
+        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times)
+
+    def release(self) -> None:
+        """Give back the witness' memory on the device. A second call does nothing."""
+        self._staged.release()
+
+
+class PendingGroth16:
+    """A proof whose five commitments are under way on the device."""
+
+    def __init__(
+        self,
+        key: ResidentKey,
+        a: PendingPoint,
+        b1: PendingPoint,
+        b2: PendingPoint,
+        c: PendingPoint,
+        h: PendingPoint,
+        blinding: Blinding,
+        times: PhaseTimes,
+    ) -> None:
+        self._key = key
+        self._commitments = (a, b1, b2, c, h)
+        self._blinding = blinding
+        self._times = times
+
+    def result(self) -> tuple[Groth16Proof, PhaseTimes]:
+        """The proof; once. Another thread may use the backend meanwhile."""
+        key, times = self._key, self._times
+
+        # 5. What blinds the proof depends on no commitment: it is computed while the device is still at work.
+        with _phase(times, "blind"):
+            masks = Masks.draw(key, self._blinding)
+
+        # 6. Wait for the five commitments.
+        with _phase(times, "wait"):
+            a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
+
+        # 7. Blind and assemble, as in the paper.
+        with _phase(times, "assemble"):
+            proof = assemble(key, a, b1, b2, c, h, masks)
+        return proof, times
 
 
 def check_shape(key: ResidentKey, witness: NDArray[np.uint64]) -> None:
@@ -112,30 +168,53 @@ def quotient_scalars(key: ResidentKey, w: Array) -> Array:
     return backend.from_montgomery(field, h, out=h)
 
 
+@dataclass(frozen=True, repr=False)
+class Masks:
+    """Points that blind a proof, and the elements they came from. Secret."""
+
+    blinding: Blinding
+    a: HostArray
+    """alpha + r delta"""
+    b1: HostArray
+    """beta + s delta, in G1"""
+    b2: HostArray
+    """beta + s delta, in G2"""
+    c: HostArray
+    """-r s delta"""
+
+    @classmethod
+    def draw(cls, key: ResidentKey, blinding: Blinding) -> Masks:
+        """The masks under `key` for two random elements."""
+        curve, r, s = key.curve, blinding.r, blinding.s
+
+        def plus(which: Group, point: HostArray, scalar: int, delta: HostArray) -> HostArray:
+            return group.add(curve, which, point, group.mul(curve, which, delta, scalar))
+
+        return cls(
+            blinding,
+            a=plus(Group.G1, key.alpha1, r, key.delta1),
+            b1=plus(Group.G1, key.beta1, s, key.delta1),
+            b2=plus(Group.G2, key.beta2, s, key.delta2),
+            c=group.mul(curve, Group.G1, key.delta1, -r * s % curve.fr.modulus),
+        )
+
+
 def assemble(
-    key: ResidentKey, a: HostArray, b1: HostArray, b2: HostArray, c: HostArray, h: HostArray, blinding: Blinding
+    key: ResidentKey, a: HostArray, b1: HostArray, b2: HostArray, c: HostArray, h: HostArray, masks: Masks
 ) -> Groth16Proof:
     """A = alpha + a + r delta;  B = beta + b + s delta;  C = c + h + s A + r B1 - r s delta."""
-    curve, r, s = key.curve, blinding.r, blinding.s
-    g1, g2 = Group.G1, Group.G2
-
-    def times(point: HostArray, scalar: int, which: Group = g1) -> HostArray:
-        return group.mul(curve, which, point, scalar)
-
-    def total(*points: HostArray, which: Group = g1) -> HostArray:
-        return group.sum_points(curve, which, np.stack(points))
-
-    proof_a = total(key.alpha1, a, times(key.delta1, r))
-    proof_b = total(key.beta2, b2, times(key.delta2, s, g2), which=g2)
-    proof_b1 = total(key.beta1, b1, times(key.delta1, s))
-    minus_rs = -r * s % curve.fr.modulus
-    proof_c = total(c, h, times(proof_a, s), times(proof_b1, r), times(key.delta1, minus_rs))
+    curve, g1, g2 = key.curve, Group.G1, Group.G2
+    proof_a = group.add(curve, g1, a, masks.a)
+    proof_b = group.add(curve, g2, b2, masks.b2)
+    proof_b1 = group.add(curve, g1, b1, masks.b1)
+    s_a = group.mul(curve, g1, proof_a, masks.blinding.s)
+    r_b1 = group.mul(curve, g1, proof_b1, masks.blinding.r)
+    proof_c = group.sum_points(curve, g1, np.stack([c, h, s_a, r_b1, masks.c]))
     return Groth16Proof(curve, proof_a, proof_b, proof_c)
 
 
 @contextmanager
-def _phase(times: PhaseTimes, name: str, settle: Callable[[], None]) -> Iterator[None]:
+def _phase(times: PhaseTimes, name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    settle()
     times.seconds[name] = times.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -45,13 +45,20 @@ class ResidentKey:
         return self.matrix_a.nbytes + self.matrix_b.nbytes + sum(table.nbytes for table in tables)
 
 
+WITNESSES = 2
+"""On the device at a time: one that is being proven, and the next."""
+
+
 def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
     """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes (None: the backend chooses).
 
-    The memory is shared out by how often a point's multiples are used: G2 additions cost about three of G1.
+    The memory is shared out by how often a point's multiples are used: G2 additions cost about three of G1. Tables
+    leave room for what proofs will hold: `WITNESSES` witnesses, and the three vectors of a quotient.
     """
     curve = zkey.curve
     a, b = zkey.matrices()
+    # Taken while the tables look at what is free and given back at the end, so that their plans cannot count on it.
+    for_proofs = backend.empty((WITNESSES * zkey.n_vars + 3 * zkey.domain_size, curve.fr.limbs))
     groups = {
         "a": (Group.G1, zkey.points_a),
         "b1": (Group.G1, zkey.points_b1),
@@ -66,7 +73,7 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
         )
         for name, (group, points) in groups.items()
     }
-    return ResidentKey(
+    resident = ResidentKey(
         backend=backend,
         curve=curve,
         n_vars=zkey.n_vars,
@@ -85,6 +92,8 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
         points_c=tables["c"],
         points_h=tables["h"],
     )
+    del for_proofs
+    return resident
 
 
 def check_key(zkey: ZKey, backend: Backend) -> None:

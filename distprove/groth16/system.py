@@ -16,7 +16,7 @@ from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.prover import prove
+from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, check_key, load_key
 from distprove.groth16.snarkjs import read_verification_key
 from distprove.groth16.verifier import verify, verify_batch
@@ -146,10 +146,16 @@ class Groth16Prover:
     def prove(
         self, partition: Partition, work: Synthesised, challenge: bytes | None = None
     ) -> tuple[PartitionProof, PhaseTimes]:
+        staged = self.stage(partition, work)
+        try:
+            return staged.start(challenge).result()
+        finally:
+            staged.release()
+
+    def stage(self, partition: Partition, work: Synthesised) -> StagedGroth16:
         witness = work.arrays["witness"]
-        proof, times = prove(self._key, witness)
-        public = tuple(unpack(witness[1 : self._key.n_public + 1]))
-        return PartitionProof(partition.name, partition.digest, public, proof.to_dict()), times
+        staged = StagedWitness(self._key, witness)
+        return StagedGroth16(partition, tuple(unpack(witness[1 : self._key.n_public + 1])), staged)
 
     def diagnose(self, partition: Partition, work: Synthesised) -> None:
         """Raise UnsatisfiedWitness if a proof of `work` computed on the CPU does not verify either."""
@@ -164,6 +170,34 @@ class Groth16Prover:
 
     def close(self) -> None:
         """Nothing of its own: the key's memory goes with the backend, which belongs to the caller."""
+
+
+class StagedGroth16:
+    """Implements `distprove.system.StagedPartition`."""
+
+    def __init__(self, partition: Partition, public: tuple[int, ...], witness: StagedWitness) -> None:
+        self._partition = partition
+        self._public = public
+        self._witness = witness
+
+    def start(self, challenge: bytes | None = None) -> PendingGroth16Partition:
+        return PendingGroth16Partition(self._partition, self._public, self._witness.start())
+
+    def release(self) -> None:
+        self._witness.release()
+
+
+class PendingGroth16Partition:
+    """Implements `distprove.system.PendingProof`."""
+
+    def __init__(self, partition: Partition, public: tuple[int, ...], proof: PendingGroth16) -> None:
+        self._partition = partition
+        self._public = public
+        self._proof = proof
+
+    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+        proof, times = self._proof.result()
+        return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:

@@ -198,3 +198,30 @@ def total(a: Words) -> Ext:
 def is_canonical(a: Words) -> bool:
     """Whether every element is below p."""
     return bool((a < _P).all())
+
+
+def dot(rows: Words, weights: Words) -> Words:
+    """(q, 3): sum_i rows[q, i] weights[i] for base rows (q, w) and extension weights (w, 3)."""
+    return sum_axis(mul(rows[:, :, None], weights[None]), 1)
+
+
+def sum_axis(a: Words, axis: int) -> Words:
+    """The sum along an axis of fewer than 2^32 elements."""
+    high, low = (a >> _32).sum(axis=axis, dtype=np.uint64), (a & _LOW).sum(axis=axis, dtype=np.uint64)
+    return add(mul(high, np.uint64(1 << 32)), np.where(low >= _P, low - _P, low))
+
+
+def interpolate(values: Words) -> Words:
+    """Coefficients (n, ...) of the polynomial with values (n, ...) at w_n^0, w_n^1, ...; for small n."""
+    n = len(values)
+    log_n = n.bit_length() - 1
+    w = pow(root_of_unity(log_n), -1, P)
+    order = [int(format(i, f"0{log_n}b")[::-1], 2) if log_n else 0 for i in range(n)]
+    a = values[order].reshape(n, -1)
+    for level in range(log_n):
+        half = 1 << level
+        twiddles = powers(pow(w, n >> (level + 1), P), half)[None, :, None]
+        blocks = a.reshape(n // (2 * half), 2, half, -1)
+        odd = mul(blocks[:, 1], np.broadcast_to(twiddles, blocks[:, 1].shape))
+        a = np.stack((add(blocks[:, 0], odd), sub(blocks[:, 0], odd)), axis=1).reshape(n, -1)
+    return mul(a, np.uint64(pow(n, -1, P))).reshape(values.shape)

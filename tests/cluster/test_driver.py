@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,59 @@ def test_faults_of_the_device_are_tried_again_and_never_quoted(
     run_toy(system, settings).verify(system)
     assert report(tmp_path)["counters"]["faults"] == 2
     assert {event["reason"].split()[0] for event in events(tmp_path, "fault")} == {"RuntimeError"}
+
+
+def log(tmp_path: Path, kind: str = "") -> list[str]:
+    """The steps of a kind that staging provers took, in order."""
+    return [line for line in (tmp_path / "faults" / "log").read_text().split("\n") if line and line.startswith(kind)]
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_the_next_partition_is_staged_while_one_computes(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, barrier: bool
+) -> None:
+    names = [f"p{i}" for i in range(6)]
+    system = ToySystem(6, faults(slow=dict.fromkeys(names, 0.1)), needs_barrier=barrier, stages=True)
+    run_toy(system, settings).verify(system)
+    steps = log(tmp_path)
+    started = [step.split()[1] for step in log(tmp_path, "start ")]
+    if settings.local:  # calls that are sent to an actor at the same moment may overtake each other on their way
+        assert started == names
+    assert sorted(started) == names
+    assert sorted(log(tmp_path, "release")) == [f"release {name}" for name in names]
+    ahead = [b for a, b in pairwise(started) if steps.index(f"stage {b}") < steps.index(f"started {a}")]
+    assert ahead, "none was staged while the one before computed"
+    running = [step.split() for step in steps if step.startswith("start")]
+    assert all(a[1] == b[1] for a, b in zip(running[::2], running[1::2], strict=True)), "two computed at a time"
+    spans = json.loads((tmp_path / "run" / "timeline.json").read_text())["spans"]
+    proven = sorted((s["start"], s["end"]) for s in spans if s["phase"] == "prove")
+    assert all(before[1] <= after[0] for before, after in pairwise(proven))
+
+
+def test_faults_while_one_is_staged_cost_the_others_nothing(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(5, faults(fault={"p1": 1}, bad_proof={"p2": 1}, slow={"p1": 0.1}), stages=True)
+    run_toy(system, settings).verify(system)
+    facts = report(tmp_path)
+    assert (facts["counters"]["faults"], facts["counters"]["bad_proofs"]) == (1, 1)
+    assert [p["attempts"] for p in facts["partitions"]] == [1, 2, 2, 1, 1]
+    assert len(log(tmp_path, "stage")) == len(log(tmp_path, "release")) == 7
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_prover_that_dies_with_the_next_one_staged(
+    ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """Only the partition at work is charged: with no retries left to it, one that was just staged is still proven."""
+    system = ToySystem(4, faults(kill_prover={"p1": 1}, slow={"p1": 0.3}), stages=True)
+    run_toy(system, replace(ray_settings, max_retries=1)).verify(system)
+    facts = report(tmp_path)
+    assert facts["counters"]["deaths"] == 1
+    steps = log(tmp_path)
+    assert steps.index("stage p2") < len(steps) - 1 - steps[::-1].index("start p1"), "p2 was not staged at the death"
+    assert steps.count("stage p2") == 2
 
 
 @pytest.mark.ray

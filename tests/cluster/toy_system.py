@@ -69,6 +69,11 @@ class Faults:
             return True
         return False
 
+    def log(self, step: str) -> None:
+        """A line in the folder's log, which all processes share."""
+        with (self.folder / "log").open("a") as log:
+            log.write(f"{step}\n")
+
     def first(self, what: str) -> bool:
         try:
             os.close(os.open(self.folder / what, os.O_CREAT | os.O_EXCL))
@@ -86,6 +91,8 @@ class ToySystem:
     needs_barrier: bool = False
     name: str = "toy"
     key: bytes = b"toy key"
+    stages: bool = False
+    """Whether provers take in one partition while they are at another."""
 
     def key_digest(self) -> bytes:
         return canonical.digest("toy/key", self.verification_key())
@@ -117,7 +124,8 @@ class ToySystem:
 
     def prover(self, shared: dict[str, np.ndarray], backend: Any) -> ToyProver:
         bad = self.faults.bad_first_prover and self.faults.first("first-prover")
-        return ToyProver(self, shared["key"].tobytes(), bad)
+        cls = StagingToyProver if self.stages else ToyProver
+        return cls(self, shared["key"].tobytes(), bad)
 
     def verify(self, proof: PartitionProof) -> bool:
         return (
@@ -187,3 +195,35 @@ class ToyProver:
 
     def close(self) -> None:
         pass
+
+
+class StagingToyProver(ToyProver):
+    """Proves in three steps, each with a line in the log; faults happen at the start."""
+
+    def stage(self, partition: Partition, work: Synthesised) -> ToyStaged:
+        self.system.faults.log(f"stage {partition.name}")
+        return ToyStaged(self, partition, work)
+
+
+@dataclass
+class ToyStaged:
+    prover: ToyProver
+    partition: Partition
+    work: Synthesised | None
+    proof: tuple[PartitionProof, PhaseTimes] | None = None
+
+    def start(self, challenge: bytes | None = None) -> ToyStaged:
+        assert self.work is not None, "released"
+        self.prover.system.faults.log(f"start {self.partition.name}")
+        self.proof = self.prover.prove(self.partition, self.work, challenge)
+        self.prover.system.faults.log(f"started {self.partition.name}")
+        return self
+
+    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+        assert self.proof is not None
+        return self.proof
+
+    def release(self) -> None:
+        if self.work is not None:
+            self.prover.system.faults.log(f"release {self.partition.name}")
+        self.work = None

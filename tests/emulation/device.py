@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.backend import Array, DeviceInfo, HostArray, SizeError, Traffic
+from kernels.backend import Array, BackendError, DeviceInfo, HostArray, SizeError, Traffic
 from kernels.compiler import KernelResources, KernelSource, flatten
 from kernels.device import Argument, ByValue, Event, Shape, Stream, grid_for
 
@@ -94,6 +94,31 @@ class EmulatedFetch:
         return self._host
 
 
+class EmulatedStaged:
+    """A copy that is already there, counted when it is taken. Released memory turns to rubbish: a late reader shows."""
+
+    def __init__(self, device: EmulatedDevice, host: HostArray) -> None:
+        self._device = device
+        self._taken = False
+        self._array: Array | None = device.empty(host.shape, host.dtype)
+        self._array[...] = host
+        device.staged += 1
+
+    def array(self) -> Array:
+        if self._array is None:
+            raise BackendError("a staged array was asked for after it had been released")
+        if not self._taken:
+            self._taken = True
+            self._device.traffic.to_device += self._array.nbytes
+        return self._array
+
+    def release(self) -> None:
+        if self._array is not None:
+            self._array.reshape(-1).view(np.uint8)[...] = 0xA5
+            self._array = None
+            self._device.staged -= 1
+
+
 class EmulatedKernel:
     """One kernel of a library that `build` made."""
 
@@ -138,6 +163,8 @@ class EmulatedDevice:
         self.sm_count = sm_count
         self.shared_limit = shared_limit
         self.traffic = Traffic()
+        self.staged = 0
+        """Staged arrays that were not released."""
         self.stream: Stream = EmulatedStream()
         self._max_block = max_block
         self._libraries: dict[KernelSource, ctypes.CDLL] = {}
@@ -175,6 +202,9 @@ class EmulatedDevice:
         array[...] = host
         self.traffic.to_device += host.nbytes
         return array
+
+    def stage(self, host: HostArray) -> EmulatedStaged:
+        return EmulatedStaged(self, host)
 
     def download(self, array: Array) -> HostArray:
         self.traffic.to_host += array.nbytes

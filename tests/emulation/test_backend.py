@@ -184,6 +184,20 @@ def test_check_points_outside_the_subgroup(emulated: CudaBackend) -> None:
     assert emulated.check_points(BLS12_381, Group.G1, points) == 1
 
 
+def test_a_staged_array_is_counted_once_and_gone_once_released(emulated: CudaBackend) -> None:
+    field, x = BN254.fr, field_from_ints(BN254.fr, values(BN254.fr, 9))
+    before = emulated.traffic.snapshot()
+    staged = emulated.stage(x.copy())
+    assert emulated.traffic.since(before).to_device == 0  # the thread that computes counts
+    doubled = emulated.add(field, staged.array(), staged.array())
+    assert emulated.traffic.since(before).to_device == x.nbytes
+    staged.release()
+    staged.release()
+    with pytest.raises(BackendError, match="released"):
+        staged.array()
+    assert field_to_ints(field, emulated.to_host(doubled)) == [2 * v % field.modulus for v in field_to_ints(field, x)]
+
+
 def test_wrong_shapes_are_refused(emulated: CudaBackend) -> None:
     field = BN254.fr
     a = emulated.zeros((6, 4))

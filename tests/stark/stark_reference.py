@@ -7,7 +7,6 @@ it, and the proof system can be run on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from Crypto.Hash import keccak
@@ -15,6 +14,7 @@ from Crypto.Hash import keccak
 from distprove.stark import field
 from distprove.stark.field import P
 from kernels.backend import SizeError
+from kernels.cpu import CpuBackend
 from kernels.goldilocks import (
     GRIND_TAG,
     INJECT_TAG,
@@ -268,11 +268,13 @@ def _arithmetic(op: Op, a: Words, b: Words) -> Words:
     return {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.ext_mul}[op](a, b)
 
 
-class ReferenceBackend:
-    """As much of a `Backend` as the STARK asks for."""
+class ReferenceBackend(CpuBackend):
+    """The CPU's memory with the reference's kernels."""
 
-    def __init__(self, threads: int = 1, **_: Any) -> None:
-        self.goldilocks = ReferenceKernels()
+    def __init__(self, threads: int = 1) -> None:
+        super().__init__(threads)
+        self._reference = ReferenceKernels()
 
-    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Words:
-        return np.empty(shape, dtype)
+    @property
+    def goldilocks(self) -> ReferenceKernels:
+        return self._reference

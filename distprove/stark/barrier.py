@@ -1,0 +1,60 @@
+"""What binds the partitions of a job: one digest over all their commitments, drawn before any challenge.
+
+    challenge = keccak256("distprove stark job 1", canonical encoding of
+                          [key digest, number of partitions, [[name, heights, public values, main root], ...]])
+
+in the job's order. Every partition draws the challenges of the global buses from it and absorbs it first; the verifier
+computes it again from the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from distprove import canonical
+from distprove.errors import FormatError
+from distprove.proof import check_fields
+from distprove.stark.field import Ext
+from distprove.stark.transcript import Transcript
+from kernels.keccak import keccak256
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """What a partition commits to before the barrier. Public."""
+
+    name: str
+    log_heights: tuple[int, ...]
+    public: tuple[int, ...]
+    main_root: bytes
+
+    def to_list(self) -> list[object]:
+        return [self.name, list(self.log_heights), list(self.public), self.main_root]
+
+    def to_bytes(self) -> bytes:
+        return canonical.encode({"commitment": self.to_list()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Commitment:
+        """Raises FormatError."""
+        record = canonical.decode(data, "commitment")
+        check_fields(record, {"commitment": list}, "commitment")
+        try:
+            name, heights, public, root = record["commitment"]
+            return cls(str(name), tuple(heights), tuple(public), bytes(root))
+        except (TypeError, ValueError):
+            raise FormatError("not a partition's commitment") from None
+
+
+def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:
+    """The 32 bytes that every partition's transcript starts from."""
+    content = [key_digest, len(commitments), [c.to_list() for c in commitments]]
+    return keccak256(b"distprove stark job 1" + canonical.encode(content))
+
+
+def global_challenges(challenge: bytes) -> tuple[Ext, Ext]:
+    """z and beta of the global buses: the same in every partition."""
+    transcript = Transcript(b"global buses")
+    transcript.absorb(b"job", challenge)
+    return transcript.extension(b"z"), transcript.extension(b"beta")

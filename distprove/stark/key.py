@@ -1,0 +1,192 @@
+"""The verifying key: everything a verifier must know, as plain data, and its digest.
+
+A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone; of preprocessed
+columns it holds the root of their tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from distprove import canonical
+from distprove.errors import FormatError, UsageError
+from distprove.proof import check_fields
+from distprove.stark.air import Bus, CompiledAir, compile_air
+from distprove.stark.merkle import TreeShape
+from distprove.stark.params import Parameters, check_log_height
+from distprove.stark.program import Program
+from distprove.stark.statement import Statement
+from kernels.backend import Array, Backend
+from kernels.goldilocks import MerkleTree
+from kernels.keccak import keccak256
+
+VERSION = 1
+MAX_TABLES = 64
+MAX_PUBLIC = 4096
+
+
+@dataclass(frozen=True)
+class VerifyingKey:
+    """See the module's text. `digest` binds all of it into every transcript."""
+
+    program: str
+    arguments: Mapping[str, int | str]
+    params: Parameters
+    tables: tuple[CompiledAir, ...]
+    buses: tuple[tuple[str, str, int], ...]
+    """Name, scope ("local" or "global") and width; a bus' number is its position, from one."""
+    statement: Statement
+    fixed_heights: tuple[int | None, ...]
+    """Per table log2 of its rows when it has preprocessed columns, which fix them; else None."""
+    preprocessed_root: bytes
+    """32 bytes, empty when no table has preprocessed columns."""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Keccak-256 of the canonical encoding."""
+        return keccak256(b"distprove stark key" + canonical.encode(self.to_record()))
+
+    def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
+        """The tree over one matrix per table, those of width 0 left out. None when nothing is left."""
+        matrices = [(h + self.params.log_blowup, w) for h, w in zip(log_heights, widths, strict=True) if w]
+        return TreeShape(tuple(matrices), self.params.log_cap) if matrices else None
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "program": self.program,
+            "arguments": dict(self.arguments),
+            "params": self.params.to_record(),
+            "tables": [t.to_record() for t in self.tables],
+            "buses": [list(b) for b in self.buses],
+            "statement": self.statement.to_record(),
+            "fixed_heights": list(self.fixed_heights),
+            "preprocessed_root": self.preprocessed_root,
+        }
+
+    @classmethod
+    def from_record(cls, record: Any, what: str = "verifying key") -> VerifyingKey:
+        """The key that `to_record` wrote. Checks everything a verifier relies on. Raises FormatError."""
+        fields = {"version": int, "program": str, "arguments": dict, "params": dict, "tables": list, "buses": list}
+        more = {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes}
+        check_fields(record, {**fields, **more}, what)
+        if record["version"] != VERSION:
+            raise FormatError(f"{what}: version {record['version']}; this distprove reads version {VERSION}")
+        if not all(type(v) in (int, str) for v in record["arguments"].values()):
+            raise FormatError(f"{what}: a program's arguments are integers and strings")
+        if not 1 <= len(record["tables"]) <= MAX_TABLES:
+            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables")
+        key = cls(
+            record["program"],
+            record["arguments"],
+            Parameters.from_record(record["params"]),
+            tuple(CompiledAir.from_record(t) for t in record["tables"]),
+            tuple(_bus(b, what) for b in record["buses"]),
+            Statement.from_record(record["statement"], what),
+            tuple(record["fixed_heights"]),
+            record["preprocessed_root"],
+        )
+        key.check(what)
+        return key
+
+    @property
+    def bus_numbers(self) -> dict[str, int]:
+        """Numbers of the buses, from one: what their fingerprints hold."""
+        return {name: number for number, (name, _, _) in enumerate(self.buses, start=1)}
+
+    def check(self, what: str) -> None:
+        """Raise FormatError unless the parts fit each other."""
+        params, fixed = self.params, self.fixed_heights
+        if len(fixed) != len(self.tables):
+            raise FormatError(f"{what}: one fixed height, or none, for each table")
+        for table, height in zip(self.tables, fixed, strict=True):
+            if (height is not None) != (table.preprocessed_width > 0):
+                raise FormatError(f"{what}: table {table.name}: preprocessed columns and a fixed height go together")
+            if height is not None and not (type(height) is int and check_log_height(height, params)):
+                raise FormatError(f"{what}: table {table.name}: not a height: {height!r}")
+            if table.quotient_chunks > params.blowup:
+                raise FormatError(f"{what}: table {table.name} needs a blow-up of {table.quotient_chunks}")
+            if table.public_count != self.statement.public_values:
+                raise FormatError(f"{what}: table {table.name} was compiled for other public values")
+            for use in table.uses:
+                if self.bus_numbers.get(use.bus.name) != use.number or self.buses[use.number - 1] != bus_record(
+                    use.bus
+                ):
+                    raise FormatError(f"{what}: table {table.name} uses a bus that the key declares otherwise")
+        for boundary in self.statement.boundary:
+            bus = next((b for b in self.buses if b[0] == boundary.bus), None)
+            if bus is None or bus[1] != "global" or bus[2] != len(boundary.values):
+                raise FormatError(f"{what}: the boundary's {boundary.bus} is not a global bus of its width")
+        if len(self.bus_numbers) != len(self.buses):
+            raise FormatError(f"{what}: two buses have the same name")
+        if len({t.name for t in self.tables}) != len(self.tables):
+            raise FormatError(f"{what}: two tables have the same name")
+        if len(self.preprocessed_root) != (32 if any(h is not None for h in fixed) else 0):
+            raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")
+
+
+@dataclass
+class ProvingKey:
+    """A verifying key with what a prover keeps on its device: the preprocessed columns, extended and committed."""
+
+    program: Program
+    key: VerifyingKey
+    backend: Backend
+    columns: list[Array | None]
+    """(width, rows) per table, or None."""
+    extensions: list[Array | None]
+    tree: MerkleTree | None
+
+
+def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
+    """Compile `program`, and extend and commit to its preprocessed columns on `backend`.
+
+    Raises UsageError when the blow-up is too small for an AIR, or for inconsistent tables and buses.
+    """
+    statement = program.statement
+    numbers = {bus.name: number for number, bus in enumerate(program.buses, start=1)}
+    tables = tuple(compile_air(air, statement.layout(), numbers) for air in program.tables)
+    for table in tables:
+        if table.quotient_chunks > params.blowup:
+            raise UsageError(
+                f"table {table.name} has constraints of degree {table.degree}, which need a blow-up of at least "
+                f"{table.quotient_chunks}; it is {params.blowup}"
+            )
+    fixed = program.preprocessed()
+    kernels = backend.goldilocks
+    columns: list[Array | None] = []
+    for table in tables:
+        matrix = fixed.get(table.name)
+        width = 0 if matrix is None else len(matrix)
+        if width != table.preprocessed_width:
+            raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
+        columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, dtype=np.uint64)))
+    extensions = [None if c is None else kernels.lde(c, params.log_blowup) for c in columns]
+    heights = tuple(None if c is None else int(c.shape[1]).bit_length() - 1 for c in columns)
+    buses = tuple(bus_record(bus) for bus in program.buses)
+    key = VerifyingKey(program.name, program.arguments, params, tables, buses, statement, heights, b"")
+    present = [e for e in extensions if e is not None]
+    tree = None
+    if present:
+        shape = key.tree_shape([t.preprocessed_width for t in tables], [h or 0 for h in heights])
+        assert shape is not None, "some table has preprocessed columns"
+        tree = kernels.commit(present, log_cap=shape.log_cap_nodes)
+        key = replace(key, preprocessed_root=tree.root)
+    key.check(f"program {program.name}")
+    return ProvingKey(program, key, backend, columns, extensions, tree)
+
+
+def bus_record(bus: Bus) -> tuple[str, str, int]:
+    return bus.name, bus.scope, bus.width
+
+
+def _bus(record: Any, what: str) -> tuple[str, str, int]:
+    good = isinstance(record, list) and len(record) == 3 and [type(v) for v in record] == [str, str, int]
+    if not good or record[1] not in ("local", "global") or not 1 <= record[2] <= 1 << 16:
+        raise FormatError(f"{what}: not a bus: {record!r}")
+    return record[0], record[1], record[2]

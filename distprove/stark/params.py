@@ -1,0 +1,100 @@
+"""The parameters of a proof, and what follows from them and the tables' heights: the shape of FRI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from distprove.errors import FormatError, UsageError
+from distprove.stark.field import TWO_ADICITY
+
+MAX_LOG_HEIGHT = 28
+"""Rows of a table, at most 2^28: with blow-up 8 an extension's indices stay below 2^32."""
+MAX_LOG_ARITY = 3
+MAX_GRINDING_BITS = 40
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What prover and verifier agree on beside the program. Part of the verifying key."""
+
+    log_blowup: int
+    queries: int
+    grinding_bits: int
+    """Proof of work before the queries are drawn."""
+    security_bits: int
+    """What a proof must reach, proven, for the verifier to accept it."""
+    log_arity: int = 3
+    """FRI folds by 2^log_arity where it can."""
+    log_final: int = 5
+    """FRI stops at 2^log_final coefficients, or at the lowest table."""
+    log_cap: int = 6
+    """Paths end at the level of 2^log_cap nodes, which the proof holds once per tree."""
+
+    def __post_init__(self) -> None:
+        limits = {
+            "log_blowup": (1, 3),
+            "queries": (1, 1024),
+            "grinding_bits": (0, MAX_GRINDING_BITS),
+            "security_bits": (0, 192),
+            "log_arity": (1, MAX_LOG_ARITY),
+            "log_final": (0, 10),
+            "log_cap": (0, 10),
+        }
+        for name, (least, most) in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise UsageError(f"{name} must be an integer from {least} to {most}, not {value!r}")
+
+    @property
+    def blowup(self) -> int:
+        return 1 << self.log_blowup
+
+    def to_record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Any) -> Parameters:
+        """Raises FormatError for what is not a set of parameters."""
+        if not isinstance(record, dict) or record.keys() != {f.name for f in fields(cls)}:
+            raise FormatError("not a set of STARK parameters")
+        try:
+            return cls(**record)
+        except UsageError as error:
+            raise FormatError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class FoldStep:
+    """A FRI step from 2^log_height rows, folding by 2^log_arity. `mixes`: tables of the height reached enter then."""
+
+    log_height: int
+    log_arity: int
+    mixes: bool
+
+    @property
+    def log_reached(self) -> int:
+        return self.log_height - self.log_arity
+
+
+def fri_schedule(params: Parameters, log_heights: Iterable[int]) -> tuple[list[FoldStep], int]:
+    """The steps from the tallest table down, and log2 of the coefficients of the final polynomial.
+
+    Follows from parameters and heights alone, so a proof has no say in it. Folds stop at each height that has tables,
+    because these enter there.
+    """
+    heights = sorted(set(log_heights), reverse=True)
+    final = min(params.log_final, heights[-1])
+    steps, current = [], heights[0]
+    for target in (*heights[1:], final) if heights[-1] != final else heights[1:]:
+        while current > target:
+            arity = min(params.log_arity, current - target)
+            current -= arity
+            steps.append(FoldStep(current + arity, arity, current == target and target in heights))
+    return steps, final
+
+
+def check_log_height(log_height: int, params: Parameters) -> bool:
+    """Whether a table of 2^log_height rows can be proven."""
+    return 0 <= log_height <= min(MAX_LOG_HEIGHT, TWO_ADICITY - params.log_blowup)

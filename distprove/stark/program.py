@@ -1,0 +1,75 @@
+"""What is proven: a program of several tables that meet on buses, and how its traces are made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from distprove.stark.air import Air, Bus
+from distprove.stark.statement import Statement
+from kernels.backend import Array, Backend
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One partition of a job, from the prover's side."""
+
+    name: str
+    source: dict[str, Any] = field(repr=False)
+    """Plain data from which `Program.inputs` makes the partition's inputs: numbers, paths, offsets. May be secret."""
+
+
+@dataclass
+class Trace:
+    """A partition's trace: per table of the program its main columns, and the public values."""
+
+    main: list[Array]
+    """(width, rows) per table, canonical uint64 in the backend's memory; rows a power of two."""
+    public: tuple[int, ...]
+
+
+class Program(ABC):
+    """A program with its arguments. Subclasses are what `distprove prove stark NAME` proves."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def arguments(self) -> dict[str, int | str]:
+        """What the program was made with and the verifier must know; part of the key's identity. Nothing secret."""
+
+    @property
+    @abstractmethod
+    def tables(self) -> Sequence[Air]: ...
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return ()
+
+    @property
+    @abstractmethod
+    def statement(self) -> Statement: ...
+
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        """Fixed columns by table name, (width, rows): such a table always has this many rows."""
+        return {}
+
+    @abstractmethod
+    def slices(self, partitions: int) -> list[Slice]:
+        """The job cut into partitions. Deterministic. Raises UsageError for a number that does not fit."""
+
+    @abstractmethod
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """What the trace of a slice is generated from, as host arrays. Raises InputError for files that do not hold."""
+
+    @abstractmethod
+    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        """The trace of one partition. `inputs` are in the backend's memory, where the trace is made."""
+
+    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+        """What the public values of all partitions say, for people: for example the root in hexadecimal."""
+        return {}

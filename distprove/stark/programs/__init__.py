@@ -1,0 +1,7 @@
+"""The programs that ship, by name, and a user's own by MODULE:CLASS."""
+
+from __future__ import annotations
+
+from distprove.stark.programs.registry import PROGRAMS, Argument, ProgramEntry, load_program
+
+__all__ = ["PROGRAMS", "Argument", "ProgramEntry", "load_program"]

@@ -1,0 +1,133 @@
+"""Which programs there are, what arguments they take, and how they are made from them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from distprove.errors import UsageError
+from distprove.stark.params import MAX_LOG_HEIGHT
+from distprove.stark.program import Program
+
+Kind = Literal["integer", "path", "text"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a program, as the command line and job files know it."""
+
+    name: str
+    kind: Kind
+    help: str
+    default: int | str | None = None
+    """None: it must be given."""
+
+
+@dataclass(frozen=True)
+class ProgramEntry:
+    """A program that ships."""
+
+    name: str
+    help: str
+    arguments: tuple[Argument, ...]
+    module: str
+    """Where its class is: "module:Class". Imported when it is used."""
+
+    def make(self, given: Mapping[str, int | str]) -> Program:
+        """The program with these arguments. Raises UsageError for one that is unknown, missing or of the wrong kind."""
+        known = {a.name: a for a in self.arguments}
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(known) or 'none'}"
+                raise UsageError(f"program {self.name} has no argument {name}{hint}")
+        values: dict[str, int | str] = {}
+        for argument in self.arguments:
+            value = given.get(argument.name, argument.default)
+            if value is None:
+                raise UsageError(f"program {self.name} needs the argument {argument.name}: {argument.help}")
+            values[argument.name] = integer(argument.name, value) if argument.kind == "integer" else str(value)
+        return load_class(self.module)(**values)
+
+
+PROGRAMS: dict[str, ProgramEntry] = {
+    entry.name: entry
+    for entry in (
+        ProgramEntry(
+            "fibonacci",
+            "A Fibonacci sequence modulo p, each partition going on where the one before ended.",
+            (
+                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16),
+                Argument("first", "integer", "the sequence's first element", 0),
+                Argument("second", "integer", "its second", 1),
+            ),
+            "distprove.stark.programs.fibonacci:Fibonacci",
+        ),
+        ProgramEntry(
+            "wide-fibonacci",
+            "One sequence of squares in every row, c[i+2] = c[i]^2 + c[i+1]^2: what provers are compared on.",
+            (
+                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16),
+                Argument("width", "integer", "columns", 32),
+                Argument("seed", "integer", "what the rows' first elements are made from", 1),
+            ),
+            "distprove.stark.programs.wide_fibonacci:WideFibonacci",
+        ),
+    )
+}
+
+
+def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
+    """The program `name`: one that ships, or a user's `MODULE:CLASS`. Raises UsageError."""
+    if ":" in name:
+        try:
+            return load_class(name)(**{key: _number(value) for key, value in arguments.items()})
+        except TypeError as error:
+            raise UsageError(f"{name} does not take these arguments: {error}") from None
+    if name not in PROGRAMS:
+        near = difflib.get_close_matches(name, PROGRAMS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
+        raise UsageError(f"there is no program {name!r}; {hint}")
+    return PROGRAMS[name].make(arguments)
+
+
+def load_class(path: str) -> Callable[..., Program]:
+    """The Program subclass at "module:Class". Raises UsageError."""
+    module, _, name = path.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Program)):
+        raise UsageError(f"{path} is not a class of distprove.stark.program.Program")
+    return found
+
+
+def integer(name: str, value: int | str) -> int:
+    """An integer argument; text may be a number or a power of two, "2^20". Raises UsageError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    base, caret, exponent = str(value).strip().partition("^")
+    digits = exponent if caret else base
+    if digits.isdecimal() and len(digits) <= 20 and (not caret or (base == "2" and int(exponent) < 64)):
+        return 1 << int(exponent) if caret else int(base)
+    raise UsageError(f"{name} must be an integer, such as 1000 or 2^20, not {value!r}")
+
+
+def log_rows(name: str, rows: int) -> int:
+    """log2 of a number of rows. Raises UsageError unless it is a power of two that a table can have."""
+
+    if rows < 1 or rows & (rows - 1) or rows > 1 << MAX_LOG_HEIGHT:
+        raise UsageError(f"{name} must be a power of two up to 2^{MAX_LOG_HEIGHT}, not {rows}")
+    return rows.bit_length() - 1
+
+
+def _number(value: int | str) -> int | str:
+    """An argument of a user's program: a number if it reads like one."""
+    try:
+        return integer("", value)
+    except UsageError:
+        return value

@@ -1,0 +1,88 @@
+"""Wide Fibonacci: every row is a sequence of its own, c[i+2] = c[i]^2 + c[i+1]^2 across the columns.
+
+It proves that each row was computed right from its first two elements, and nothing about these: a yardstick for
+provers (columns, rows, constraints of degree 2), not a statement to rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import UsageError
+from distprove.stark.air import Air, Table
+from distprove.stark.field import GENERATOR, P
+from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.programs.registry import log_rows
+from distprove.stark.statement import Statement
+from kernels.backend import Array, Backend
+
+MAX_WIDTH = 1 << 12
+
+
+class WideFibonacciAir(Air):
+    def __init__(self, width: int) -> None:
+        self.main = {"c": width}
+
+    @property
+    def name(self) -> str:
+        return "wide-fibonacci"
+
+    def define(self, t: Table) -> None:
+        c = t.this["c"]
+        for a, b, after in zip(c, c[1:], c[2:], strict=False):
+            t.always(after - a * a - b * b)
+
+
+class WideFibonacci(Program):
+    """See the module's text. Partitions have different first elements."""
+
+    name = "wide-fibonacci"
+
+    def __init__(self, rows: int = 1 << 16, width: int = 32, seed: int = 1) -> None:
+        """Raises UsageError."""
+        log_rows("rows", rows)
+        if not 3 <= width <= MAX_WIDTH:
+            raise UsageError(f"width must be from 3 to {MAX_WIDTH}, not {width}")
+        if not 1 <= seed < 1 << 32:
+            raise UsageError("seed must be from 1 to 2^32 - 1")
+        self.rows, self.width, self.seed = rows, width, seed
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"rows": self.rows, "width": self.width, "seed": self.seed}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (WideFibonacciAir(self.width),)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement()
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice(f"part-{i:04}", {"start": pow(GENERATOR, self.seed + i, P)}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        return {"start": np.array([source["start"]], dtype=np.uint64)}
+
+    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        field = backend.goldilocks
+        columns = backend.empty((self.width, self.rows))
+        # The first two columns: powers of 7 and of 7^2 from the start, by doubling.
+        for column, ratio in ((0, GENERATOR), (1, GENERATOR**2)):
+            columns[column, :1] = inputs["start"]
+            done = 1
+            while done < self.rows:
+                factor = backend.to_device(np.array([pow(ratio, done, P)], dtype=np.uint64))
+                columns[column, done : 2 * done] = field.mul(columns[column, :done], factor)
+                done *= 2
+        square = field.mul(columns[0], columns[0])
+        for i in range(2, self.width):
+            following = field.mul(columns[i - 1], columns[i - 1])
+            columns[i] = field.add(square, following)
+            square = following
+        return Trace([columns], ())

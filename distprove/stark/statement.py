@@ -1,0 +1,179 @@
+"""What a job states beyond its partitions' own proofs: how their public values must agree, and what the buses carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distprove.errors import FormatError
+from distprove.proof import check_fields
+from distprove.stark.field import P
+
+MAX_PUBLIC = 4096
+"""Public values of a partition."""
+WHERE = ("first", "last", "every")
+
+
+@dataclass(frozen=True)
+class PublicRef:
+    """A public value, by its name and position in it."""
+
+    name: str
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """One tuple that the statement itself puts on a global bus, so that the sum over all partitions is zero."""
+
+    bus: str
+    values: tuple[int | PublicRef, ...]
+    times: int
+    """Above zero: sent; below: received."""
+    where: str = "every"
+    """Whose public values are meant, and how often: "first", "last" or "every" partition."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the public values of a job's partitions must satisfy beyond each partition's own proof.
+
+    Data, not code: it is part of the verifying key, and a verifier checks it without the program.
+    """
+
+    public: tuple[tuple[str, int], ...] = ()
+    """Names of the public values of a partition, and how many elements each has, in order."""
+    same: tuple[str, ...] = ()
+    """Public values that are equal in all partitions."""
+    chain: tuple[tuple[str, str], ...] = ()
+    """(end, start): `end` of a partition equals `start` of the next."""
+    count: str | None = None
+    """A public value that equals the number of partitions."""
+    index: str | None = None
+    """A public value that equals the partition's position, from zero."""
+    boundary: tuple[Boundary, ...] = ()
+
+    def layout(self) -> dict[str, tuple[int, int]]:
+        """Offset and length of each public value in the flat tuple."""
+        out, offset = {}, 0
+        for name, length in self.public:
+            out[name] = (offset, length)
+            offset += length
+        return out
+
+    @property
+    def public_values(self) -> int:
+        return sum(length for _, length in self.public)
+
+    def violation(self, publics: Sequence[Sequence[int]]) -> str | None:
+        """What does not hold of the public values of all partitions, in order; None when everything does."""
+        for position, public in enumerate(publics):
+            if len(public) != self.public_values or not all(0 <= v < P for v in public):
+                return f"partition {position} does not have {self.public_values} canonical public values"
+        layout = self.layout()
+
+        def value(position: int, name: str) -> Sequence[int]:
+            offset, length = layout[name]
+            return publics[position][offset : offset + length]
+
+        for position in range(len(publics)):
+            for name in self.same:
+                if value(position, name) != value(0, name):
+                    return f"{name} of partition {position} differs from the first one's"
+            if self.count is not None and value(position, self.count)[0] != len(publics):
+                return f"{self.count} of partition {position} is not the number of partitions, {len(publics)}"
+            if self.index is not None and value(position, self.index)[0] != position:
+                return f"{self.index} of partition {position} is not its position"
+            for end, start in self.chain:
+                if position and value(position - 1, end) != value(position, start):
+                    return f"{start} of partition {position} is not {end} of the one before"
+        return None
+
+    def boundary_tuples(self, publics: Sequence[Sequence[int]]) -> Iterator[tuple[str, list[int], int]]:
+        """Bus, values and signed multiplicity of everything the statement itself puts on the global buses."""
+        layout = self.layout()
+        for boundary in self.boundary:
+            chosen = {"first": publics[:1], "last": publics[-1:], "every": publics}[boundary.where]
+            for public in chosen:
+                values = [
+                    public[layout[v.name][0] + v.index] if isinstance(v, PublicRef) else v % P for v in boundary.values
+                ]
+                yield boundary.bus, values, boundary.times
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data; `from_record` reads it."""
+        boundary = [
+            {
+                "bus": b.bus,
+                "values": [[v.name, v.index] if isinstance(v, PublicRef) else v for v in b.values],
+                "times": b.times,
+                "where": b.where,
+            }
+            for b in self.boundary
+        ]
+        return {
+            "public": [list(p) for p in self.public],
+            "same": list(self.same),
+            "chain": [list(c) for c in self.chain],
+            "count": self.count,
+            "index": self.index,
+            "boundary": boundary,
+        }
+
+    @classmethod
+    def from_record(cls, record: Any, what: str) -> Statement:
+        """The statement of a key that may come from anywhere. Raises FormatError."""
+        if not isinstance(record, dict) or record.keys() != {"public", "same", "chain", "count", "index", "boundary"}:
+            raise FormatError(f"{what}: not a statement")
+        try:
+            statement = cls(
+                tuple((_text(n), _number(c)) for n, c in record["public"]),
+                tuple(_text(n) for n in record["same"]),
+                tuple((_text(a), _text(b)) for a, b in record["chain"]),
+                None if record["count"] is None else _text(record["count"]),
+                None if record["index"] is None else _text(record["index"]),
+                tuple(_boundary(b, what) for b in record["boundary"]),
+            )
+        except (TypeError, ValueError) as error:
+            raise FormatError(f"{what}: not a statement ({error})") from None
+        statement.check(what)
+        return statement
+
+    def check(self, what: str) -> None:
+        """Raise FormatError unless every name and position it uses exists."""
+        layout = self.layout()
+        names = [*self.same, *(n for pair in self.chain for n in pair)]
+        names += [n for n in (self.count, self.index) if n is not None]
+        refs = [v for b in self.boundary for v in b.values if isinstance(v, PublicRef)]
+        good = (
+            len(layout) == len(self.public)
+            and all(length >= 1 for _, length in self.public)
+            and self.public_values <= MAX_PUBLIC
+            and all(n in layout for n in names)
+            and all(v.name in layout and 0 <= v.index < layout[v.name][1] for v in refs)
+            and all(layout[a][1] == layout[b][1] for a, b in self.chain)
+            and all(b.where in WHERE for b in self.boundary)
+        )
+        if not good:
+            raise FormatError(f"{what}: the statement names public values that are not there")
+
+
+def _boundary(record: Any, what: str) -> Boundary:
+    check_fields(record, {"bus": str, "values": list, "times": int, "where": str}, what)
+    values = tuple(
+        PublicRef(_text(v[0]), _number(v[1])) if isinstance(v, list) else _number(v) for v in record["values"]
+    )
+    return Boundary(record["bus"], values, record["times"], record["where"])
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is a string")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("a number is an integer")
+    return value

@@ -1,0 +1,185 @@
+"""The STARK as a proof system for the driver: commit, barrier, prove, as `distprove.system` runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import InvalidProof, UsageError
+from distprove.stark.barrier import Commitment, job_challenge
+from distprove.stark.key import ProvingKey, VerifyingKey, make_key
+from distprove.stark.params import Parameters
+from distprove.stark.program import Program
+from distprove.stark.proof import StarkProof
+from distprove.stark.prover import Committed, commit, prove
+from distprove.stark.timing import Phases
+from distprove.stark.verifier import verify, verify_job
+from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from kernels.backend import Backend
+from kernels.cpu import CpuBackend
+
+SharedFiles = dict[str, NDArray[np.uint8]]
+
+KEPT_SHARE = 4
+"""A prover keeps commitments across the barrier in at most 1/4 of its memory; the rest are made again."""
+
+
+class StarkVerifier:
+    """Verifies partition proofs, and whole jobs, under one verifying key. Implements `distprove.proof.Verifier`."""
+
+    def __init__(self, key: VerifyingKey) -> None:
+        self.key = key
+
+    def key_digest(self) -> bytes:
+        return self.key.digest
+
+    def verify(self, proof: PartitionProof) -> bool:
+        """Whether this partition's own proof holds. Raises FormatError for what cannot be read."""
+        parsed, shape = StarkProof.from_record(proof.data, self.key, proof.name)
+        try:
+            verify(self.key, proof.name, proof.public, parsed, shape)
+        except InvalidProof:
+            return False
+        return True
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return all(self.verify(proof) for proof in proofs)
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        """What only all partitions together can show: none is missing, and they meet on the buses.
+
+        Raises InvalidProof, FormatError.
+        """
+        parsed = [StarkProof.from_record(p.data, self.key, p.name)[0] for p in proofs]
+        verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
+
+
+class StarkSystem:
+    """Implements `distprove.system.ProofSystem` and `DrawsChallenge`."""
+
+    name = "stark"
+    needs_barrier = True
+
+    def __init__(self, program: Program, params: Parameters, partitions: int) -> None:
+        """Raises UsageError when the program does not take these parameters or this number of partitions."""
+        if partitions < 1:
+            raise UsageError(f"a job has at least one partition, not {partitions}")
+        self.program, self.params, self.partitions = program, params, partitions
+
+    @cached_property
+    def key(self) -> VerifyingKey:
+        with CpuBackend() as backend:
+            return make_key(self.program, self.params, backend).key
+
+    @cached_property
+    def verifier(self) -> StarkVerifier:
+        return StarkVerifier(self.key)
+
+    def key_digest(self) -> bytes:
+        return self.key.digest
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "program": self.program.name,
+            "arguments": dict(self.program.arguments),
+            "tables": [
+                {"name": t.name, "columns": t.main_width, "aux_columns": t.aux_width, "degree": t.degree}
+                for t in self.key.tables
+            ],
+            **self.params.to_record(),
+        }
+
+    def shared(self) -> SharedFiles:
+        return {}
+
+    def plan(self) -> list[Partition]:
+        slices = self.program.slices(self.partitions)
+        return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
+
+    def synthesiser(self, shared: SharedFiles, threads: int) -> StarkSynthesiser:
+        return StarkSynthesiser(self.program)
+
+    def prover(self, shared: SharedFiles, backend: Backend) -> StarkProver:
+        return StarkProver(self, backend)
+
+    def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
+        """The job's challenge, from what `commit` gave for every partition, in order."""
+        return job_challenge(self.key_digest(), [Commitment.from_bytes(c) for c in commitments])
+
+    def verify(self, proof: PartitionProof) -> bool:
+        return self.verifier.verify(proof)
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return self.verifier.verify_batch(proofs)
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        self.verifier.verify_job(proofs)
+
+    def verification_key(self) -> dict[str, Any]:
+        """What names the key: a verifier makes it again from the program, or is given it, and compares the digest."""
+        return {
+            "program": self.program.name,
+            "arguments": dict(self.program.arguments),
+            "params": self.params.to_record(),
+        }
+
+    def _partition_digest(self, index: int, name: str) -> bytes:
+        encoded = name.encode()
+        parts = (b"distprove stark partition 1\0", self.key_digest(), index.to_bytes(8, "little"), encoded)
+        return hashlib.sha256(b"".join(parts)).digest()
+
+
+class StarkSynthesiser:
+    """Reads a partition's inputs; its trace is made where it is proven."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def synthesise(self, partition: Partition) -> Synthesised:
+        begin = time.perf_counter()
+        arrays = self._program.inputs(partition.source)
+        return Synthesised(partition.name, arrays, time.perf_counter() - begin)
+
+
+class StarkProver:
+    """A proving key on one backend, and the partitions that are committed and not yet proven."""
+
+    def __init__(self, system: StarkSystem, backend: Backend) -> None:
+        self._backend = backend
+        self._key: ProvingKey = make_key(system.program, system.params, backend)
+        if self._key.key.digest != system.key_digest():
+            raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
+        self._kept: dict[str, Committed] = {}
+
+    def commit(self, partition: Partition, work: Synthesised) -> bytes:
+        """Commit to the main trace, and keep the commitment for `prove` while there is room."""
+        committed = commit(self._key, partition.name, work.arrays, Phases())
+        if self._kept_bytes() + committed.nbytes <= self._backend.info().memory_budget // KEPT_SHARE:
+            self._kept[partition.name] = committed
+        return committed.commitment.to_bytes()
+
+    def prove(
+        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, PhaseTimes]:
+        """Prove under the job's challenge. A partition that was not kept is committed again, to the same root."""
+        if challenge is None:
+            raise UsageError("a STARK partition is proven under its job's challenge")
+        traffic = self._backend.traffic.snapshot()
+        phases = Phases()
+        committed = self._kept.pop(partition.name, None) or commit(self._key, partition.name, work.arrays, phases)
+        proof = prove(self._key, committed, challenge, phases)
+        moved = self._backend.traffic.since(traffic)
+        made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
+        return made, PhaseTimes(phases.seconds, moved.to_device, moved.to_host)
+
+    def close(self) -> None:
+        self._kept.clear()
+
+    def _kept_bytes(self) -> int:
+        return sum(c.nbytes for c in self._kept.values())

@@ -1,0 +1,292 @@
+"""The verifier: NumPy and Python's integers over Keccak-256; no kernels of the prover, no GPU, no Ray.
+
+`verify` checks one partition's proof, with the steps of `prover.prove` in the same order; `verify_job` checks what
+binds the partitions of a job. Specification: docs/stark-protocol.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from distprove.errors import InputError, InvalidProof
+from distprove.stark import logup
+from distprove.stark.air.point import evaluate_at_point
+from distprove.stark.barrier import Commitment, global_challenges, job_challenge
+from distprove.stark.challenges import (
+    ProofTranscript,
+    next_point,
+    quotient_cosets,
+)
+from distprove.stark.field import (
+    GENERATOR,
+    ONE,
+    ZERO,
+    Ext,
+    P,
+    Words,
+    add,
+    dot,
+    e_add,
+    e_dot,
+    e_inv,
+    e_mul,
+    e_pow,
+    e_powers,
+    e_scale,
+    e_sub,
+    embed,
+    ext_inverse,
+    ext_mul,
+    ext_scale,
+    mul,
+    root_of_unity,
+    sub,
+)
+from distprove.stark.key import VerifyingKey
+from distprove.stark.merkle import opening_holds
+from distprove.stark.proof import StarkProof
+from distprove.stark.security import security_bits
+from distprove.stark.shape import ProofShape
+from distprove.stark.transcript import work_is_done
+
+
+def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProof, shape: ProofShape) -> None:
+    """Raise InvalidProof unless `proof` proves the partition `name` with these public values.
+
+    Says nothing of the global buses, whose sum needs all partitions of the job, nor of the job's challenge: see
+    `verify_job`. `proof` and `shape` come from `StarkProof.from_record`, which checked every length and element.
+    """
+    params, heights = key.params, shape.log_heights
+    public = tuple(public)
+    if len(public) != key.statement.public_values or not all(0 <= v < P for v in public):
+        raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
+    reached = security_bits(shape)
+    if reached < params.security_bits:
+        raise InvalidProof(
+            f"{name}: {reached:.1f} bits of security at these heights; the key asks for {params.security_bits}"
+        )
+    check_multiplicities(key, [heights], [])
+    roots = dict(zip((r for r in shape.rounds if r != "preprocessed"), proof.roots, strict=True))
+
+    # 1. Bind the statement, and draw the challenges of the buses.
+    transcript = ProofTranscript(shape, proof.challenge, name, public)
+    buses = transcript.bus_challenges(roots["main"])
+
+    # 2. The LogUp terminals: those of the local buses must cancel within the partition.
+    terminals = terminals_of(key, proof)
+    if not logup.balanced([local for local, _ in terminals]):
+        raise InvalidProof(f"{name}: the local buses do not balance")
+    alpha = transcript.constraint_challenge(roots.get("aux"), proof.terminals)
+
+    # 3. The quotient, at a point nobody could choose.
+    zeta = transcript.out_of_domain_point(roots["quotient"])
+
+    # 4. Every table's constraints at zeta must equal its quotient times what vanishes on its rows.
+    for i, table in enumerate(key.tables):
+        scalars = logup.constraint_scalars(
+            table,
+            public,
+            local=buses.local,
+            global_=buses.global_,
+            terminals=terminals[i],
+            n=1 << heights[i],
+            alpha=alpha,
+        )
+        if constraints_at(shape, i, proof, scalars, zeta) != quotient_at(shape, i, proof, zeta):
+            raise InvalidProof(f"{name}: the constraints of table {table.name} do not hold")
+    gamma = transcript.batching_challenge(proof.values)
+
+    # 5 and 6. FRI's challenges, in the order of its layers.
+    betas = [transcript.folding_challenge(root) for root in proof.fri_roots]
+
+    # 7. Proof of work, queries, and what the trees hold there.
+    seed = transcript.grinding_seed(proof.final)
+    if not work_is_done(seed, proof.nonce, params.grinding_bits):
+        raise InvalidProof(f"{name}: the proof of work is not done")
+    indices = transcript.queries(proof.nonce)
+    all_roots = [roots.get(r, key.preprocessed_root) for r in shape.rounds] + list(proof.fri_roots)
+    for tree_shape, root, tree in zip([*shape.rounds.values(), *shape.fri_trees], all_roots, proof.trees, strict=True):
+        if not opening_holds(tree_shape, root, tree.cap, indices, tree.opening.rows, tree.opening.path):
+            raise InvalidProof(f"{name}: an opening does not match its commitment")
+
+    # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
+    at = np.array(indices, dtype=np.int64)
+    codewords = {h: deep_at(shape, h, proof, gamma, zeta, at) for h in shape.distinct_heights}
+    if not folds_agree(shape, proof, codewords, betas, at):
+        raise InvalidProof(f"{name}: the folding of FRI is not consistent")
+
+
+def verify_job(
+    key: VerifyingKey, names: Sequence[str], publics: Sequence[Sequence[int]], proofs: Sequence[StarkProof]
+) -> None:
+    """Raise InvalidProof unless these partitions, each verified on its own, are together one whole job.
+
+    The challenge that each started from must be that of exactly these commitments in this order; the public values must
+    agree as the statement says; the global buses must balance over all partitions and the statement's own tuples.
+    """
+    if len(set(names)) != len(names):
+        raise InvalidProof("two partitions have the same name")
+    commitments = [
+        Commitment(name, proof.log_heights, tuple(public), proof.roots[0])
+        for name, public, proof in zip(names, publics, proofs, strict=True)
+    ]
+    challenge = job_challenge(key.digest, commitments)
+    for name, proof in zip(names, proofs, strict=True):
+        if proof.challenge != challenge:
+            raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
+    violation = key.statement.violation(publics)
+    if violation is not None:
+        raise InvalidProof(violation)
+    boundary = [
+        logup.BoundaryTerm(key.bus_numbers[bus], tuple(values), times)
+        for bus, values, times in key.statement.boundary_tuples(publics)
+    ]
+    check_multiplicities(key, [p.log_heights for p in proofs], boundary)
+    z, beta = global_challenges(challenge)
+    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
+    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
+        raise InvalidProof("the global buses do not balance over the partitions")
+
+
+def check_multiplicities(
+    key: VerifyingKey, partitions: Sequence[Sequence[int]], boundary: Sequence[logup.BoundaryTerm]
+) -> None:
+    """Raise InvalidProof when multiplicities could wrap around the field in partitions of these log2 heights."""
+    heights = [1 << height for log_heights in partitions for height in log_heights]
+    try:
+        logup.check_multiplicities(list(key.tables) * len(partitions), heights, boundary)
+    except InputError as error:
+        raise InvalidProof(str(error)) from None
+
+
+def terminals_of(key: VerifyingKey, proof: StarkProof) -> list[tuple[Ext | None, Ext | None]]:
+    """(local, global) terminal of each table, None where it has no such interactions."""
+    flat = iter([(int(a), int(b), int(c)) for a, b, c in proof.terminals.tolist()])
+    return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in key.tables]
+
+
+def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Words, zeta: Ext) -> Ext:
+    """The folded constraints of a table at zeta, from its opened values."""
+    air, t = shape.key.tables[table], shape.tables[table]
+    cuts = np.cumsum(t.widths[:2])
+    parts = np.split(proof.values[table].both, cuts)
+    selectors = np.zeros((3, 3), dtype=np.uint64)
+    w_inverse = pow(root_of_unity(t.log_height), -1, P)
+    vanishing = e_sub(e_pow(zeta, 1 << t.log_height), ONE)
+    before_last = e_sub(zeta, (w_inverse, 0, 0))
+    selectors[0] = e_mul(vanishing, e_inv(e_sub(zeta, ONE)))
+    selectors[1] = e_mul(vanishing, e_inv(before_last))
+    selectors[2] = before_last
+    return evaluate_at_point(
+        air.constraints, [*(p[:, 0] for p in parts), selectors], [*(p[:, 1] for p in parts), None], scalars
+    )
+
+
+def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> Ext:
+    """(zeta^n - 1) Q(zeta): chunk t is Q on its own coset, so Q is their interpolation, coset by coset."""
+    t, chunks = shape.tables[table], shape.key.tables[table].quotient_chunks
+    n = 1 << t.log_height
+    powers = [pow(g, n, P) for g in quotient_cosets(t.log_height, shape.key.params.log_blowup, chunks)]
+    zeta_n = e_pow(zeta, n)
+    total = ZERO
+    for c in range(chunks):
+        factor = ONE
+        for other in range(chunks):
+            if other != c:
+                away = e_sub(zeta_n, (powers[other], 0, 0))
+                factor = e_mul(factor, e_scale(away, pow(powers[c] - powers[other], -1, P)))
+        a, b, d = (_ext(v) for v in proof.values[table].quotient[3 * c : 3 * c + 3])
+        value = e_add(e_add(a, e_mul(b, (0, 1, 0))), e_mul(d, (0, 0, 1)))
+        total = e_add(total, e_mul(factor, value))
+    return e_mul(total, e_sub(zeta_n, ONE))
+
+
+def deep_at(shape: ProofShape, height: int, proof: StarkProof, gamma: Ext, zeta: Ext, at: np.ndarray) -> Words:
+    """(q, 3): the DEEP codeword of one height at the queries, from the opened rows."""
+    log_size = height + shape.key.params.log_blowup
+    local = (at & ((1 << log_size) - 1)).tolist()
+    w = root_of_unity(log_size)
+    x = embed(np.array([GENERATOR * pow(w, i, P) % P for i in local], dtype=np.uint64))
+    near = ext_inverse(sub(x, _vector(zeta)))
+    after = ext_inverse(sub(x, _vector(next_point(zeta, height))))
+    rows = _rows_by_table(shape, proof)
+    total = np.zeros_like(x)
+    for i, t in enumerate(shape.tables):
+        if t.log_height != height:
+            continue
+        weights = np.array(e_powers(gamma, max(t.both, t.widths[3])), dtype=np.uint64)
+        here, later, quotient = (e_pow(gamma, r.start) for r in t.weights)
+        values = proof.values[i]
+        both = dot(np.concatenate(rows[i][:-1], axis=1), weights[: t.both])
+        for point, scale, column in ((near, here, 0), (after, later, 1)):
+            value = _vector(e_dot(weights[: t.both], values.both[:, column]))
+            total = add(total, ext_mul(ext_mul(sub(both, value), point), _vector(scale)))
+        once = dot(rows[i][-1], weights[: t.widths[3]])
+        value = _vector(e_dot(weights[: t.widths[3]], values.quotient))
+        total = add(total, ext_mul(ext_mul(sub(once, value), near), _vector(quotient)))
+    return total
+
+
+def folds_agree(
+    shape: ProofShape, proof: StarkProof, codewords: dict[int, Words], betas: Sequence[Ext], at: np.ndarray
+) -> bool:
+    """Whether every layer holds the values that the one before folds to, and the last polynomial the last ones."""
+    log_blowup = shape.key.params.log_blowup
+    value = codewords[shape.distinct_heights[0]]
+    queries = np.arange(len(at))
+    layers = proof.trees[len(shape.rounds) :]
+    for step, beta, layer in zip(shape.steps, betas, layers, strict=True):
+        log_size = step.log_height + log_blowup
+        index = at & ((1 << log_size) - 1)
+        log_rows = log_size - step.log_arity
+        leaf = layer.opening.rows[0].reshape(len(at), 1 << step.log_arity, 3)
+        if not np.array_equal(leaf[queries, index >> log_rows], value):
+            return False
+        value = fold_leaf(leaf, index & ((1 << log_rows) - 1), log_size, beta)
+        if step.mixes:
+            power = _vector(e_pow(beta, 1 << step.log_arity))
+            value = add(value, ext_mul(codewords[step.log_reached], power))
+    log_size = shape.log_final + log_blowup
+    w = root_of_unity(log_size)
+    h = np.array([pow(w, i, P) for i in (at & ((1 << log_size) - 1)).tolist()], dtype=np.uint64)
+    expected = np.zeros_like(value)
+    for coefficient in proof.final[::-1]:
+        expected = add(ext_scale(expected, h), coefficient[None])
+    return np.array_equal(expected, value)
+
+
+def fold_leaf(leaf: Words, row: np.ndarray, log_size: int, beta: Ext) -> Words:
+    """(q, 3): what leaves (q, arity, 3) fold to; element t of leaf `row` stands at w^(row + t size / arity)."""
+    half = np.uint64(pow(2, -1, P))
+    while leaf.shape[1] > 1:
+        pairs = leaf.shape[1] // 2
+        log_rows = log_size - (leaf.shape[1].bit_length() - 1)
+        inverse_w = pow(root_of_unity(log_size), -1, P)
+        points = [[pow(inverse_w, int(r) + (t << log_rows), P) for t in range(pairs)] for r in row]
+        a, b = leaf[:, :pairs], leaf[:, pairs:]
+        even = mul(add(a, b), half)
+        odd = ext_scale(mul(sub(a, b), half), np.array(points, dtype=np.uint64))
+        leaf = add(even, ext_mul(odd, _vector(beta)))
+        beta = e_mul(beta, beta)
+        log_size -= 1
+    return leaf[:, 0]
+
+
+def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
+    """Opened rows per table, in the order of the rounds; the quotient's last."""
+    rows: list[list[Words]] = [[] for _ in shape.tables]
+    for name, tree in zip(shape.rounds, proof.trees, strict=False):
+        for table, opened in zip(shape.present(name), tree.opening.rows, strict=True):
+            rows[table].append(opened)
+    return rows
+
+
+def _vector(value: Ext) -> Words:
+    return np.array(value, dtype=np.uint64)
+
+
+def _ext(words: Words) -> Ext:
+    a, b, c = words.tolist()
+    return a, b, c

@@ -1,0 +1,17 @@
+"""`kernels.goldilocks.GoldilocksKernels` on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernels.cpu_goldilocks_rows import CpuRows
+from kernels.cpu_goldilocks_transforms import CpuTransforms
+from kernels.goldilocks import GoldilocksKernels
+
+
+class CpuGoldilocks(CpuTransforms, CpuRows, GoldilocksKernels):
+    """Everything of the interface, on one pool of threads."""
+
+    def __init__(self, native: Any, pool: Any) -> None:
+        CpuTransforms.__init__(self, native, pool)
+        CpuRows.__init__(self, native, pool)

@@ -1,0 +1,80 @@
+"""Groth16 proofs in flight on the CUDA backend, its kernels on the host: the same proofs, and memory given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove.circuits.synthetic import synthetic_circuit
+from distprove.errors import WitnessMismatch
+from distprove.groth16.prover import Blinding, StagedWitness, prove
+from distprove.groth16.resident import ResidentKey, load_key
+from distprove.groth16.setup import setup
+from distprove.groth16.zkey import read_zkey
+from emulation.device import EmulatedDevice
+from kernels.backend import HostArray, OutOfMemory
+from kernels.cpu import CpuBackend
+from kernels.cuda import CudaBackend
+from kernels.curves import BN254
+
+
+@pytest.fixture(scope="module")
+def keys(
+    emulated: CudaBackend, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ResidentKey, ResidentKey, list[HostArray]]:
+    """A small circuit's key on the CPU backend and on the emulated device, and two witnesses of the right shape."""
+    cpu = CpuBackend()
+    circuit = synthetic_circuit(BN254, 13, cpu, public_inputs=2)
+    path = tmp_path_factory.mktemp("key") / "small.zkey"
+    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=path)
+    zkey = read_zkey(path)
+    other = circuit.witness.copy()
+    other[3:] = circuit.witness[:2:-1]
+    return load_key(zkey, cpu), load_key(zkey, emulated), [circuit.witness, other]
+
+
+def blinded(number: int) -> Callable[[int], Blinding]:
+    return lambda _: Blinding(1000 + number, 2000 + number)
+
+
+def staged(key: ResidentKey) -> int:
+    """Staged arrays on the key's device that nobody gave back."""
+    assert isinstance(key.backend, CudaBackend)
+    assert isinstance(key.backend.device, EmulatedDevice)
+    return key.backend.device.staged
+
+
+def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None:
+    cpu, device, witnesses = keys
+    expected = [prove(cpu, witness, blinded(i))[0].to_dict() for i, witness in enumerate(witnesses)]
+    first, second = (StagedWitness(device, witness) for witness in witnesses)
+    assert staged(device) == 2
+    pending = [first.start(blinded(0)), second.start(blinded(1))]
+    assert staged(device) == 0  # their last readers are queued
+    later, earlier = pending[1].result(), pending[0].result()
+    assert [earlier[0].to_dict(), later[0].to_dict()] == expected
+    assert [times.to_device for _, times in (earlier, later)] == [w.nbytes for w in witnesses]
+    assert next(iter(later[1].seconds)) == "upload"
+
+
+def test_a_failed_proof_gives_its_witness_back(keys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, device, (witness, _) = keys
+
+    def no_memory(*_: Any, **__: Any) -> Any:
+        raise OutOfMemory("1.0 GiB of device memory needed")
+
+    monkeypatch.setattr(device.backend, "spmv", no_memory)
+    with pytest.raises(OutOfMemory):
+        prove(device, witness)
+    assert staged(device) == 0
+
+
+def test_a_witness_of_another_circuit_is_not_staged(keys: Any) -> None:
+    _, device, (witness, _) = keys
+    for wrong in (witness[:-1], np.zeros_like(witness)):
+        with pytest.raises(WitnessMismatch):
+            StagedWitness(device, wrong)
+    assert staged(device) == 0

@@ -1,0 +1,146 @@
+"""Small programs for the tests of the proof system: one plain table, two that meet on a bus, partitions that do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from distprove.stark.air import Air, Bus, Table
+from distprove.stark.field import P
+from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.statement import Boundary, PublicRef, Statement
+
+
+class FibonacciAir(Air):
+    main: ClassVar = {"left": 1, "right": 1}
+    public = ("first", "second", "last")
+
+    def define(self, t: Table) -> None:
+        t.first(t.this.left - t.public.first)
+        t.first(t.this.right - t.public.second)
+        t.transition(t.next.left - t.this.right)
+        t.transition(t.next.right - t.this.left - t.this.right)
+        t.last(t.this.right - t.public.last)
+
+
+class Fibonacci(Program):
+    """One table, next rows, public values, no bus."""
+
+    name = "test-fibonacci"
+
+    def __init__(self, log_rows: int = 3) -> None:
+        self.log_rows = log_rows
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"log_rows": self.log_rows}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (FibonacciAir(),)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement((("first", 1), ("second", 1), ("last", 1)))
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice(f"part-{i}", {"seed": i + 1}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {"seed": np.array([source["seed"]], dtype=np.uint64)}
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        a, b = int(inputs["seed"][0]), 1
+        rows = []
+        for _ in range(1 << self.log_rows):
+            rows.append((a, b))
+            a, b = b, (a + b) % P
+        main = np.array(rows, dtype=np.uint64).T.copy()
+        return Trace([main], (rows[0][0], rows[0][1], rows[-1][1]))
+
+
+RANGE = Bus("range", 2)
+RING = Bus("ring", 2, "global")
+LIMIT = 16
+
+
+class SquaresAir(Air):
+    """Values below 16, whose squares a table knows; each value goes around the ring of partitions too."""
+
+    main: ClassVar = {"value": 1, "square": 1, "used": 1}
+    public = ("own", "count", "total")
+
+    def define(self, t: Table) -> None:
+        t.boolean(t.this.used)
+        t.send(RANGE, (t.this.value, t.this.square), times=t.this.used)
+        t.send(RANGE, (t.this.square - t.this.square, 0), times=t.this.used)
+        t.send(RING, (t.public.own, t.this.value), times=t.this.used)
+        t.receive(RING, (t.public.own + 1, t.this.value), times=t.this.used, at_most=1)
+
+
+class TableAir(Air):
+    """i and i^2 for all i below 16."""
+
+    main: ClassVar = {"times": 1}
+    preprocessed: ClassVar = {"number": 1, "square": 1}
+
+    def define(self, t: Table) -> None:
+        t.receive(RANGE, (t.fixed.number, t.fixed.square), times=t.this.times)
+
+
+class Ring(Program):
+    """Partition i sends (i, 3) and receives (i + 1, 3); the statement closes the ring."""
+
+    name = "test-ring"
+
+    def __init__(self, log_rows: int = 3) -> None:
+        self.log_rows = log_rows
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"log_rows": self.log_rows}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (SquaresAir(), TableAir())
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return (RANGE, RING)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(
+            public=(("own", 1), ("count", 1), ("total", 1)),
+            same=("total",),
+            count="count",
+            index="own",
+            boundary=(
+                Boundary("ring", (0, 3), -USED, "first"),
+                Boundary("ring", (PublicRef("count"), 3), USED, "last"),
+            ),
+        )
+
+    def preprocessed(self) -> Mapping[str, np.ndarray]:
+        numbers = np.arange(LIMIT, dtype=np.uint64)
+        return {"TableAir": np.stack((numbers, numbers * numbers))}
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice(f"part-{i}", {"own": i, "count": partitions}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {"facts": np.array([source["own"], source["count"]], dtype=np.uint64)}
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        own, count = map(int, inputs["facts"])
+        squares = np.zeros((3, 1 << self.log_rows), dtype=np.uint64)
+        squares[:, :USED] = np.array([[3], [9], [1]])
+        times = np.zeros((1, LIMIT), dtype=np.uint64)
+        times[0, 3], times[0, 0] = USED, USED
+        return Trace([squares, times], (own, count, 77))
+
+
+USED = 5
+"""Rows of `SquaresAir` that are used; the others are padding."""

@@ -1,0 +1,75 @@
+"""Whole proofs on the reference kernels: honest ones hold, and others do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stark_programs import Fibonacci, Ring
+from stark_reference import ReferenceBackend
+
+from distprove.errors import InvalidProof
+from distprove.stark.barrier import job_challenge
+from distprove.stark.key import VerifyingKey, make_key
+from distprove.stark.params import Parameters
+from distprove.stark.program import Program
+from distprove.stark.proof import StarkProof
+from distprove.stark.prover import commit, prove
+from distprove.stark.timing import Phases
+from distprove.stark.verifier import verify, verify_job
+
+SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1, log_cap=2)
+
+
+def prove_job(program: Program, partitions: int, params: Parameters = SMALL):
+    """Key, names, public values and proofs of a whole job."""
+    pk = make_key(program, params, ReferenceBackend())
+    slices = program.slices(partitions)
+    committed = [commit(pk, s.name, program.inputs(s.source), Phases()) for s in slices]
+    challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
+    proofs = [prove(pk, c, challenge, Phases()) for c in committed]
+    return pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs
+
+
+def check(key: VerifyingKey, names, publics, proofs) -> None:
+    """As a stranger would: through the encoding, partition by partition, then the job."""
+    key = VerifyingKey.from_record(key.to_record())
+    parsed = []
+    for name, public, proof in zip(names, publics, proofs, strict=True):
+        again, shape = StarkProof.from_record(proof.to_record(), key)
+        verify(key, name, public, again, shape)
+        parsed.append(again)
+    verify_job(key, names, publics, parsed)
+
+
+@pytest.mark.parametrize("log_blowup", [1, 2, 3])
+@pytest.mark.parametrize("program", [Fibonacci(3), Fibonacci(0), Ring(3), Ring(5)], ids=str)
+def test_honest_jobs_verify(program: Program, log_blowup: int) -> None:
+    params = Parameters(log_blowup, 9, 3, 1, log_final=1, log_cap=2)
+    check(*prove_job(program, 2, params))
+
+
+def test_a_wrong_public_value_does_not() -> None:
+    key, names, publics, proofs = prove_job(Fibonacci(3), 1)
+    first, second, last = publics[0]
+    with pytest.raises(InvalidProof):
+        check(key, names, [(first, second, last + 1)], proofs)
+
+
+def test_a_trace_that_breaks_a_constraint_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Fibonacci.trace
+
+    def broken(self, inputs, backend):
+        trace = honest(self, inputs, backend)
+        trace.main[0][1, 4] += np.uint64(1)
+        return trace
+
+    monkeypatch.setattr(Fibonacci, "trace", broken)
+    with pytest.raises(InvalidProof, match="constraints"):
+        check(*prove_job(Fibonacci(3), 1))
+
+
+def test_a_missing_partition_is_noticed() -> None:
+    key, names, publics, proofs = prove_job(Ring(), 3)
+    check(key, names, publics, proofs)
+    with pytest.raises(InvalidProof, match="part of this job"):
+        check(key, names[:2], publics[:2], proofs[:2])
