@@ -1,8 +1,9 @@
 """Compiles the CUDA kernels with NVRTC, with or without a GPU, and keeps the results on disk.
 
-A kernel source is one `.cu` file of `kernels/cuda` plus preprocessor definitions (the field or curve it is for). It is
-flattened with its headers into one string first: the cache key then covers every byte that the compiler sees, so an
-edited header can never run a stale kernel. Kernels are `extern "C" __global__` functions, found by their plain names.
+A kernel source is one `.cu` file of `kernels/cuda`, or generated text in its place, plus preprocessor definitions (the
+field or curve it is for). It is flattened with its headers into one string first: the cache key then covers every byte
+that the compiler sees, so an edited header can never run a stale kernel. Kernels are `extern "C" __global__` functions,
+found by their plain names.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One compilation: a file of `kernels/cuda` and its preprocessor definitions, in order."""
+    """One compilation: a file of `kernels/cuda`, or generated text, and its preprocessor definitions, in order."""
 
     name: str
-    """File name without `.cu`."""
+    """File name without `.cu`; generated text has a name of its own."""
     defines: tuple[tuple[str, str], ...] = ()
+    text: str = field(default="", repr=False)
+    """Generated source that stands where the file would, its includes found as the file's are; empty for a file."""
 
     @property
     def title(self) -> str:
@@ -88,16 +91,19 @@ class KernelRow:
     cached: bool
 
 
-def flatten(name: str) -> str:
-    """The text of `kernels/cuda/<name>.cu` with every quoted include put in place once. Raises BackendError."""
+def flatten(source: KernelSource) -> str:
+    """The text of a source, `kernels/cuda/<name>.cu` or generated, with every quoted include put in place once.
+
+    Raises BackendError.
+    """
     seen: set[Path] = set()
     out: list[str] = []
 
-    def emit(path: Path) -> None:
+    def emit(path: Path, text: str) -> None:
         seen.add(path)
         shown = path.relative_to(PACKAGE).as_posix()
         out.append(f'#line 1 "{shown}"')
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in enumerate(text.splitlines(), start=1):
             if _PRAGMA_ONCE.match(line):
                 out.append("")
                 continue
@@ -110,13 +116,13 @@ def flatten(name: str) -> str:
                 raise BackendError(f"{shown}:{number} includes {include[1]!r}, which is in no header folder")
             target = target.resolve()
             if target not in seen:
-                emit(target)
+                emit(target, target.read_text(encoding="utf-8"))
             out.append(f'#line {number + 1} "{shown}"')
 
-    source = SOURCES / f"{name}.cu"
-    if not source.is_file():
-        raise BackendError(f"there is no kernel source {source.name!r}")
-    emit(source)
+    path = SOURCES / f"{source.name}.cu"
+    if not source.text and not path.is_file():
+        raise BackendError(f"there is no kernel source {path.name!r}")
+    emit(path, source.text or path.read_text(encoding="utf-8"))
     return "\n".join(out) + "\n"
 
 
@@ -204,7 +210,7 @@ class Compiler:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _compile(self, source: KernelSource) -> CompiledKernels:
-        text = flatten(source.name)
+        text = flatten(source)
         path = self._cache_dir / f"{self._key(source, text)}.cubin"
         cached = _read_cache(path, self.arch)
         if cached is not None:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.backend import Array, SizeError
 from kernels.goldilocks import Bytes, TreeOpening, Words
 from kernels.goldilocks_field import TWO_ADICITY, P
+
+Indices = NDArray[np.int64]
 
 
 class CpuTransforms:
@@ -19,7 +22,7 @@ class CpuTransforms:
         self._native = native
         self._pool = pool
 
-    # -- elementwise ----------------------------------------------------------------------------------------------------
+    # -- elementwise ---------------------------------------------------------------
 
     def add(self, a: Array, b: Array) -> Array:
         return self._elementwise(self._native.gl_add, a, b)
@@ -37,7 +40,7 @@ class CpuTransforms:
         op(self._pool, np.ascontiguousarray(a), np.ascontiguousarray(b), out)
         return out
 
-    # -- extensions -----------------------------------------------------------------------------------------------------
+    # -- extensions ---------------------------------------------------------------
 
     def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
         if columns.ndim != 2 or columns.dtype != np.uint64:
@@ -55,7 +58,7 @@ class CpuTransforms:
         self._native.gl_lde(self._pool, np.ascontiguousarray(columns), target, log_n, log_blowup, coset)
         return target
 
-    # -- commitments ----------------------------------------------------------------------------------------------------
+    # -- commitments ---------------------------------------------------------------
 
     def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> CpuTree:
         return CpuTree(self._native, self._pool, [_cube(m) for m in matrices], log_arity, log_cap)
@@ -125,11 +128,12 @@ class CpuTree:
             path[:, level] = self._levels[level][self._positions(sibling, size)].view(np.uint8)
         return TreeOpening(tuple(opened), path)
 
-    def _positions(self, indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+    def _positions(self, indices: Indices, size: int) -> Indices:
         """Where nodes lie: coset by coset as long as a level has several rows in each."""
         if size <= self._cosets:
             return indices
-        return indices % self._cosets * (size // self._cosets) + indices // self._cosets
+        at: Indices = indices % self._cosets * (size // self._cosets) + indices // self._cosets
+        return at
 
 
 def _cube(matrix: Array) -> Words:

@@ -24,6 +24,7 @@ from kernels.backend import (
 from kernels.compiler import KernelSource
 from kernels.cuda_field import FIELD_PARAMS, field_source
 from kernels.cuda_fixed_base import fixed_base
+from kernels.cuda_goldilocks import CudaGoldilocks
 from kernels.cuda_group import group_source
 from kernels.cuda_msm import CudaMsm, CudaPointTable, MsmProfile
 from kernels.cuda_ntt import NttEngine, NttProfile, squares
@@ -70,6 +71,7 @@ class CudaBackend(Backend):
         self.traffic = self.device.traffic
         self._ntt = NttEngine(self.device, ntt_profile)
         self._msm = CudaMsm(self.device, msm_profile)
+        self._goldilocks: CudaGoldilocks | None = None
 
     def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
         """Begin to compile what proving on `curve` needs, in the background; nothing waits for it until it is used."""
@@ -273,6 +275,14 @@ class CudaBackend(Backend):
             kernel.launch_items(count, (rows, np.uint64(count), np.uint64(begin), b, check_subgroup, first_bad))
         found = int(self.device.fetch(first_bad).result()[0])
         return None if found == NONE_BAD else found
+
+    # -- Goldilocks -------------------------------------------------------------------------------------------------
+
+    @property
+    def goldilocks(self) -> CudaGoldilocks:
+        if self._goldilocks is None:
+            self._goldilocks = CudaGoldilocks(self.device)
+        return self._goldilocks
 
     # -- life -------------------------------------------------------------------------------------------------------
 

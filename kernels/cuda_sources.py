@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
+
 from kernels.compiler import KernelSource
 from kernels.cuda import WORDS, CudaBackend
 from kernels.cuda_field import FIELD_PARAMS, field_source
+from kernels.cuda_goldilocks import CudaGoldilocks
 from kernels.cuda_group import group_source
 from kernels.curves import CURVES, Group
 from kernels.device import Device
+from kernels.row_program import Op, RowProgram
 
 
 class _Recorder:
@@ -25,11 +29,35 @@ class _Recorder:
 
 
 def all_sources() -> list[KernelSource]:
-    """The sources for every field, curve and group, as the default profiles compile them, each once."""
+    """The sources for every field, curve and group, as the default profiles compile them, each once.
+
+    Row programs are compiled as they come; a sample stands for them.
+    """
     recorder = _Recorder()
     backend = CudaBackend(cast(Device, recorder))
     for curve in CURVES:
         backend.prepare(curve)
+    CudaGoldilocks(cast(Device, recorder)).prepare([sample_program()])
     sources = [WORDS, *recorder.sources, *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS)]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
     return list(dict.fromkeys(sources))
+
+
+def sample_program() -> RowProgram:
+    """A small row program with every instruction, folded: x = column 0 of this row, y of the next, z a challenge.
+
+    The folded values are x (y - 3) + public and z x - y.
+    """
+    code = [
+        (Op.LOAD, 0, 0, 0),
+        (Op.LOAD, 0, 0, 1),
+        (Op.CONST, 0, 0, 0),
+        (Op.SUB, 1, 2, 0),
+        (Op.MUL, 0, 3, 0),
+        (Op.BASE_SCALAR, 0, 0, 0),
+        (Op.ADD, 4, 5, 0),
+        (Op.SCALAR, 1, 0, 0),
+        (Op.MUL, 7, 0, 0),
+        (Op.SUB, 8, 1, 0),
+    ]
+    return RowProgram((1,), np.array(code, dtype=np.int32), (3,), 4, (6, 9), fold=2)

@@ -127,6 +127,9 @@ class Device(Protocol):
     def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
         """Start copying a small array to the host."""
 
+    def address(self, array: Array) -> int:
+        """Where a contiguous array begins, for a `ByValue` that tells a kernel of many arrays. Holds no reference."""
+
     def prepare(self, source: KernelSource) -> None:
         """Begin to compile `source` in the background."""
 

@@ -21,7 +21,7 @@ Implementations: `kernels.cpu_goldilocks`, `kernels.cuda_goldilocks`; reached as
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -82,6 +82,9 @@ class GoldilocksKernels(ABC):
 
     Sizes that the kernels do not handle raise SizeError, missing memory OutOfMemory, before anything is launched.
     """
+
+    def prepare(self, programs: Iterable[RowProgram] = ()) -> None:  # noqa: B027 (one with nothing to prepare is silent)
+        """Begin what takes long before the first proof (compilation), in the background. Optional."""
 
     # -- elementwise, for trace generators ----------------------------------------------------------------------------
 

@@ -303,6 +303,10 @@ class CudaDevice:
         self.traffic.to_host += array.nbytes
         return CudaFetch(array, self._queue(stream), self._fetch_buffers)
 
+    def address(self, array: Array) -> int:
+        _require_contiguous(array)
+        return int(array.data.ptr)
+
     def memory_free(self) -> int:
         self._retired.sweep()
         return self.arena.free

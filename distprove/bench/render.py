@@ -26,6 +26,8 @@ operation that bounds the work; where that figure comes from stands under each t
 TITLES = {
     "msm": "Multi-scalar multiplication",
     "ntt": "Number-theoretic transform",
+    "lde": "Low-degree extension",
+    "merkle": "Keccak-256 tree",
     "groth16": "Groth16",
     "peers": "Side by side with other provers",
 }

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,groth16}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16}`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ BackendName = Annotated[str, typer.Option("--backend", help="auto, cpu or cuda."
 Device = Annotated[int, typer.Option(min=0, help="CUDA device.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+MAX_COLUMNS = 1 << 16
 
 
 @app.callback()
@@ -78,6 +80,54 @@ def ntt(
     _show(result, as_json)
 
 
+Columns = Annotated[str, typer.Option(metavar="NUMBERS", help="Columns of the matrix: 64 or 8,64.")]
+Blowup = Annotated[str, typer.Option("--log-blowup", metavar="LOGS", help="log2 of the blow-up: 1 or 1-3.")]
+
+
+@app.command("lde")
+@reports_errors
+def lde(
+    sizes: Sizes = "16,18,20",
+    columns: Columns = "64",
+    log_blowup: Blowup = "1",
+    repeats: Repeats = 7,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
+    from distprove.bench import goldilocks
+
+    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        rows = goldilocks.bench_lde(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
+        result = _document("lde", goldilocks.Lde, chosen, rows)
+    _show(result, as_json)
+
+
+@app.command("merkle")
+@reports_errors
+def merkle(
+    sizes: Sizes = "16,18,20",
+    columns: Columns = "64",
+    log_blowup: Blowup = "1",
+    repeats: Repeats = 7,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keccak-256 trees over the rows of such an extension."""
+    from distprove.bench import goldilocks
+
+    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        rows = goldilocks.bench_merkle(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
+        result = _document("merkle", goldilocks.Merkle, chosen, rows)
+    _show(result, as_json)
+
+
 @app.command("groth16")
 @reports_errors
 def groth16(
@@ -123,6 +173,14 @@ def parse_sizes(text: str) -> list[int]:
     if not sizes or max(sizes) > 28:
         raise UsageError("sizes are given as log2, 0 to 28")
     return sizes
+
+
+def _parse_columns(text: str) -> list[int]:
+    """[8, 64] from "8,64". Raises UsageError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 1 <= int(part) <= MAX_COLUMNS for part in parts):
+        raise UsageError(f"{text!r} is not a list of column counts from 1 to {MAX_COLUMNS}")
+    return [int(part) for part in parts]
 
 
 def _curves(name: str) -> list[Curve]:

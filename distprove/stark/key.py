@@ -157,8 +157,9 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
                 f"table {table.name} has constraints of degree {table.degree}, which need a blow-up of at least "
                 f"{table.quotient_chunks}; it is {params.blowup}"
             )
-    fixed = program.preprocessed()
     kernels = backend.goldilocks
+    kernels.prepare([p for t in tables for p in (t.constraints, t.interactions) if p is not None])
+    fixed = program.preprocessed()
     columns: list[Array | None] = []
     for table in tables:
         matrix = fixed.get(table.name)

@@ -63,7 +63,7 @@ def opening_holds(
     while len(nodes) > 1:
         half = len(nodes) // 2
         nodes = _hash(NODE_TAG, nodes[:half], nodes[half:])
-    return nodes[0].tobytes() == root
+    return bytes(nodes[0]) == root
 
 
 def _leaves(shape: TreeShape, log_size: int, rows: Sequence[Words]) -> Bytes:

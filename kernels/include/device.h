@@ -1,13 +1,7 @@
-// What every kernel file needs beside the arithmetic: wide loads and stores, dynamic shared memory, thread indices.
+// What the kernel files of fields and curves need beside the arithmetic: wide loads and stores, and threads.h.
 #pragma once
 #include "curve/curves.h"
-
-// A kernel's dynamic shared memory as an array of T. The tests' host build has its own definition.
-#ifndef DP_EMULATE
-#define DP_DYNAMIC_SHARED(T, name)                                        \
-  extern __shared__ __align__(16) unsigned char dp_dynamic_shared_bytes[]; \
-  T* name = reinterpret_cast<T*>(dp_dynamic_shared_bytes)
-#endif
+#include "threads.h"
 
 namespace dp {
 
@@ -43,8 +37,5 @@ __device__ __forceinline__ void store16(T* p, const T& v) {
 #pragma unroll
   for (int i = 0; i < (int)(sizeof(T) / 16); ++i) d[i] = s[i];
 }
-
-__device__ __forceinline__ u64 global_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ u64 global_threads() { return (u64)gridDim.x * blockDim.x; }
 
 }  // namespace dp

@@ -39,7 +39,7 @@ def build(source: KernelSource) -> Path:
     """The shared library of a kernel source; built once per content of source, headers and shim."""
     program = compiler()
     assert program is not None, "no C++ compiler"
-    text = f'#include "{SHIM}"\n' + flatten(source.name)
+    text = f'#include "{SHIM}"\n' + flatten(source)
     defines = [f"-D{name}={value}" for name, value in source.defines]
     key = hashlib.sha256(repr((text, SHIM.read_text(), defines)).encode()).hexdigest()[:32]
     library = _cache / f"{source.name}-{key}.so"
@@ -213,6 +213,10 @@ class EmulatedDevice:
     def fetch(self, array: Array, stream: Stream | None = None) -> EmulatedFetch:
         self.traffic.to_host += array.nbytes
         return EmulatedFetch(array)
+
+    def address(self, array: Array) -> int:
+        assert array.flags.c_contiguous
+        return int(array.ctypes.data)
 
     def prepare(self, source: KernelSource) -> None:
         return

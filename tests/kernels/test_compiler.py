@@ -25,7 +25,7 @@ def compile_once(source: KernelSource, cache: Path, arch: str = "sm_90") -> bool
 
 
 def test_flatten_puts_every_header_in_once() -> None:
-    text = flatten("vector")
+    text = flatten(KernelSource("vector"))
     assert text.count("struct FieldParams {") == 1
     assert '#include "' not in text
     assert "#pragma once" not in text
@@ -34,7 +34,18 @@ def test_flatten_puts_every_header_in_once() -> None:
 
 def test_flatten_names_what_is_missing() -> None:
     with pytest.raises(BackendError, match=r"no kernel source 'none\.cu'"):
-        flatten("none")
+        flatten(KernelSource("none"))
+
+
+def test_generated_text_stands_for_a_file(tmp_path: Path) -> None:
+    def generated(body: str) -> KernelSource:
+        text = f'#include "platform.h"\nextern "C" __global__ void words_differ(dp::u64* p) {{ *p = {body}; }}\n'
+        return KernelSource("generated", text=text)
+
+    assert "using u64" in flatten(generated("1"))
+    assert not compile_once(generated("1"), tmp_path)
+    assert compile_once(generated("1"), tmp_path)
+    assert not compile_once(generated("2"), tmp_path)  # the content counts, not the name
 
 
 def test_cache_holds_and_survives_damage(tmp_path: Path) -> None:

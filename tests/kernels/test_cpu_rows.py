@@ -140,8 +140,19 @@ def test_evaluate_refuses(rows: CpuRows) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [(0, 1, 0, 0), (0, 0, 2, 0), (0, 0, 0, 2), (0, -1, 0, 0), (1, 0, 0, 0), (2, 1, 0, 0), (3, -1, 0, 0), (4, 0, 1, 0)]
-    + [(6, 1, 0, 0), (7, 0, 0, 0), (-1, 0, 0, 0)],
+    [
+        (0, 1, 0, 0),
+        (0, 0, 2, 0),
+        (0, 0, 0, 2),
+        (0, -1, 0, 0),
+        (1, 0, 0, 0),
+        (2, 1, 0, 0),
+        (3, -1, 0, 0),
+        (4, 0, 1, 0),
+        (6, 1, 0, 0),
+        (7, 0, 0, 0),
+        (-1, 0, 0, 0),
+    ],
 )
 def test_native_code_checks_operands_itself(line: tuple[int, int, int, int]) -> None:
     code = np.array([(0, 0, 0, 0), line], dtype=np.int32)

@@ -38,7 +38,7 @@ def rows() -> list[KernelRow]:
 
 
 def test_every_source_file_is_listed() -> None:
-    assert {source.name for source in all_sources()} == {path.stem for path in SOURCES.glob("*.cu")}
+    assert {source.name for source in all_sources() if not source.text} == {path.stem for path in SOURCES.glob("*.cu")}
 
 
 def test_every_kernel_compiles_and_fits(rows: list[KernelRow]) -> None:

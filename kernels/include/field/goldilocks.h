@@ -14,37 +14,97 @@ constexpr u64 GENERATOR = 7;
 constexpr int TWO_ADICITY = 32;
 
 // All functions take canonical operands and return canonical results.
-DP_HD u64 add(u64 a, u64 b) {
-  u64 t = P - b;
-  return a >= t ? a - t : a + b;
-}
-
+//
+// The device's versions keep the borrow of a 64-bit difference as a mask in a register: all ones is 2^64 mod p, so that a
+// difference is brought back into range by subtracting the mask (a - b + 2^64 - (2^64 mod p) = a - b + p).
 DP_HD u64 sub(u64 a, u64 b) {
+#if DP_PTX
+  u64 r;
+  asm("{\n\t"
+      ".reg .u32 a0, a1, b0, b1, m;\n\t"
+      "mov.b64 {a0, a1}, %1;\n\t"
+      "mov.b64 {b0, b1}, %2;\n\t"
+      "sub.cc.u32 a0, a0, b0;\n\t"
+      "subc.cc.u32 a1, a1, b1;\n\t"
+      "subc.u32 m, 0, 0;\n\t"
+      "sub.cc.u32 a0, a0, m;\n\t"
+      "subc.u32 a1, a1, 0;\n\t"
+      "mov.b64 %0, {a0, a1};\n\t"
+      "}"
+      : "=l"(r)
+      : "l"(a), "l"(b));
+  return r;
+#else
   u64 d = a - b;
   return a < b ? d + P : d;
+#endif
 }
+
+DP_HD u64 add(u64 a, u64 b) { return sub(a, P - b); }  // b = 0 too: a - p borrows
 
 DP_HD u64 neg(u64 a) { return a ? P - a : 0; }
 
 DP_HD u64 canonical(u64 a) { return a >= P ? a - P : a; }
 
+// h 2^64 + lo mod p, for any lo: h 2^64 = h (2^32 - 1), which is at most p - 2^32, and so lo + h (2^32 - 1) - p is below p.
+DP_HD u64 reduce96(u32 h, u64 lo) { return sub(lo, P - (((u64)h << 32) - h)); }
+
 // hi 2^64 + lo mod p, for any hi and lo
 DP_HD u64 reduce128(u64 hi, u64 lo) {
-  u64 h1 = hi >> 32, h0 = hi & EPSILON;
+#if DP_PTX
+  u64 r;
+  asm("{\n\t"
+      ".reg .u32 l0, l1, h0, h1, f0, f1, m;\n\t"
+      "mov.b64 {l0, l1}, %1;\n\t"
+      "mov.b64 {h0, h1}, %2;\n\t"
+      "sub.cc.u32 l0, l0, h1;\n\t"
+      "subc.cc.u32 l1, l1, 0;\n\t"
+      "subc.u32 m, 0, 0;\n\t"
+      "sub.cc.u32 l0, l0, m;\n\t"
+      "subc.u32 l1, l1, 0;\n\t"
+      "not.b32 f1, h0;\n\t"
+      "add.cc.u32 f0, h0, 1;\n\t"
+      "addc.u32 f1, f1, 0;\n\t"
+      "sub.cc.u32 l0, l0, f0;\n\t"
+      "subc.cc.u32 l1, l1, f1;\n\t"
+      "subc.u32 m, 0, 0;\n\t"
+      "sub.cc.u32 l0, l0, m;\n\t"
+      "subc.u32 l1, l1, 0;\n\t"
+      "mov.b64 %0, {l0, l1};\n\t"
+      "}"
+      : "=l"(r)
+      : "l"(lo), "l"(hi));
+  return r;
+#else
+  u64 h1 = hi >> 32;
   u64 t = lo - h1;
   if (lo < h1) t -= EPSILON;  // borrowed 2^64
-  u64 r = t + h0 * EPSILON;
-  if (r < t) r += EPSILON;  // carried 2^64; cannot carry again
-  return canonical(r);
+  return reduce96((u32)hi, t);
+#endif
 }
 
 DP_HD u64 mul(u64 a, u64 b) {
-#if defined(__CUDA_ARCH__)
+#if DP_DEVICE
   return reduce128(__umul64hi(a, b), a * b);
 #else
   unsigned __int128 t = (unsigned __int128)a * b;
   return reduce128((u64)(t >> 64), (u64)t);
 #endif
+}
+
+// a 2^S, 0 <= S < 96
+template <int S>
+DP_HD u64 mul_pow2(u64 a) {
+  static_assert(0 <= S && S < 96, "2^96 = -1: the caller negates");
+  if constexpr (S == 0) return a;
+  else if constexpr (S <= 32) return reduce96((u32)(a >> (64 - S)), a << S);
+  else if constexpr (S < 64) return reduce128(a >> (64 - S), a << S);
+  else if constexpr (S == 64) return sub(((a & EPSILON) << 32) - (a & EPSILON), a >> 32);
+  else {
+    // words z0, z1, z2 from 2^64 upwards: z0 (2^32 - 1) - z1 - z2 2^32
+    u64 z0 = (u32)(a << (S - 64));
+    return sub((z0 << 32) - z0, a >> (96 - S));
+  }
 }
 
 DP_HD u64 sqr(u64 a) { return mul(a, a); }

@@ -23,7 +23,17 @@ u64 ROUND_CONSTANTS[24] = {
     0x8000000000008003ull, 0x8000000000008002ull, 0x8000000000000080ull, 0x000000000000800Aull, 0x800000008000000Aull,
     0x8000000080008081ull, 0x8000000000008080ull, 0x0000000080000001ull, 0x8000000080008008ull};
 
-DP_HD u64 rotl(u64 x, int n) { return n ? (x << n) | (x >> (64 - n)) : x; }
+// n is a constant wherever this is used
+DP_HD u64 rotl(u64 x, int n) {
+#if DP_PTX
+  // Two funnel shifts; of the 64-bit shifts the compiler makes four instructions.
+  const u32 low = (u32)x, high = (u32)(x >> 32);
+  const u32 a = n & 32 ? high : low, b = n & 32 ? low : high;
+  return ((u64)__funnelshift_l(a, b, n & 31) << 32) | __funnelshift_l(b, a, n & 31);
+#else
+  return n ? (x << n) | (x >> (64 - n)) : x;
+#endif
+}
 
 // One round: theta, rho and pi, chi, iota. s[x + 5 y].
 DP_HD void round(u64 (&s)[25], u64 constant) {
@@ -78,7 +88,11 @@ DP_HD void permute(u64 (&s)[25]) {
 
 // The padding of a message whose last block holds `lanes` whole lanes, 0 <= lanes < RATE_LANES.
 DP_HD void pad(u64 (&s)[25], int lanes) {
-  s[lanes] ^= 1;
+#if DP_PTX
+#pragma unroll
+#endif
+  for (int i = 0; i < RATE_LANES; ++i)  // every index a constant: the state stays in registers
+    if (i == lanes) s[i] ^= 1;
   s[RATE_LANES - 1] ^= 0x8000000000000000ull;
 }
 

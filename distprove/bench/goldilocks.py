@@ -1,0 +1,206 @@
+"""`distprove bench lde` and `bench merkle`: a STARK's commitments over Goldilocks, in the backend's memory."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.bench.ceilings import IN_CACHE, TABLE_SOURCE
+from distprove.bench.measure import Timing, measure, rotation
+from distprove.bench.results import Ceiling, Row
+from distprove.errors import JobFailed
+from kernels.backend import Array, Backend
+from kernels.goldilocks import LEAF_TAG, NODE_TAG
+from kernels.goldilocks_field import GENERATOR, P, root_of_unity
+from kernels.keccak import keccak256
+
+FIELD = "Goldilocks"
+BUTTERFLIES = {"H200": 4.96e11}
+PERMUTATIONS = {"H200": 3.43e9}
+RATE_LANES = 17
+SPOTS = 8
+"""Random places at which a result is compared with what it must be."""
+
+
+class Lde:
+    """What `distprove bench lde` says of its results."""
+
+    TIMED = (
+        "one extension, columns and result in the backend's memory; wall time, the device idle at both ends of a sample"
+    )
+    CHECKED = (
+        "a sum of Lagrange polynomials against the closed form at random positions, and random columns extended again "
+        "from the last coset, before timing"
+    )
+
+
+class Merkle:
+    """What `distprove bench merkle` says of its results."""
+
+    TIMED = "one tree, the matrix in the backend's memory; wall time, the device idle at both ends of a sample"
+    CHECKED = "random leaves' rows and paths hashed up to the root on the host, before timing"
+
+
+def bench_lde(
+    backend: Backend,
+    sizes: Iterable[int],
+    widths: Iterable[int],
+    log_blowups: Iterable[int],
+    repeats: int,
+    progress: Callable[[str], None],
+) -> list[Row]:
+    """Rows for every number of rows (log2), columns and blow-up (log2). Raises JobFailed when an extension is wrong."""
+    widths, log_blowups, rows = list(widths), list(log_blowups), []
+    ceiling = butterfly_ceiling(backend)
+    for log_n in sizes:
+        n = 1 << log_n
+        for log_blowup in log_blowups:
+            check_lde(backend, log_n, log_blowup)
+            for width in widths:
+                blowup = 1 << log_blowup
+                progress(f"LDE 2^{log_n} x {width}, blow-up {blowup}")
+                inputs = [random_words(backend, width, n) for _ in range(rotation(8 * width * n))]
+                out = backend.empty((width, blowup, n))
+                timing = _time_lde(backend, inputs, out, repeats)
+                rows.append(
+                    Row(
+                        what="lde",
+                        curve=FIELD,
+                        log_n=log_n,
+                        variant=f"{width} columns, blow-up {blowup}",
+                        timing=timing,
+                        bytes_moved=8 * width * n * (1 + blowup),
+                        operations=width * (1 + blowup) * n / 2 * log_n,
+                        ceiling=ceiling,
+                    )
+                )
+    return rows
+
+
+def bench_merkle(
+    backend: Backend,
+    sizes: Iterable[int],
+    widths: Iterable[int],
+    log_blowups: Iterable[int],
+    repeats: int,
+    progress: Callable[[str], None],
+) -> list[Row]:
+    """Trees over extensions of 2^size rows a coset. Raises JobFailed when a tree is wrong."""
+    widths, log_blowups, rows = list(widths), list(log_blowups), []
+    ceiling = permutation_ceiling(backend)
+    for log_n in sizes:
+        for log_blowup in log_blowups:
+            for width in widths:
+                shape = (width, 1 << log_blowup, 1 << log_n)
+                leaves = 1 << (log_n + log_blowup)
+                progress(f"Keccak tree 2^{log_n} x {width}, blow-up {shape[1]}")
+                inputs = [random_words(backend, *shape) for _ in range(rotation(8 * width * leaves))]
+                check_tree(backend, inputs[0])
+                timing = _time_commit(backend, inputs, repeats)
+                per_leaf = (1 + width) // RATE_LANES + 1
+                rows.append(
+                    Row(
+                        what="merkle",
+                        curve=FIELD,
+                        log_n=log_n,
+                        variant=f"{width} columns, blow-up {shape[1]}",
+                        timing=timing,
+                        bytes_moved=8 * width * leaves + 64 * leaves,
+                        operations=leaves * per_leaf + leaves - 1,
+                        ceiling=ceiling,
+                    )
+                )
+    return rows
+
+
+def _time_lde(backend: Backend, inputs: list[Array], out: Array, repeats: int) -> Timing:
+    log_blowup = int(out.shape[1]).bit_length() - 1
+    kernels = backend.goldilocks
+    return measure(lambda i: kernels.lde(inputs[i % len(inputs)], log_blowup, out=out), backend, repeats=repeats)
+
+
+def _time_commit(backend: Backend, inputs: list[Array], repeats: int) -> Timing:
+    kernels = backend.goldilocks
+    return measure(lambda i: kernels.commit([inputs[i % len(inputs)]]), backend, repeats=repeats)
+
+
+def check_lde(backend: Backend, log_n: int, log_blowup: int) -> None:
+    """Raises JobFailed unless an extension's values are those of the polynomials through its input."""
+    n, blowup = 1 << log_n, 1 << log_blowup
+    columns = random_host_words(2, n)
+    columns[0] = 0
+    support = {secrets.randbelow(n): secrets.randbelow(P) for _ in range(4)}
+    columns[0, list(support)] = np.array(list(support.values()), dtype=np.uint64)
+    extended = backend.goldilocks.lde(backend.to_device(columns), log_blowup)
+    host = backend.to_host(extended)
+    w, w_fine = root_of_unity(log_n), root_of_unity(log_n + log_blowup)
+    for _ in range(SPOTS):
+        k, j = secrets.randbelow(blowup), secrets.randbelow(n)
+        x = GENERATOR * pow(w_fine, k, P) * pow(w, j, P) % P
+        vanishing = (pow(x, n, P) - 1) * pow(n, -1, P) % P
+        want = sum(v * vanishing * pow(w, m, P) * pow(x - pow(w, m, P), -1, P) for m, v in support.items()) % P
+        if int(host[0, k, j]) != want:
+            raise JobFailed(f"the extension of 2^{log_n} rows by {blowup} is wrong at coset {k}, row {j}")
+    last = backend.to_device(np.ascontiguousarray(host[:, -1]))
+    again = backend.goldilocks.lde(last, log_blowup, coset=GENERATOR * pow(w_fine, blowup - 1, P) % P)
+    if not backend.equal(again, extended):
+        raise JobFailed(f"the last coset of 2^{log_n} rows does not extend to the others by {blowup}")
+
+
+def check_tree(backend: Backend, matrix: Array) -> None:
+    """Raises JobFailed unless random leaves lead to the root."""
+    width, blowup, n = map(int, matrix.shape)
+    tree, leaves = backend.goldilocks.commit([matrix]), blowup * n
+    indices = [secrets.randbelow(leaves) for _ in range(SPOTS)]
+    opening = tree.open(indices)
+    node_tag = NODE_TAG.to_bytes(8, "little")
+    head = np.array([LEAF_TAG + 256, width], dtype="<u4").tobytes()
+    for q, index in enumerate(indices):
+        digest = keccak256(head + opening.rows[0][q].astype("<u8").tobytes())
+        for depth, sibling in enumerate(opening.path[q]):
+            right = index & (leaves >> (depth + 1))
+            pair = (sibling.tobytes(), digest) if right else (digest, sibling.tobytes())
+            digest = keccak256(node_tag + pair[0] + pair[1])
+        if digest != tree.root:
+            raise JobFailed(f"leaf {index} of a tree over {matrix.shape} does not lead to its root")
+    k, j = indices[0] % blowup, indices[0] // blowup
+    if int(opening.rows[0][0][-1]) != int(backend.to_host(matrix[-1])[k, j]):
+        raise JobFailed(f"leaf {indices[0]} of a tree over {matrix.shape} is not the matrix' row")
+
+
+def butterfly_ceiling(backend: Backend) -> Ceiling | None:
+    """Goldilocks butterflies per second: a product, an addition and a subtraction."""
+    tabled = _tabled(BUTTERFLIES, backend)
+    if tabled is not None:
+        return Ceiling("Goldilocks butterflies", tabled, TABLE_SOURCE)
+    if backend.info().kind != "cpu":
+        return None
+    # Vectors that fit a cache: the multiplier's own speed, on every thread of the backend.
+    n = 4 * IN_CACHE * max(1, int(backend.info().details.get("threads", 1)))
+    a, b = random_words(backend, n), random_words(backend, n)
+    rate = n / min(measure(lambda _: backend.goldilocks.mul(a, b), backend, repeats=21).samples)
+    return Ceiling("Goldilocks products", rate, "measured: vector product in cache")
+
+
+def permutation_ceiling(backend: Backend) -> Ceiling | None:
+    """Keccak-f[1600] permutations per second."""
+    tabled = _tabled(PERMUTATIONS, backend)
+    return None if tabled is None else Ceiling("Keccak-f[1600]", tabled, TABLE_SOURCE)
+
+
+def random_host_words(*shape: int) -> NDArray[np.uint64]:
+    """Uniform canonical elements."""
+    return np.random.default_rng(secrets.randbits(64)).integers(0, P, size=shape, dtype=np.uint64)
+
+
+def random_words(backend: Backend, *shape: int) -> Array:
+    """The same, in the backend's memory."""
+    return backend.to_device(random_host_words(*shape))
+
+
+def _tabled(table: dict[str, float], backend: Backend) -> float | None:
+    name = backend.info().name
+    return next((rate for device, rate in table.items() if device in name), None)

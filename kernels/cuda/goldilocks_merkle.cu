@@ -1,0 +1,206 @@
+// Keccak-256 trees over rows of column-major matrices, what opens them, and grinding. See goldilocks.py for the format.
+//
+// A level of m nodes over blow-up B lies as the matrices do: with B' = min(B, m), node i = j B' + k stands at
+// k (m / B') + j. So adjacent threads read adjacent rows, and a parent's children are half a coset apart.
+// A digest is 4 lanes. Bound: permutations of Keccak-f.
+#include "device.h"
+#include "hash/keccak.h"
+
+using namespace dp;
+
+constexpr int MATRICES = 8;  // of one launch of merkle_leaves
+constexpr u32 RESUME = 1, FINISH = 2;
+
+struct Leaves {
+  u64 count;                   // leaves
+  u32 log_n, log_blowup;       // of the matrices
+  u32 log_count, log_arity;    // a leaf holds rows i + t count, t < 2^log_arity
+  u32 header_lanes, matrices;  // to absorb in this launch
+  u32 filled, flags;           // lanes of the current block that earlier launches absorbed
+  u32 widths[MATRICES];
+};
+
+struct Digest {
+  u64 lane[4];
+};
+
+__device__ __forceinline__ Digest load_digest(const u64* digests, u64 at) {
+  const ulonglong2* p = reinterpret_cast<const ulonglong2*>(digests) + 2 * at;
+  const ulonglong2 a = p[0], b = p[1];
+  return {{a.x, a.y, b.x, b.y}};
+}
+
+__device__ __forceinline__ void store_digest(u64* digests, u64 at, const u64 (&s)[25]) {
+  ulonglong2* p = reinterpret_cast<ulonglong2*>(digests) + 2 * at;
+  p[0] = make_ulonglong2(s[0], s[1]);
+  p[1] = make_ulonglong2(s[2], s[3]);
+}
+
+// The row of a matrix (B, n) in natural order.
+__device__ __forceinline__ u64 row_place(u64 row, u32 log_n, u32 log_blowup) {
+  return ((row & (((u64)1 << log_blowup) - 1)) << log_n) + (row >> log_blowup);
+}
+
+// One thread per leaf: header, then each matrix's rows. Leaves of more than MATRICES matrices take several launches, and
+// their sponges wait in `state`, (25, count). The last launch writes the digests.
+extern "C" __global__ void __launch_bounds__(LEAF_THREADS, LEAF_BLOCKS)
+    merkle_leaves(const u64* header, const u64* m0, const u64* m1, const u64* m2, const u64* m3, const u64* m4,
+                  const u64* m5, const u64* m6, const u64* m7, u64* state, u64* digests,
+                  const __grid_constant__ Leaves leaves) {
+  const u64 place = global_thread();
+  if (place >= leaves.count) return;
+  const u64* const matrices[MATRICES] = {m0, m1, m2, m3, m4, m5, m6, m7};
+  const u32 log_cosets = min(leaves.log_blowup, leaves.log_count), log_rows = leaves.log_count - log_cosets;
+  const u64 index = ((place & (((u64)1 << log_rows) - 1)) << log_cosets) + (place >> log_rows);
+  const u64 height = (u64)1 << (leaves.log_n + leaves.log_blowup);
+
+  // The lanes to come: `left` of them from `at` on, `stride` apart; then row t of matrix m.
+  const u64* at = header;
+  u64 stride = 1;
+  u32 left = leaves.header_lanes, m = 0, t = 0;
+  auto next = [&]() {
+    const u64 row = index + ((u64)t << leaves.log_count);
+    at = matrices[m] + row_place(row, leaves.log_n, leaves.log_blowup);
+    stride = height;
+    left = leaves.widths[m];
+    if (++t >> leaves.log_arity) {
+      t = 0;
+      ++m;
+    }
+  };
+
+  u64 s[25];
+#pragma unroll
+  for (int i = 0; i < 25; ++i) s[i] = leaves.flags & RESUME ? state[(u64)i * leaves.count + place] : 0;
+  int filled = leaves.filled;
+  bool more = true;
+  do {
+    // Loads first, then the sponge: none waits for another.
+    u64 block[keccak::RATE_LANES];
+    if (filled == 0 && left >= keccak::RATE_LANES) {
+#pragma unroll
+      for (int i = 0; i < keccak::RATE_LANES; ++i) block[i] = at[i * stride];
+      at += keccak::RATE_LANES * stride;
+      left -= keccak::RATE_LANES;
+      filled = keccak::RATE_LANES;
+    } else {
+#pragma unroll
+      for (int i = 0; i < keccak::RATE_LANES; ++i) {
+        block[i] = 0;
+        if (i == filled) {
+          while (left == 0 && m < leaves.matrices) next();
+          if (left) {
+            block[i] = *at;
+            at += stride;
+            --left;
+            ++filled;
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < keccak::RATE_LANES; ++i) s[i] ^= block[i];
+    more = filled == keccak::RATE_LANES;
+    if (!more) {
+      if (!(leaves.flags & FINISH)) break;
+      keccak::pad(s, filled);
+    }
+    keccak::permute(s);
+    filled = 0;
+  } while (more);
+  if (leaves.flags & FINISH) {
+    store_digest(digests, place, s);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 25; ++i) state[(u64)i * leaves.count + place] = s[i];
+  }
+}
+
+__device__ __forceinline__ void hash_pair(u64 (&s)[25], u64 tag, const Digest& a, const Digest& b) {
+#pragma unroll
+  for (int i = 0; i < 25; ++i) s[i] = 0;
+  s[0] = tag;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    s[1 + i] = a.lane[i];
+    s[5 + i] = b.lane[i];
+  }
+  keccak::pad(s, 9);
+  keccak::permute(s);
+}
+
+// Parents of `below`, children 2^log_apart apart; with `injected` not null each hashed with its digest there.
+extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
+    merkle_nodes(const u64* below, const u64* injected, u64* out, u64 count, u32 log_apart) {
+  const u64 place = global_thread();
+  if (place >= count) return;
+  const u64 low = place & (((u64)1 << log_apart) - 1), first = ((place - low) << 1) + low;
+  Digest a = load_digest(below, first), b = load_digest(below, first + ((u64)1 << log_apart));
+  u64 s[25], tag = keccak::NODE_TAG;
+#pragma unroll 1
+  for (;;) {
+    hash_pair(s, tag, a, b);
+    if (!injected || tag == keccak::INJECT_TAG) break;
+    a = {{s[0], s[1], s[2], s[3]}};
+    b = load_digest(injected, place);
+    tag = keccak::INJECT_TAG;
+  }
+  store_digest(out, place, s);
+}
+
+// All levels above one of 2^log_m <= 2 NODE_THREADS nodes by one block. `nodes`: that level, and room for those above.
+extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
+    merkle_top(u64* nodes, u32 log_m, u32 log_blowup) {
+#pragma unroll 1
+  while (log_m--) {
+    u64* out = nodes + ((u64)8 << log_m);
+    if (threadIdx.x < 1u << log_m) {
+      const u32 log_apart = log_m - (log_m >= log_blowup ? log_blowup : 0);
+      const u32 low = threadIdx.x & ((1u << log_apart) - 1), first = 2 * threadIdx.x - low;
+      u64 s[25];
+      hash_pair(s, keccak::NODE_TAG, load_digest(nodes, first), load_digest(nodes, first + (1u << log_apart)));
+      store_digest(out, threadIdx.x, s);
+    }
+    __syncthreads();
+    nodes = out;
+  }
+}
+
+// out[(q 2^log_arity + t) width + c] = matrix[c] at row (indices[q] mod count) + t count, count = 2^log_count leaves
+extern "C" __global__ void merkle_rows(const u64* matrix, const u64* indices, u64* out, u64 items, u32 width, u32 log_n,
+                                       u32 log_blowup, u32 log_count, u32 log_arity) {
+  const u64 item = global_thread();
+  if (item >= items) return;
+  const u64 c = item % width, which = item / width;
+  const u64 t = which & (((u64)1 << log_arity) - 1);
+  const u64 row = (indices[which >> log_arity] & (((u64)1 << log_count) - 1)) + (t << log_count);
+  out[item] = matrix[(c << (log_n + log_blowup)) + row_place(row, log_n, log_blowup)];
+}
+
+// out[i] = digests[places[i]], a thread a lane
+extern "C" __global__ void merkle_digests(const u64* digests, const u64* places, u64* out, u64 lanes) {
+  const u64 item = global_thread();
+  if (item < lanes) out[item] = digests[4 * places[item >> 2] + (item & 3)];
+}
+
+struct Seed {
+  u64 lane[4];
+};
+
+// best = the least nonce in [first, first + count) whose digest's first lane has no bit of `mask`, if below what it was
+extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
+    grind(const __grid_constant__ Seed seed, u64 first, u64 count, u64 mask, u64* best) {
+  const u64 i = global_thread();
+  const u64 nonce = first + i;
+  if (i >= count || *(volatile u64*)best < nonce) return;
+  u64 s[25];
+#pragma unroll
+  for (int k = 0; k < 25; ++k) s[k] = 0;
+  s[0] = keccak::GRIND_TAG;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) s[1 + k] = seed.lane[k];
+  s[5] = nonce;
+  keccak::pad(s, 6);
+  keccak::permute(s);
+  if ((s[0] & mask) == 0) atomicMin(best, nonce);
+}

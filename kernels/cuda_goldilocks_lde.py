@@ -1,0 +1,292 @@
+"""Plans and runs the low-degree extensions of `cuda/goldilocks_lde.cu`: passes, tables, launch shapes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import Array, SizeError
+from kernels.compiler import KernelSource
+from kernels.device import Argument, ByValue, Device, grid_for
+from kernels.goldilocks_field import GENERATOR, P, root_of_unity
+
+MAX_LOG_N = 24
+MAX_LOG_BLOWUP = 6
+"""Larger ones need longer tables than a plan should keep."""
+MAX_STRIDED = 2
+"""Digits in front of the row."""
+LOG_FINE = 12
+"""As in goldilocks_lde.cu."""
+MAX_PLANS = 64
+"""Plans that are kept; the one not used for longest goes first."""
+
+
+@dataclass(frozen=True)
+class LdeProfile:
+    """What may be tuned."""
+
+    log_elements: int = 5
+    """log2 of the elements a thread holds in registers."""
+    log_row: int = 12
+    """log2 of the most points that are transformed as one row."""
+    log_strided: int = 10
+    """log2 of the most points that are transformed in one strided pass."""
+    log_row_tile: int = 12
+    """log2 of the elements that a block of the row pass holds in shared memory, twice."""
+    log_strided_tile: int = 13
+    """log2 of the elements that a block of a strided pass holds in shared memory."""
+    threads_per_sm: int = 512
+    """Threads that registers must leave room for on a multiprocessor."""
+
+    def __post_init__(self) -> None:
+        tiles = (self.log_row_tile, self.log_strided_tile)
+        if not (
+            2 <= self.log_elements <= 5
+            and 1 <= self.log_row <= self.log_row_tile
+            and 1 <= self.log_strided <= self.log_strided_tile
+            and all(self.log_elements <= tile <= 10 + self.log_elements for tile in tiles)
+        ):
+            raise ValueError(f"{self} is not a shape that the kernels have")
+
+    def source(self) -> KernelSource:
+        """goldilocks_lde.cu compiled for this profile."""
+        defines = {"LOG_ELEMENTS": self.log_elements}
+        for name, tile in (("STRIDED", self.log_strided_tile), ("ROWS", self.log_row_tile)):
+            threads = 1 << (tile - self.log_elements)
+            defines |= {f"{name}_THREADS": threads, f"{name}_BLOCKS": max(1, self.threads_per_sm // threads)}
+        return KernelSource("goldilocks_lde", tuple((name, str(value)) for name, value in defines.items()))
+
+    def shared_bytes(self, log_tile: int) -> int:
+        """Of one tile with its padding; `slot` of goldilocks_lde.cu."""
+        size = 1 << log_tile
+        return 8 * (size + (size >> self.log_elements) + (size >> (2 * self.log_elements)))
+
+
+def plan_passes(log_n: int, profile: LdeProfile) -> tuple[int, ...]:
+    """log2 of each digit: of the strided passes from the front, then the row's.
+
+    The fewest passes, of those the fewest steps through shared memory, of those the most even. Raises SizeError.
+    """
+
+    def cost(digits: tuple[int, ...]) -> tuple[int, int]:
+        return sum(-(-d // profile.log_elements) for d in digits), max(digits) - min(digits)
+
+    for strided in range(MAX_STRIDED + 1):
+        heads = product(range(1, profile.log_strided + 1), repeat=strided)
+        choices = [(*head, log_n - sum(head)) for head in heads]
+        # A column's block takes neighbours of the digits behind it: at least a thread's elements together.
+        fitting = [
+            c
+            for c in choices
+            if min(strided, 1) <= c[-1] <= profile.log_row
+            and (not strided or min(c[:-1]) + c[-1] >= profile.log_elements)
+        ]
+        if fitting:
+            return min(fitting, key=cost)
+    raise SizeError(f"2^{log_n} rows are more than the low-degree extension's passes reach")
+
+
+@dataclass(frozen=True)
+class _Strided:
+    """Tables of a strided pass in one direction, without the steps' roots."""
+
+    fine: Array
+    coarse: Array
+    start: Array | None
+    ratio: Array | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Digits and device tables for one size, blow-up and input coset."""
+
+    digits: tuple[int, ...]
+    inverse_roots: tuple[Array, ...]
+    forward_roots: tuple[Array, ...]
+    inverse: tuple[_Strided, ...]
+    forward: tuple[_Strided, ...]
+    scale: Array
+
+
+class LdeEngine:
+    """The extensions of one device. Keeps the plans used last."""
+
+    def __init__(self, device: Device, profile: LdeProfile | None = None) -> None:
+        self._device = device
+        self.profile = profile or LdeProfile()
+        self._plans: OrderedDict[tuple[int, int, int], _Plan] = OrderedDict()
+
+    def prepare(self) -> None:
+        """Begin to compile, in the background."""
+        self._device.prepare(self.profile.source())
+
+    def clear(self) -> None:
+        """Give the tables' memory back."""
+        self._plans.clear()
+
+    def run(self, columns: Array, out: Array, coset: int) -> None:
+        """`GoldilocksKernels.lde` on checked arrays (w, n) and (w, B, n), w > 0."""
+        width, blowup, n = map(int, out.shape)
+        log_n, log_blowup = n.bit_length() - 1, blowup.bit_length() - 1
+        plan = self._plan(log_n, log_blowup, coset)
+        profile, *strided = self.profile, *plan.digits[:-1]
+        last = len(strided) - 1
+        in_pitch, source = n, columns
+        for index, log_r in enumerate(strided):
+            tables = (plan.inverse_roots[index], plan.inverse[index])
+            shape = (log_n, log_r, log_n - sum(plan.digits[: index + 1]), 0, width, in_pitch, blowup * n)
+            self._strided("lde_strided_inverse", source, out, tables, shape)
+            in_pitch, source = blowup * n, out
+
+        log_r = plan.digits[-1]
+        log_c = profile.log_row_tile - log_r
+        grid = grid_for(width << (log_n - log_r), 1 << log_c)
+        arguments = (
+            source,
+            out,
+            plan.inverse_roots[-1],
+            plan.forward_roots[-1],
+            plan.scale,
+            _shape(log_n, log_r, log_c, 0, log_blowup, width, in_pitch, blowup * n),
+        )
+        shared = profile.shared_bytes(profile.log_row_tile) + (8 << profile.log_row_tile)
+        self._launch("lde_rows", grid, profile.log_row_tile, arguments, shared)
+
+        for index in range(last, -1, -1):
+            tables = (plan.forward_roots[index], plan.forward[index])
+            log_stride = log_n - sum(plan.digits[: index + 1])
+            shape = (log_n, strided[index], log_stride, log_blowup, width * blowup, blowup * n, blowup * n)
+            self._strided("lde_strided_forward", out, out, tables, shape)
+
+    def _strided(
+        self,
+        name: str,
+        source: Array,
+        target: Array,
+        tables: tuple[Array, _Strided],
+        shape: tuple[int, int, int, int, int, int, int],
+    ) -> None:
+        log_n, log_r, log_stride, log_cosets, vectors, in_pitch, out_pitch = shape
+        log_c = min(self.profile.log_strided_tile - log_r, log_stride)
+        roots, series = tables
+        arguments = (
+            source,
+            target,
+            roots,
+            series.fine,
+            series.coarse,
+            series.start,
+            series.ratio,
+            _shape(log_n, log_r, log_c, log_stride, log_cosets, vectors, in_pitch, out_pitch),
+        )
+        grid = grid_for(vectors << (log_n - log_r - log_c), 1)
+        self._launch(name, grid, log_r + log_c, arguments, self.profile.shared_bytes(log_r + log_c))
+
+    def _launch(self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int) -> None:
+        kernel = self._device.kernel(self.profile.source(), name)
+        kernel.launch(grid, 1 << (log_tile - self.profile.log_elements), arguments, shared=shared)
+
+    def _plan(self, log_n: int, log_blowup: int, coset: int) -> _Plan:
+        key = (log_n, log_blowup, coset)
+        if key not in self._plans:
+            self._plans[key] = self._make_plan(*key)
+            if len(self._plans) > MAX_PLANS:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(key)
+        return self._plans[key]
+
+    def _make_plan(self, log_n: int, log_blowup: int, coset: int) -> _Plan:
+        digits = plan_passes(log_n, self.profile)
+        shifts = [
+            GENERATOR * pow(root_of_unity(log_n + log_blowup), t, P) * pow(coset, -1, P) % P
+            for t in range(1 << log_blowup)
+        ]
+        inverse, forward, done = [], [], 0
+        for log_r in digits[:-1]:
+            root = root_of_unity(log_n - done)
+            bases = [pow(s, 1 << done, P) for s in shifts]
+            log_apart = max(0, log_r - self.profile.log_elements)
+            inverse.append(self._series(pow(root, -1, P), log_n - done, None, log_apart))
+            forward.append(self._series(root, log_n - done, bases, log_apart))
+            done += log_r
+        n_inverse = pow(1 << log_n, -1, P)
+        scale = [powers(pow(s, 1 << done, P), 1 << digits[-1], first=n_inverse) for s in shifts]
+        return _Plan(
+            digits,
+            tuple(self._roots(log_r, inverse=True) for log_r in digits),
+            tuple(self._roots(log_r, inverse=False) for log_r in digits),
+            tuple(inverse),
+            tuple(forward),
+            self._device.upload(np.concatenate(scale)),
+        )
+
+    def _series(self, root: int, log_order: int, bases: list[int] | None, log_apart: int) -> _Strided:
+        fine = powers(root, 1 << min(log_order, LOG_FINE))
+        coarse = powers(pow(root, 1 << LOG_FINE, P), 1 << max(0, log_order - LOG_FINE))
+        upload = self._device.upload
+        if bases is None:
+            return _Strided(upload(fine), upload(coarse), None, None)
+        start = np.concatenate([powers(base, 1 << log_apart) for base in bases])
+        ratio = np.array([pow(base, 1 << log_apart, P) for base in bases], dtype=np.uint64)
+        return _Strided(upload(fine), upload(coarse), upload(start), upload(ratio))
+
+    def _roots(self, log_r: int, *, inverse: bool) -> Array:
+        """`Pass::roots`: for each step but the last w^(p j), w of the order that is left, p fastest."""
+        tables = []
+        left = log_r
+        for bits in step_bits(log_r, self.profile.log_elements, inverse=inverse):
+            if bits == left:
+                break
+            root = pow(root_of_unity(left), -1 if inverse else 1, P)
+            tables += [powers(pow(root, j, P), 1 << (left - bits)) for j in range(1 << bits)]
+            left -= bits
+        return self._device.upload(np.concatenate(tables) if tables else np.ones(1, dtype=np.uint64))
+
+
+def step_bits(log_r: int, log_elements: int, *, inverse: bool) -> Iterator[int]:
+    """log2 of the points that each step of a pass transforms: the short one first for an inverse, else last."""
+    full, odd = divmod(log_r, log_elements)
+    if odd and inverse:
+        yield odd
+    yield from [log_elements] * full
+    if odd and not inverse:
+        yield odd
+
+
+def powers(base: int, count: int, *, first: int = 1) -> NDArray[np.uint64]:
+    """first * base^i for i < count, on the host."""
+    out = np.empty(count, dtype=np.uint64)
+    value = first
+    for i in range(count):
+        out[i] = value
+        value = value * base % P
+    return out
+
+
+_SHAPE = np.dtype(
+    [
+        ("log_n", "u4"),
+        ("log_r", "u4"),
+        ("log_c", "u4"),
+        ("log_stride", "u4"),
+        ("log_cosets", "u4"),
+        ("reserved", "u4"),
+        ("vectors", "u8"),
+        ("in_pitch", "u8"),
+        ("out_pitch", "u8"),
+    ]
+)
+"""`struct Shape` of goldilocks_lde.cu."""
+
+
+def _shape(
+    log_n: int, log_r: int, log_c: int, log_stride: int, log_cosets: int, vectors: int, in_pitch: int, out_pitch: int
+) -> ByValue:
+    return ByValue(
+        np.array((log_n, log_r, log_c, log_stride, log_cosets, 0, vectors, in_pitch, out_pitch), dtype=_SHAPE)
+    )

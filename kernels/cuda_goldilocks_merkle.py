@@ -1,0 +1,246 @@
+"""Keccak-256 trees on the device: what `cuda/goldilocks_merkle.cu` is launched with, openings, and grinding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import Array, SizeError
+from kernels.compiler import KernelSource
+from kernels.device import ByValue, Device
+from kernels.goldilocks import LEAF_TAG, Bytes, TreeOpening
+
+DIGEST_LANES = 4
+RATE_LANES = 17
+STATE_LANES = 25
+MATRICES = 8
+"""Of one launch of merkle_leaves."""
+RESUME, FINISH = 1, 2
+"""`Leaves::flags` of goldilocks_merkle.cu."""
+LEAF_THREADS, NODE_THREADS = 128, 128
+LOG_TOP = NODE_THREADS.bit_length()
+"""log2 of the largest level that one block takes to the root."""
+MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
+"""log2 of the nonces of one launch of `grind`."""
+NOT_FOUND = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class MerkleProfile:
+    """What may be tuned: blocks of 128 threads that registers must leave room for on a multiprocessor."""
+
+    leaf_blocks: int = 5
+    node_blocks: int = 6
+
+    def source(self) -> KernelSource:
+        """goldilocks_merkle.cu compiled for this profile."""
+        defines = {
+            "LEAF_THREADS": LEAF_THREADS,
+            "LEAF_BLOCKS": self.leaf_blocks,
+            "NODE_THREADS": NODE_THREADS,
+            "NODE_BLOCKS": self.node_blocks,
+        }
+        return KernelSource("goldilocks_merkle", tuple((name, str(value)) for name, value in defines.items()))
+
+
+@dataclass(frozen=True)
+class LeafShape:
+    """Leaves of one matrix (width, B, n): leaf i < `count` holds its rows i + t count, t < 2^log_arity."""
+
+    matrix: Array
+    log_arity: int
+
+    @property
+    def width(self) -> int:
+        """Of one row."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def log_n(self) -> int:
+        return int(self.matrix.shape[2]).bit_length() - 1
+
+    @property
+    def log_blowup(self) -> int:
+        return int(self.matrix.shape[1]).bit_length() - 1
+
+    @property
+    def log_count(self) -> int:
+        return self.log_n + self.log_blowup - self.log_arity
+
+    @property
+    def elements(self) -> int:
+        """Of one leaf."""
+        return self.width << self.log_arity
+
+
+class CudaMerkleTree:
+    """A `kernels.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
+
+    def __init__(
+        self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array, log_cap: int
+    ) -> None:
+        """`digests`: all levels from the leaves up, (2 count - 1, 4), each in the kernels' order."""
+        self._device = device
+        self._source = source
+        self._leaves = leaves
+        self._digests = digests
+        self._log_blowup = leaves[0].log_blowup
+        self._log_count = max(leaf.log_count for leaf in leaves)
+        self._log_cap = min(log_cap, self._log_count)
+
+    @property
+    def root(self) -> bytes:
+        return self._level(0).tobytes()
+
+    @property
+    def cap(self) -> Bytes:
+        return self._level(self._log_cap)
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        """Raises SizeError for an index outside the tree."""
+        if any(not 0 <= i < 1 << self._log_count for i in indices):
+            raise SizeError(f"a leaf index is outside a tree of 2^{self._log_count} leaves")
+        queries = np.array(indices, dtype=np.uint64)
+        levels = self._log_count - self._log_cap
+        words = [len(queries) * n for n in (*(leaf.elements for leaf in self._leaves), levels * DIGEST_LANES)]
+        if not sum(words):
+            return self._opening(np.zeros(0, dtype=np.uint64), len(queries), levels, words)
+        out = self._device.empty((sum(words),))
+        wanted = self._device.upload(np.concatenate((queries, self._sibling_places(queries, levels).reshape(-1))))
+        begin = 0
+        for leaf, count in zip(self._leaves, words, strict=False):
+            shape = (leaf.width, leaf.log_n, leaf.log_blowup, leaf.log_count, leaf.log_arity)
+            arguments = (leaf.matrix, wanted, out[begin : begin + count], np.uint64(count), *map(np.uint32, shape))
+            self._device.kernel(self._source, "merkle_rows").launch_items(count, arguments)
+            begin += count
+        arguments = (self._digests, wanted[len(queries) :], out[begin:], np.uint64(words[-1]))
+        self._device.kernel(self._source, "merkle_digests").launch_items(words[-1], arguments)
+        return self._opening(self._device.download(out), len(queries), levels, words)
+
+    def _opening(self, opened: NDArray[np.uint64], queries: int, levels: int, words: list[int]) -> TreeOpening:
+        parts = np.split(opened, np.cumsum(words)[:-1])
+        rows = tuple(part.reshape(queries, leaf.elements) for part, leaf in zip(parts, self._leaves, strict=False))
+        return TreeOpening(rows, parts[-1].view(np.uint8).reshape(queries, levels, 8 * DIGEST_LANES))
+
+    def _sibling_places(self, queries: NDArray[np.uint64], levels: int) -> NDArray[np.uint64]:
+        """(q, levels): where the sibling of each query's node stands in `digests`."""
+        places = np.empty((len(queries), levels), dtype=np.uint64)
+        for depth in range(levels):
+            log_m = self._log_count - depth
+            sibling = (queries + np.uint64(1 << (log_m - 1))) & np.uint64((1 << log_m) - 1)
+            log_cosets = min(self._log_blowup, log_m)
+            place = ((sibling & np.uint64((1 << log_cosets) - 1)) << np.uint64(log_m - log_cosets)) + (
+                sibling >> np.uint64(log_cosets)
+            )
+            places[:, depth] = place + np.uint64(self._begin(log_m))
+        return places
+
+    def _begin(self, log_m: int) -> int:
+        """Index of the level of 2^log_m nodes in `digests`."""
+        return (2 << self._log_count) - (2 << log_m)
+
+    def _level(self, log_m: int) -> Bytes:
+        """The level of 2^log_m nodes in natural order, (2^log_m, 32), on the host."""
+        begin = self._begin(log_m)
+        host = self._device.download(self._digests[begin : begin + (1 << log_m)])
+        cosets = 1 << min(self._log_blowup, log_m)
+        natural = host.reshape(cosets, -1, DIGEST_LANES).transpose(1, 0, 2)
+        return np.ascontiguousarray(natural).view(np.uint8).reshape(-1, 8 * DIGEST_LANES)
+
+
+class MerkleEngine:
+    """Makes trees on one device."""
+
+    def __init__(self, device: Device, profile: MerkleProfile | None = None) -> None:
+        self._device = device
+        self.profile = profile or MerkleProfile()
+
+    def prepare(self) -> None:
+        """Begin to compile, in the background."""
+        self._device.prepare(self.profile.source())
+
+    def commit(self, leaves: tuple[LeafShape, ...], log_cap: int) -> CudaMerkleTree:
+        """`GoldilocksKernels.commit` on checked matrices."""
+        source = self.profile.source()
+        log_count = max(leaf.log_count for leaf in leaves)
+        digests = self._device.empty(((2 << log_count) - 1, DIGEST_LANES))
+        below = digests[: 1 << log_count]
+        self._hash_leaves([leaf for leaf in leaves if leaf.log_count == log_count], below)
+        nodes = self._device.kernel(source, "merkle_nodes")
+        begin, log_blowup = 1 << log_count, leaves[0].log_blowup
+        log_top = min(LOG_TOP, *(leaf.log_count for leaf in leaves))
+        for log_m in range(log_count - 1, log_top - 1, -1):
+            shorter = [leaf for leaf in leaves if leaf.log_count == log_m]
+            injected = None
+            if shorter:
+                injected = self._device.empty((1 << log_m, DIGEST_LANES))
+                self._hash_leaves(shorter, injected)
+            level = digests[begin : begin + (1 << log_m)]
+            # Children are half a coset's nodes apart, or half a level when every coset has one.
+            log_apart = log_m - (log_blowup if log_m >= log_blowup else 0)
+            nodes.launch_items(1 << log_m, (below, injected, level, np.uint64(1 << log_m), np.uint32(log_apart)))
+            below, begin = level, begin + (1 << log_m)
+        top = digests[begin - (1 << log_top) :]
+        arguments = (top, np.uint32(log_top), np.uint32(log_blowup))
+        self._device.kernel(source, "merkle_top").launch(1, NODE_THREADS, arguments)
+        return CudaMerkleTree(self._device, source, leaves, digests, log_cap)
+
+    def _hash_leaves(self, leaves: list[LeafShape], digests: Array) -> None:
+        header = np.array([LEAF_TAG + 256 * len(leaves), *(leaf.elements for leaf in leaves)], dtype=np.uint32)
+        lanes = np.zeros(-(-len(header) // 2), dtype=np.uint64)
+        lanes.view(np.uint32)[: len(header)] = header
+        head = self._device.upload(lanes)
+        log_count, kernel = leaves[0].log_count, self._device.kernel(self.profile.source(), "merkle_leaves")
+        groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
+        state = self._device.empty((STATE_LANES, 1 << log_count)) if len(groups) > 1 else None
+        absorbed = 0
+        for index, group in enumerate(groups):
+            header_lanes = 0 if index else len(lanes)
+            flags = RESUME * (index > 0) | FINISH * (index == len(groups) - 1)
+            widths = [leaf.width for leaf in group] + [0] * (MATRICES - len(group))
+            first = group[0]
+            shape = (first.log_n, first.log_blowup, log_count, first.log_arity)
+            launch = np.array(
+                (1 << log_count, *shape, header_lanes, len(group), absorbed % RATE_LANES, flags, widths), dtype=_LEAVES
+            )
+            matrices = [leaf.matrix for leaf in group] + [None] * (MATRICES - len(group))
+            kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)))
+            absorbed += header_lanes + sum(leaf.elements for leaf in group)
+
+    def grind(self, seed: bytes, bits: int) -> int:
+        """`GoldilocksKernels.grind` with a checked seed and 0 <= bits <= 64."""
+        kernel = self._device.kernel(self.profile.source(), "grind")
+        top = ((1 << bits) - 1) << (64 - bits)
+        # The first lane is little-endian, the leading bits are of its first bytes.
+        mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))
+        lanes = ByValue(np.frombuffer(seed, dtype=np.uint64))
+        best = self._device.upload(np.array([NOT_FOUND], dtype=np.uint64))
+        # Four times the nonces that one hit needs on average: a second launch is rare, and those beyond the least hit
+        # leave at once.
+        count = 1 << min(max(bits + 2, MIN_LOG_NONCES), MAX_LOG_NONCES)
+        for first in range(0, NOT_FOUND, count):
+            kernel.launch_items(count, (lanes, np.uint64(first), np.uint64(count), mask, best))
+            found = int(self._device.fetch(best).result()[0])
+            if found != NOT_FOUND:
+                return found
+        raise SizeError(f"no nonce of 64 bits gives {bits} leading zero bits")
+
+
+_LEAVES = np.dtype(
+    [
+        ("count", "u8"),
+        ("log_n", "u4"),
+        ("log_blowup", "u4"),
+        ("log_count", "u4"),
+        ("log_arity", "u4"),
+        ("header_lanes", "u4"),
+        ("matrices", "u4"),
+        ("filled", "u4"),
+        ("flags", "u4"),
+        ("widths", "u4", (MATRICES,)),
+    ]
+)
+"""`struct Leaves` of goldilocks_merkle.cu."""

@@ -1,0 +1,475 @@
+"""Goldilocks on CUDA, row by row: what `GoldilocksKernels` computes pointwise, by scans and by sums over rows.
+
+Row programs are compiled one by one (`kernels.cuda_row_program`); the rest is in `cuda/gl_rows.cu`, `gl_scan.cu`
+and `gl_openings.cu`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.backend import Array, HostArray, SizeError
+from kernels.compiler import KernelSource
+from kernels.cuda_row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
+from kernels.device import ByValue, Device, check_index32, grid_for
+from kernels.goldilocks import DeepPoint, Words
+from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
+from kernels.goldilocks_scalar import ext_inverse, ext_mul, ext_pow, ext_scale, ext_sub
+from kernels.row_program import RowProgram
+
+ROWS, SCAN, OPENINGS = KernelSource("gl_rows"), KernelSource("gl_scan"), KernelSource("gl_openings")
+
+CHUNK = 8
+"""Elements that share an inversion; as in gl_rows.cu and gl_openings.cu."""
+SCAN_TILE, SCAN_BLOCK = 8 * 32, 1024
+"""Rows of a tile, and the threads that add up the tiles; as in gl_scan.cu."""
+MATRICES = 32
+"""Of one launch; as in gl_openings.cu."""
+WARP_COLUMNS, BLOCK_WARPS = 2, 8
+"""Columns of a warp and warps of a block that evaluates at a point; as in gl_openings.cu."""
+DEEP_BLOCK, DEEP_ROWS = 256, 2
+"""Threads of a block and rows of a thread; as in gl_openings.cu."""
+OPEN_ROWS = 4
+"""Rows that a thread sums at least where a column is cut into chunks: its reduction costs as much as some ten rows."""
+MAX_LOG_ARITY = 3
+
+_SHAPE = np.dtype(
+    [
+        ("rows", "<u8"),
+        ("columns", "<u8", MAX_MATRICES),
+        ("cosets", "<u8", MAX_MATRICES),
+        ("factors", "<u8", MAX_COSETS),
+        ("log_n", "<u4"),
+        ("add", "<u4"),
+    ]
+)
+_COLUMNS = np.dtype(
+    [("base", "<u8", MATRICES), ("stride", "<u8", MATRICES), ("first", "<u4", MATRICES + 1), ("count", "<u4")]
+)
+_DEEP = np.dtype(
+    [
+        ("base", "<u8", MATRICES),
+        ("width", "<u4", MATRICES),
+        ("flush", "<u4", MATRICES),
+        ("scale", "<u8", (MATRICES, 2, 3)),
+        ("point", "<u8", (2, 3)),
+        ("value", "<u8", (2, 3)),
+        ("matrices", "<u4"),
+        ("points", "<u4"),
+        ("log_n", "<u4"),
+        ("log_blowup", "<u4"),
+        ("add", "<u4"),
+        ("unused", "<u4"),
+    ]
+)
+"""The kernels' structs of these names."""
+
+
+@dataclass(frozen=True)
+class _Powers:
+    """first * w^i for every i below w's order 2^log_order, on the device in two levels."""
+
+    table: Array
+    log_low: int
+
+    @property
+    def arguments(self) -> tuple[Array, np.uint32]:
+        return self.table, np.uint32(self.log_low)
+
+
+class CudaRows:
+    """Selectors, row programs, extension quotients, running sums, openings, DEEP and FRI's fold on one device."""
+
+    def __init__(self, device: Device, profile: RowProfile | None = None) -> None:
+        """`profile` says how row programs are cut into kernels."""
+        self._device = device
+        self._profile = profile or RowProfile()
+        self._powers: dict[tuple[int, int, bool], _Powers] = {}
+        self._plans: dict[int, tuple[weakref.ref[RowProgram], RowPlan]] = {}
+
+    def prepare_rows(self, programs: Iterable[RowProgram] = ()) -> None:
+        """Begin to compile every kernel, and those of `programs`, in the background."""
+        for source in (ROWS, SCAN, OPENINGS):
+            self._device.prepare(source)
+        for program in programs:
+            self._plan(program)
+
+    # -- row by row -------------------------------------------------------------------------------------------------
+
+    def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
+        """See `GoldilocksKernels.selectors`."""
+        if not 0 <= log_cosets <= log_blowup or log_n < 0 or log_n + log_blowup > TWO_ADICITY:
+            raise SizeError(f"selectors on 2^{log_cosets} of 2^{log_blowup} cosets of 2^{log_n} rows")
+        cosets, n = _few_cosets(1 << log_cosets), 1 << log_n
+        shifts = [
+            GENERATOR * pow(root_of_unity(log_n + log_cosets), k, P) % P for k in range(cosets)
+        ]  # k B/D steps of w_{Bn}
+        tables = np.zeros((2, MAX_COSETS), dtype=np.uint64)
+        tables[0, :cosets] = shifts
+        tables[1, :cosets] = [(pow(s, n, P) - 1) % P for s in shifts]
+        out = self._device.empty((3, cosets, n))
+        root = root_of_unity(log_n)
+        rows, count = cosets * n, -(-cosets * n // CHUNK)
+        arguments = (
+            out,
+            *self._powers_of(log_n).arguments,
+            np.uint64(rows),
+            np.uint64(count),
+            np.uint32(log_n),
+            np.uint64(root),
+            np.uint64(pow(root, -1, P)),
+            ByValue(tables),
+        )
+        self._device.kernel(ROWS, "gl_selectors").launch_items(count, arguments)
+        return out
+
+    def evaluate(
+        self,
+        program: RowProgram,
+        inputs: Sequence[Array | None],
+        scalars: Words,
+        *,
+        log_cosets: int = 0,
+        coset_factors: Words | None = None,
+    ) -> Array:
+        """See `GoldilocksKernels.evaluate`. A program's kernels are compiled when it is first seen."""
+        plan = self._plan(program)
+        cosets = _few_cosets(1 << log_cosets)
+        n = _input_rows(program, inputs, cosets)
+        if scalars.shape != (program.scalars, 3):
+            raise SizeError(f"scalars of shape {scalars.shape} for a row program of {program.scalars}")
+        if coset_factors is not None and coset_factors.shape != (cosets,):
+            raise SizeError(f"{coset_factors.shape} coset factors for {cosets} cosets")
+        shape = np.zeros((), dtype=_SHAPE)
+        for i, matrix in enumerate(inputs):
+            if matrix is not None:
+                read = matrix.shape[1] if matrix.ndim == 3 else 1
+                shape["columns"][i] = read * n
+                shape["cosets"][i] = read // cosets * n
+        shape["rows"], shape["log_n"] = cosets * n, _log2(n)
+        shape["factors"][:cosets] = 1 if coset_factors is None else coset_factors
+        out = self._device.empty((program.output_columns, cosets, n))
+        for kernel, words in zip(plan.kernels, plan.words(scalars), strict=True):
+            arguments = (*inputs, out, ByValue(shape), ByValue(words))
+            run = self._device.kernel(kernel.source, KERNEL)
+            block = run.block(limit=BLOCK)
+            run.launch(grid_for(cosets * n, block), block, arguments)
+            if program.fold is not None:
+                shape["add"] = 1
+        return out
+
+    def divide(self, numerators: Array, denominators: Array) -> Array:
+        """See `GoldilocksKernels.divide`."""
+        if numerators.shape != denominators.shape:
+            raise SizeError(f"numerators of shape {numerators.shape} over denominators of {denominators.shape}")
+        vectors, n = _vectors(numerators)
+        out = self._device.empty(numerators.shape)
+        total, count = vectors * n, -(-vectors * n // CHUNK)
+        arguments = (numerators, denominators, out, np.uint64(total), np.uint64(count), np.uint32(_log2(n)))
+        self._device.kernel(ROWS, "gl_divide").launch_items(count, arguments)
+        return out
+
+    def running_sum(self, terms: Array) -> tuple[Array, Ext]:
+        """See `GoldilocksKernels.running_sum`. Waits for the device."""
+        vectors, n = _vectors(terms)
+        tiles = -(-n // SCAN_TILE)
+        s, totals, whole = (self._device.empty(shape) for shape in ((3, n), (3, tiles), (3,)))
+        tile_kernel = self._device.kernel(SCAN, "gl_scan_tiles")
+        sizes = (np.uint64(n), np.uint64(tiles))
+        tile_kernel.launch_items(32 * tiles, (terms, s, totals, np.uint32(vectors), *sizes))
+        self._device.kernel(SCAN, "gl_scan_totals").launch(1, SCAN_BLOCK, (totals, whole, np.uint64(tiles)))
+        total = self._device.fetch(whole)
+        finish = self._device.kernel(SCAN, "gl_scan_finish")
+        finish.launch_items(n, (s, totals, whole, *sizes, np.uint64(pow(n, -1, P))))
+        return s, _ext(total.result())
+
+    def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
+        """See `GoldilocksKernels.fold`. Arities 2, 4 and 8."""
+        if codeword.ndim != 3 or codeword.shape[0] != 3 or not 1 <= log_arity <= MAX_LOG_ARITY:
+            raise SizeError(f"a fold by 2^{log_arity} of a codeword of shape {codeword.shape}")
+        blowup, n = int(codeword.shape[1]), int(codeword.shape[2])
+        log_n, log_blowup = _log2(n), _log2(blowup)
+        if log_n < log_arity:
+            raise SizeError(f"a fold by 2^{log_arity} of cosets of 2^{log_n}")
+        out = self._device.empty((3, blowup, n >> log_arity))
+        if add is not None and add.shape != out.shape:
+            raise SizeError(f"a codeword of shape {add.shape} added to one of {out.shape}")
+        step = np.zeros((17,), dtype=np.uint64)  # struct FoldStep
+        step[0] = pow(1 << log_arity, -1, P)
+        root = pow(root_of_unity(log_arity), -1, P)
+        step[1:5] = [pow(root, t, P) for t in range(4)]
+        for level in range(log_arity + 1):
+            step[5 + 3 * level : 8 + 3 * level] = beta
+            beta = ext_mul(beta, beta)
+        rows = blowup * n >> log_arity
+        inverses = self._powers_of(log_n + log_blowup, inverse=True).arguments
+        sizes = (np.uint64(rows), np.uint32(log_n), np.uint32(log_blowup))
+        kernel = self._device.kernel(ROWS, f"gl_fold_{1 << log_arity}")
+        kernel.launch_items(rows, (codeword, add, out, *inverses, *sizes, ByValue(step)))
+        return out
+
+    # -- openings ---------------------------------------------------------------------------------------------------
+
+    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool) -> list[Words]:
+        """See `GoldilocksKernels.evaluate_at`. Waits for the device, once."""
+        points = 2 if next_row else 1
+        widths = [int(m.shape[0]) for m in matrices]
+        if not sum(widths):
+            return [np.zeros((0, 2, 3) if next_row else (0, 3), dtype=np.uint64) for _ in matrices]
+        n = int(matrices[0].shape[-1])
+        if any(m.ndim != 3 or m.shape[2] != n for m in matrices):
+            raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} evaluated together")
+        y = ext_scale(point, pow(GENERATOR, -1, P))
+        weights = self._device.empty((3, n))
+        count = -(-n // CHUNK)
+        kernel = self._device.kernel(OPENINGS, "gl_open_weights")
+        powers = self._powers_of(_log2(n)).arguments
+        kernel.launch_items(count, (weights, *powers, np.uint64(n), np.uint64(count), _by_value(y)))
+        scale = ext_scale(ext_sub(ext_pow(y, n), (1, 0, 0)), pow(n, -1, P))
+        values = self._device.empty((sum(widths), points, 3))
+        done = 0
+        for part in _parts([m for m in matrices if m.shape[0]]):
+            width = sum(int(m.shape[0]) for m in part)
+            self._open(part, weights, values[done : done + width], scale)
+            done += width
+        host = self._device.fetch(values).result()
+        ends = np.cumsum(widths)
+        opened = [host[end - width : end] for end, width in zip(ends, widths, strict=True)]
+        return opened if next_row else [v[:, 0] for v in opened]
+
+    def _open(self, matrices: Sequence[Array], weights: Array, values: Array, scale: Ext) -> None:
+        """`values` (columns, points, 3) of at most MATRICES matrices."""
+        n = int(matrices[0].shape[2])
+        columns, points = int(values.shape[0]), int(values.shape[1])
+        packed = np.zeros((), dtype=_COLUMNS)
+        first = np.cumsum([0, *(int(m.shape[0]) for m in matrices)])
+        packed["base"][: len(matrices)] = [self._device.address(m) for m in matrices]
+        packed["stride"][: len(matrices)] = [m.shape[1] * n for m in matrices]
+        packed["first"][: len(first)] = first
+        packed["count"] = len(matrices)
+        kernel = self._device.kernel(OPENINGS, f"gl_open_sums_{points}")
+        groups = grid_for(columns, WARP_COLUMNS * BLOCK_WARPS)
+        if groups > 65535:
+            raise SizeError(f"{columns} columns opened at once; at most {65535 * WARP_COLUMNS * BLOCK_WARPS}")
+        resident = kernel.blocks_per_sm(32 * BLOCK_WARPS) * self._device.sm_count
+        chunks = max(1, min(-(-n // (32 * OPEN_ROWS)), -(-2 * resident // groups)))
+        partial = self._device.empty((columns, chunks, points, 3))
+        kernel.launch((chunks, groups), (32, BLOCK_WARPS), (ByValue(packed), weights, partial, np.uint64(n)))
+        items = columns * points
+        sizes = (np.uint64(items), np.uint32(points), np.uint32(chunks))
+        finish = self._device.kernel(OPENINGS, "gl_open_finish")
+        finish.launch_items(32 * items, (partial, values, *sizes, _by_value(scale)))
+
+    def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
+        """See `GoldilocksKernels.deep`.
+
+        Two points in a row that share matrices go together. Where the second's weights are the first's times one
+        factor, as when both are consecutive powers of one challenge, a column costs what it costs at one point.
+        """
+        shape = next((m.shape[1:] for p in points for m in p.matrices), None)
+        if shape is None or len(shape) != 2:
+            raise SizeError("deep takes at least one point with a matrix (w, B, n)")
+        if any(m.ndim != 3 or m.shape[1:] != shape for p in points for m in p.matrices):
+            raise SizeError(f"matrices of shapes {[m.shape for p in points for m in p.matrices]} combined")
+        if any(len(p.weights) != sum(m.shape[0] for m in p.matrices) for p in points):
+            raise SizeError("deep takes one weight for every column")
+        rows = int(shape[0]) * int(shape[1])
+        if rows < DEEP_ROWS:
+            raise SizeError(f"a codeword of {rows} rows; deep takes at least {DEEP_ROWS}")
+        if out is not None and out.shape != (3, *shape):
+            raise SizeError(f"an output of shape {out.shape} for a codeword of {(3, *shape)}")
+        result = self._device.empty((3, *shape)) if out is None else out
+        add = out is not None
+        for pair in _pairs(points):
+            for job in _jobs(pair):
+                self._deep(job, result, add=add)
+                add = True
+        return result
+
+    def _deep(self, job: _DeepJob, out: Array, *, add: bool) -> None:
+        blowup, n = int(out.shape[1]), int(out.shape[2])
+        count = len(job.matrices)
+        packed = np.zeros((), dtype=_DEEP)
+        packed["base"][:count] = [self._device.address(m) for m in job.matrices]
+        packed["width"][:count] = [m.shape[0] for m in job.matrices]
+        for m, scales in enumerate(job.scales):
+            packed["scale"][m, : len(scales)] = scales
+            packed["flush"][m] = m + 1 == count or job.scales[m + 1] != scales
+        packed["point"][: len(job.points)] = job.points
+        packed["value"][: len(job.points)] = job.values
+        packed["matrices"], packed["points"] = count, len(job.points)
+        packed["log_n"], packed["log_blowup"], packed["add"] = _log2(n), _log2(blowup), add
+        kernel = self._device.kernel(OPENINGS, f"gl_deep_{job.weights.shape[1]}")
+        powers = self._powers_of(_log2(n) + _log2(blowup), first=GENERATOR).arguments
+        grid = grid_for(blowup * n, DEEP_BLOCK * DEEP_ROWS)
+        kernel.launch(grid, DEEP_BLOCK, (ByValue(packed), self._device.upload(job.weights), *powers, out))
+
+    # -- what is kept -----------------------------------------------------------------------------------------------
+
+    def _plan(self, program: RowProgram) -> RowPlan:
+        """The program's kernels, compiling; kept as long as the program lives."""
+        key = id(program)
+        kept = self._plans.get(key)
+        if kept is not None and kept[0]() is program:
+            return kept[1]
+        plan = RowPlan(program, self._profile)
+        for kernel in plan.kernels:
+            self._device.prepare(kernel.source)
+        self._plans[key] = weakref.ref(program, lambda _: self._plans.pop(key, None)), plan
+        return plan
+
+    def _powers_of(self, log_order: int, *, first: int = 1, inverse: bool = False) -> _Powers:
+        """Powers of the 2^log_order-th root of unity, or of its inverse, times `first`; resident from the first use."""
+        key = log_order, first, inverse
+        if key not in self._powers:
+            root = root_of_unity(log_order)
+            root = pow(root, -1, P) if inverse else root
+            log_low = (log_order + 1) // 2
+            low = _power_list(root, 1, log_low)
+            high = _power_list(pow(root, 1 << log_low, P), first, log_order - log_low)
+            table = np.array(low + high, dtype=np.uint64)
+            self._powers[key] = _Powers(self._device.upload(table), log_low)
+        return self._powers[key]
+
+
+# -- DEEP's points, matched --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _DeepJob:
+    """One launch: at most MATRICES matrices at one or two points."""
+
+    matrices: tuple[Array, ...]
+    weights: HostArray
+    """(columns, sets, 3): with one set, `scales` make them each point's; with two, set p is point p's."""
+    scales: tuple[tuple[Ext, ...], ...]
+    """Per matrix, for each point."""
+    points: tuple[Ext, ...]
+    values: tuple[Ext, ...]
+
+
+def _pairs(points: Sequence[DeepPoint]) -> list[tuple[DeepPoint, ...]]:
+    """Points two by two where neighbours share a matrix, else alone."""
+    pairs: list[tuple[DeepPoint, ...]] = []
+    i = 0
+    while i < len(points):
+        shared = i + 1 < len(points) and {id(m) for m in points[i].matrices} & {id(m) for m in points[i + 1].matrices}
+        pairs.append(tuple(points[i : i + 2]) if shared else (points[i],))
+        i += len(pairs[-1])
+    return pairs
+
+
+def _jobs(pair: tuple[DeepPoint, ...]) -> list[_DeepJob]:
+    """The launches for one point or two that share matrices."""
+    uses: list[tuple[Array, list[Words | None]]] = []
+    for p, point in enumerate(pair):
+        begin = 0
+        for matrix in point.matrices:
+            weights = point.weights[begin : begin + matrix.shape[0]]
+            begin += len(weights)
+            use = next((u for m, u in uses if m is matrix and u[p] is None), None)
+            if use is None:
+                use = [None] * len(pair)
+                uses.append((matrix, use))
+            use[p] = weights
+    factored = [_factors(use) for _, use in uses]
+    jobs = []
+    for begin in range(0, len(uses), MATRICES):
+        part = slice(begin, begin + MATRICES)
+        if all(f is not None for f in factored[part]):
+            sets = [f[0][:, None] for f in factored[part] if f is not None]
+            scales = tuple(f[1] for f in factored[part] if f is not None)
+        else:
+            sets = [np.stack([_or_zero(w, m) for w in use], axis=1) for m, use in uses[part]]
+            scales = ()
+        # The values are subtracted once.
+        values = tuple((0, 0, 0) if begin else p.value for p in pair)
+        matrices = tuple(m for m, _ in uses[part])
+        jobs.append(_DeepJob(matrices, np.concatenate(sets), scales, tuple(p.point for p in pair), values))
+    return jobs
+
+
+def _factors(use: Sequence[Words | None]) -> tuple[Words, tuple[Ext, ...]] | None:
+    """One weight per column and each point's factor on it; None where the points' weights are not proportional."""
+    one, zero = (1, 0, 0), (0, 0, 0)
+    given = [w for w in use if w is not None]
+    if len(given) == 1:
+        return given[0], tuple(zero if w is None else one for w in use)
+    a, b = ([_ext(w) for w in weights] for weights in given)
+    k = next((i for i, w in enumerate(a) if w != zero), None)
+    if k is None:
+        return (given[1], (zero, one))
+    factor = ext_mul(b[k], ext_inverse(a[k]))
+    if any(ext_mul(x, factor) != y for x, y in zip(a, b, strict=True)):
+        return None
+    return given[0], (one, factor)
+
+
+def _or_zero(weights: Words | None, matrix: Array) -> Words:
+    return np.zeros((matrix.shape[0], 3), dtype=np.uint64) if weights is None else weights
+
+
+# -- sizes and numbers -------------------------------------------------------------------------------------------------
+
+
+def _parts(matrices: Sequence[Array]) -> list[Sequence[Array]]:
+    return [matrices[i : i + MATRICES] for i in range(0, len(matrices), MATRICES)]
+
+
+def _input_rows(program: RowProgram, inputs: Sequence[Array | None], cosets: int) -> int:
+    """Rows n of a program's inputs. Raises SizeError where they do not fit the program or one another."""
+    if len(inputs) != len(program.widths):
+        raise SizeError(f"{len(inputs)} inputs for a row program over {len(program.widths)} matrices")
+    n = None
+    for width, matrix in zip(program.widths, inputs, strict=True):
+        if matrix is None:
+            if width:
+                raise SizeError(f"no input for a matrix of {width} columns")
+            continue
+        read = matrix.shape[1] if matrix.ndim == 3 else 1
+        if matrix.ndim not in (2, 3) or matrix.shape[0] != width or read % cosets or n not in (None, matrix.shape[-1]):
+            raise SizeError(f"an input of shape {matrix.shape} for {width} columns on {cosets} cosets of {n} rows")
+        n = int(matrix.shape[-1])
+    if n is None:
+        raise SizeError("a row program needs at least one input")
+    return n
+
+
+def _vectors(columns: Array) -> tuple[int, int]:
+    """Extension vectors and rows of a (3 m, n) array."""
+    if columns.ndim != 2 or columns.shape[0] % 3 or not columns.shape[0]:
+        raise SizeError(f"an array of shape {columns.shape} does not hold extension vectors")
+    check_index32("extension vectors", int(columns.shape[0]) // 3)
+    return int(columns.shape[0]) // 3, 1 << _log2(int(columns.shape[1]))
+
+
+def _few_cosets(cosets: int) -> int:
+    if cosets > MAX_COSETS:
+        raise SizeError(f"{cosets} cosets; the kernels take at most {MAX_COSETS}")
+    return cosets
+
+
+def _log2(n: int) -> int:
+    log = n.bit_length() - 1
+    if n < 1 or n != 1 << log or log > TWO_ADICITY:
+        raise SizeError(f"{n} rows are not a power of two that the field has a root for")
+    return log
+
+
+def _power_list(root: int, first: int, log_count: int) -> list[int]:
+    values = [first]
+    for _ in range((1 << log_count) - 1):
+        values.append(values[-1] * root % P)
+    return values
+
+
+def _ext(words: HostArray) -> Ext:
+    return int(words[0]), int(words[1]), int(words[2])
+
+
+def _by_value(element: Ext) -> ByValue:
+    return ByValue(np.array(element, dtype=np.uint64))

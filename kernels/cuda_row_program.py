@@ -1,0 +1,349 @@
+"""Row programs as CUDA source text: one thread a row, every instruction a line, in `cuda/row_program.h`'s words.
+
+What does not depend on the row (constants, challenges and what is computed from these alone) never reaches the kernel
+as arithmetic: constants are literals, the rest is evaluated on the host for each call and passed by value, in the
+constant bank of the kernel's parameters.
+
+A long program becomes several kernels, each with a run of the program's outputs and everything that these need; what
+two of them share is computed in both. A fold's kernels add to one another's result. Short kernels compile in parallel,
+keep few values alive, and stay in the instruction cache: straight-line code that every warp walks through once is
+otherwise bound by fetching it.
+
+Where many folded values have a factor in common, as every constraint on transitions has its selector, the others are
+summed and the sum multiplied once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import SizeError
+from kernels.compiler import KernelSource
+from kernels.goldilocks_field import Ext
+from kernels.goldilocks_scalar import ext_add, ext_mul, ext_sub
+from kernels.row_program import Op, RowProgram
+
+MAX_MATRICES, MAX_COSETS = 8, 32
+"""As MATRICES and COSETS in row_program.h."""
+KERNEL = "row_program"
+"""Name of the one kernel of every generated source."""
+BLOCK = 256
+"""Threads of a block, at most."""
+MAX_UNIFORM_WORDS = 440
+"""Of 8 bytes: with the shape and the addresses they stay within 4096 bytes, what every driver takes."""
+MIN_SHARED = 8
+"""Folded values of a kernel with one factor in common from which it is taken out: summing apart costs some products."""
+
+_LINEAR, _LOAD = 0.5, 0.5
+_NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
+
+
+@dataclass(frozen=True)
+class RowProfile:
+    """How a program is cut."""
+
+    max_work: float = 200.0
+    """What one kernel computes, in base field products, unless one output alone is more. That is some 5000 instructions
+    of 16 bytes; twice as many take two and a half times as long to compile, and the instruction cache is full."""
+    blocks_per_sm: int = 2
+    """Blocks of 256 threads that the registers must leave room for: at most 128 a thread for two, 80 for three."""
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """One kernel of a plan and what it takes by value."""
+
+    source: KernelSource
+    weights: tuple[int, ...]
+    """Scalars that weigh the folded outputs, three words each."""
+    uniforms: tuple[int, ...]
+    """After them, values of the program that are the same on every row: one word for a base value, three for others."""
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """The kernels that together run one program. Raises SizeError for a program with more matrices than they take."""
+
+    program: RowProgram
+    profile: RowProfile = field(default_factory=RowProfile)
+    kernels: tuple[RowKernel, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if len(self.program.widths) > MAX_MATRICES:
+            raise SizeError(f"a row program over {len(self.program.widths)} matrices; at most {MAX_MATRICES}")
+        analysis = _Analysis(self.program)
+        object.__setattr__(
+            self,
+            "kernels",
+            tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work)),
+        )
+
+    def words(self, scalars: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
+        """For each kernel, the words that it takes by value, given (program.scalars, 3) scalars."""
+        rows: list[Ext] = [(int(a), int(b), int(c)) for a, b, c in scalars.tolist()]
+        values = self._uniform_values(rows)
+        for kernel in self.kernels:
+            words = [c for w in kernel.weights for c in rows[w]]
+            for v in kernel.uniforms:
+                words += values[v] if self.program.is_extension[v] else values[v][:1]
+            yield np.array(words or [0], dtype=np.uint64)
+
+    def _uniform_values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
+        values: dict[int, Ext] = {}
+        for i in self._uniform_order:
+            op, a, b, _ = self._code[i]
+            if op == Op.CONST:
+                values[i] = (self.program.constants[a], 0, 0)
+            elif op in (Op.SCALAR, Op.BASE_SCALAR):
+                values[i] = scalars[a] if op == Op.SCALAR else (scalars[a][0], 0, 0)
+            else:
+                arithmetic = {Op.ADD: ext_add, Op.SUB: ext_sub, Op.MUL: ext_mul}[Op(op)]
+                values[i] = arithmetic(values[a], values[b])
+        return values
+
+    @cached_property
+    def _code(self) -> list[list[int]]:
+        code: list[list[int]] = self.program.code.tolist()
+        return code
+
+    @cached_property
+    def _uniform_order(self) -> list[int]:
+        """Every value that the kernels' uniforms are computed from, operands first."""
+        needed: set[int] = set()
+        pending = [v for kernel in self.kernels for v in kernel.uniforms]
+        while pending:
+            v = pending.pop()
+            if v not in needed:
+                needed.add(v)
+                op, a, b, _ = self._code[v]
+                pending += (a, b) if op >= Op.ADD else ()
+        return sorted(needed)
+
+
+class _Analysis:
+    """What the generator asks of a program, per value."""
+
+    def __init__(self, program: RowProgram) -> None:
+        self.program = program
+        self.code: list[list[int]] = program.code.tolist()
+        self.extension: list[bool] = program.is_extension.tolist()
+        self.uniform: list[bool] = []
+        self.work: list[float] = []
+        """Base field products, or as much, of the instruction alone."""
+        self.depth: list[int] = []
+        for i, (op, a, b, _) in enumerate(self.code):
+            arithmetic = op >= Op.ADD
+            self.uniform.append(op != Op.LOAD and (not arithmetic or (self.uniform[a] and self.uniform[b])))
+            self.depth.append(1 + max(self.depth[a], self.depth[b]) if arithmetic else 0)
+            self.work.append(0.0 if self.uniform[i] else self._work(op, a, b))
+
+    def _work(self, op: int, a: int, b: int) -> float:
+        if op == Op.LOAD:
+            return _LOAD
+        if op == Op.MUL:
+            return float(self.coordinates(a) * self.coordinates(b))
+        return _LINEAR * max(self.coordinates(a), self.coordinates(b))
+
+    def coordinates(self, v: int) -> int:
+        """Words of value v."""
+        return 3 if self.extension[v] else 1
+
+    def factors(self, v: int) -> tuple[int, ...]:
+        """The base values, other from row to row, of which value v is the product with something else."""
+        op, a, b, _ = self.code[v]
+        if op != Op.MUL or a == b:
+            return ()
+        return tuple(x for x in (a, b) if not self.uniform[x] and not self.extension[x])
+
+    def operands(self, v: int) -> tuple[int, ...]:
+        """The values that value v is computed from, of those that differ from row to row."""
+        op, a, b, _ = self.code[v]
+        return tuple(x for x in dict.fromkeys((a, b)) if not self.uniform[x]) if op >= Op.ADD else ()
+
+    def schedule(self, output: int, done: set[int]) -> list[int]:
+        """What must still be computed for value `output`, operands first, the deeper operand before the other: the
+        longer a value waits for its partner, the more of them are alive. Adds them to `done`."""
+        order: list[int] = []
+        pending = [(output, False)] if not self.uniform[output] else []
+        while pending:
+            v, ready = pending.pop()
+            if ready:
+                order.append(v)
+            elif v not in done:
+                done.add(v)
+                pending.append((v, True))
+                pending += [(x, False) for x in sorted(self.operands(v), key=lambda x: self.depth[x])]
+        return order
+
+    def words(self, values: Iterable[int]) -> dict[int, int]:
+        """Those of `values` and their operands that are passed by value, with the words that each takes: the uniform
+        ones except constants, which are literals."""
+        used = {x for v in values for x in (v, *self.code[v][1 : 3 if self.code[v][0] >= Op.ADD else 1])}
+        return {x: self.coordinates(x) for x in used if self.uniform[x] and self.code[x][0] != Op.CONST}
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Folded values with one factor in common."""
+
+    factor: int | None
+    terms: tuple[tuple[int, int], ...]
+    """(position among the outputs, value): the output is the factor times the value, or just the value without one."""
+
+
+def _groups(analysis: _Analysis, max_work: float) -> list[range]:
+    """Runs of outputs, as many in each as `max_work` and the parameters' room allow."""
+    program = analysis.program
+    groups: list[range] = []
+    begin, work, done, words = 0, 0.0, set[int](), dict[int, int]()
+    for position, output in enumerate(program.outputs):
+        order = analysis.schedule(output, done)
+        work += sum(analysis.work[v] for v in order) + analysis.coordinates(output) ** 2
+        words.update(analysis.words((output, *order)))
+        room = sum(words.values()) + (3 * (position + 1 - begin) if program.fold is not None else 0)
+        if position > begin and (work > max_work or room > MAX_UNIFORM_WORDS):
+            groups.append(range(begin, position))
+            begin, done = position, set()
+            order = analysis.schedule(output, done)
+            work = sum(analysis.work[v] for v in order) + analysis.coordinates(output) ** 2
+            words = analysis.words((output, *order))
+        if sum(words.values()) + 3 > MAX_UNIFORM_WORDS:
+            raise SizeError(f"one output of a row program takes {len(words)} challenges and values computed from these")
+    groups.append(range(begin, len(program.outputs)))
+    return groups
+
+
+def _segments(analysis: _Analysis, group: range) -> list[_Segment]:
+    """The folded outputs of a group by the factor that is taken out of them."""
+    outputs = analysis.program.outputs
+    uses: dict[int, int] = {}
+    for i in group:
+        for v in analysis.factors(outputs[i]):
+            uses[v] = uses.get(v, 0) + 1
+    segments: dict[int | None, list[tuple[int, int]]] = {}
+    for i in group:
+        candidates = [v for v in analysis.factors(outputs[i]) if uses[v] >= MIN_SHARED]
+        factor = max(candidates, key=lambda v: uses[v], default=None)
+        value = outputs[i]
+        if factor is not None:
+            _, a, b, _ = analysis.code[outputs[i]]
+            value = b if factor == a else a
+        segments.setdefault(factor, []).append((i, value))
+    return [_Segment(factor, tuple(terms)) for factor, terms in segments.items()]
+
+
+def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKernel:
+    """The kernel of a run of outputs."""
+    program = analysis.program
+    weights = () if program.fold is None else tuple(program.fold + i for i in group)
+    writer = _Writer(analysis, 3 * len(weights))
+    if program.fold is None:
+        writer.columns(group)
+    else:
+        writer.fold(_segments(analysis, group), group.start)
+    text = _text(len(program.widths), max(1, writer.room), profile.blocks_per_sm, writer.lines)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return RowKernel(KernelSource(f"{KERNEL}_{digest}", text=text), weights, tuple(writer.places))
+
+
+class _Writer:
+    """Writes the lines of one kernel, and notes which uniform values they take from the parameters and where."""
+
+    def __init__(self, analysis: _Analysis, room: int) -> None:
+        self.room = room
+        """Words of the parameters; the first ones are the weights'."""
+        self.places: dict[int, int] = {}
+        self.lines: list[str] = []
+        self._analysis = analysis
+        self._done: set[int] = set()
+
+    def columns(self, group: range) -> None:
+        """Outputs that become columns."""
+        outputs, extension = self._analysis.program.outputs, self._analysis.extension
+        column = sum(3 if extension[v] else 1 for v in outputs[: group.start])
+        for i in group:
+            self._compute(outputs[i])
+            self.lines.append(f"write_row(out, shape, row, {column}, {self._name(outputs[i])});")
+            column += 3 if extension[outputs[i]] else 1
+
+    def fold(self, segments: Sequence[_Segment], first: int) -> None:
+        """Outputs that are folded; output `first` has the first weight."""
+        self.lines += ["Ext total = embed(0);", "ExtSum base_terms;", "ExtProductSum ext_terms;"]
+        for segment in segments:
+            if segment.factor is not None:
+                self._compute(segment.factor)
+            kinds: dict[str, None] = {}
+            for position, value in segment.terms:
+                self._compute(value)
+                kind = "ext_terms" if self._analysis.extension[value] else "base_terms"
+                kinds[kind] = None
+                self.lines.append(f"{kind}.add(uniform.ext({3 * (position - first)}), {self._name(value)});")
+            for kind in kinds:
+                term = f"{kind}.value()"
+                term = term if segment.factor is None else f"mul({term}, {self._name(segment.factor)})"
+                self.lines += [f"total = add(total, {term});", f"{kind} = {{}};"]
+        self.lines.append("write_row(out, shape, row, 0, total);")
+
+    def _compute(self, v: int) -> None:
+        self.lines += [self._statement(x) for x in self._analysis.schedule(v, self._done)]
+
+    def _name(self, v: int) -> str:
+        """How the text writes value v: a variable, a literal, or words of the parameters."""
+        op, a, _, _ = self._analysis.code[v]
+        if op == Op.CONST:
+            return f"{self._analysis.program.constants[a]:#x}ull"
+        if not self._analysis.uniform[v]:
+            return f"v{v}"
+        if v not in self.places:
+            self.places[v] = self.room
+            self.room += self._analysis.coordinates(v)
+        place = self.places[v]
+        return f"uniform.ext({place})" if self._analysis.extension[v] else f"uniform.word[{place}]"
+
+    def _statement(self, v: int) -> str:
+        """The line that computes value v."""
+        op, a, b, c = self._analysis.code[v]
+        if op == Op.LOAD:
+            return f"const u64 v{v} = {'next' if c else 'here'}{a}[{b}ull * shape.columns[{a}]];"
+        extension = self._analysis.extension
+        if op == Op.MUL and a == b and not extension[v]:
+            return f"const u64 v{v} = sqr({self._name(a)});"
+        if op != Op.SUB and extension[b] and not extension[a]:  # only (extension, base) is there
+            a, b = b, a
+        kind = "Ext" if extension[v] else "u64"
+        return f"const {kind} v{v} = {_NAMES[Op(op)]}({self._name(a)}, {self._name(b)});"
+
+
+def _text(matrices: int, room: int, blocks_per_sm: int, lines: Sequence[str]) -> str:
+    """The whole source: `lines` between the row's addresses and the end of the kernel."""
+    parameters = "".join(f"const u64* __restrict__ m{i}, " for i in range(matrices))
+    addresses = [
+        f"const u64* {name}{i} = m{i} + row.coset * shape.cosets[{i}] + row.{name};"
+        for i in range(matrices)
+        for name in ("here", "next")
+    ]
+    body = "\n".join(f"  {line}" for line in (*addresses, *lines))
+    return f"""// Generated: a row program's outputs, one thread a row.
+#include "row_program.h"
+
+using namespace dp;
+using namespace dp::gl;
+
+struct Uniform {{
+  u64 word[{room}];
+  __device__ __forceinline__ Ext ext(int i) const {{ return {{{{word[i], word[i + 1], word[i + 2]}}}}; }}
+}};
+
+extern "C" __global__ void __launch_bounds__({BLOCK}, {blocks_per_sm})
+    {KERNEL}({parameters}u64* out, const __grid_constant__ RowShape shape, const __grid_constant__ Uniform uniform) {{
+  const Row row(shape);
+  if (row.index >= shape.rows) return;
+{body}
+}}
+"""

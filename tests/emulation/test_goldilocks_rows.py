@@ -1,0 +1,253 @@
+"""Goldilocks' pointwise kernels, on host fibers, against the executable definition in NumPy."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from stark.stark_reference import ReferenceKernels
+
+from emulation.device import EmulatedDevice
+from kernels.backend import SizeError
+from kernels.cuda import CudaBackend
+from kernels.cuda_goldilocks_rows import CudaRows
+from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
+from kernels.goldilocks import DeepPoint, Words
+from kernels.goldilocks_field import Ext, P
+from kernels.goldilocks_scalar import ext_inverse, ext_mul, ext_pow, ext_scale
+from kernels.row_program import Op, RowProgram
+
+reference = ReferenceKernels()
+EDGES = np.array([0, 1, P - 1, 2**32 - 1, 2**32, P - 2**32], dtype=np.uint64)
+
+
+@pytest.fixture(scope="module")
+def rows(emulated: CudaBackend) -> CudaRows:
+    assert isinstance(emulated.device, EmulatedDevice)
+    return CudaRows(emulated.device)
+
+
+def words(*shape: int, seed: int = 1) -> Words:
+    """Random elements with the edges among them."""
+    rng = np.random.default_rng([seed, *shape])
+    values = rng.integers(0, P, shape, dtype=np.uint64)
+    return np.where(rng.random(shape) < 0.2, rng.choice(EDGES, shape), values)
+
+
+def element(seed: int) -> Ext:
+    a, b, c = np.random.default_rng(seed).integers(0, P, 3, dtype=np.uint64).tolist()
+    return a, b, c
+
+
+def random_program(seed: int, *, fold: bool, length: int = 120, outputs: int = 12) -> RowProgram:
+    """Every operation on every mixture of base and extension, constant and row-dependent operands."""
+    rng = np.random.default_rng(seed)
+    widths, constants = (0, 4, 6), (0, 1, P - 1, 12345, 2**32)
+    code = [(int(op), 0, 0, 0) for op in (Op.CONST, Op.SCALAR, Op.BASE_SCALAR)] + [(int(Op.LOAD), 1, 3, 1)]
+    for i in range(len(code), length):
+        op = int(rng.choice([Op.LOAD, Op.LOAD, Op.CONST, Op.SCALAR, Op.BASE_SCALAR, *[Op.ADD, Op.SUB, Op.MUL] * 5]))
+        if op == Op.LOAD:
+            matrix = int(rng.integers(1, 3))
+            code.append((op, matrix, int(rng.integers(widths[matrix])), int(rng.integers(2))))
+        elif op == Op.CONST:
+            code.append((op, int(rng.integers(len(constants))), 0, 0))
+        elif op in (Op.SCALAR, Op.BASE_SCALAR):
+            code.append((op, int(rng.integers(5)), 0, 0))
+        else:
+            recent = max(0, i - 30)
+            code.append((op, int(rng.integers(recent, i)), int(rng.integers(recent, i)), 0))
+    chosen = tuple(int(v) for v in rng.integers(0, length, outputs))
+    scalars = 5 + (outputs if fold else 0)
+    return RowProgram(widths, np.array(code, dtype=np.int32), constants, scalars, chosen, 5 if fold else None)
+
+
+@pytest.mark.parametrize(("fold", "seed"), [(False, 1), (True, 2), (True, 3)])
+def test_row_programs(rows: CudaRows, fold: bool, seed: int) -> None:
+    program = random_program(seed, fold=fold)
+    scalars = words(program.scalars, 3)
+    for n, blowup, log_cosets in ((1, 1, 0), (4, 4, 2), (128, 4, 1)):
+        inputs = [None, words(4, n) if blowup == 1 else words(4, blowup, n), words(6, blowup, n)]
+        for factors in (None, words(1 << log_cosets)):
+            options = {"log_cosets": log_cosets, "coset_factors": factors}
+            want = reference.evaluate(program, inputs, scalars, **options)
+            assert np.array_equal(rows.evaluate(program, inputs, scalars, **options), want)
+
+
+def test_a_long_program_is_cut(emulated: CudaBackend) -> None:
+    inputs = [None, words(4, 2, 64), words(6, 2, 64)]
+    for fold in (False, True):
+        program = random_program(7, fold=fold)
+        assert len(RowPlan(program, RowProfile(max_work=40.0)).kernels) > 3
+        scalars = words(program.scalars, 3)
+        options = {"log_cosets": 1, "coset_factors": words(2)}
+        got = CudaRows(emulated.device, RowProfile(max_work=40.0)).evaluate(program, inputs, scalars, **options)
+        assert np.array_equal(got, reference.evaluate(program, inputs, scalars, **options))
+
+
+def test_factors_are_taken_out_of_a_fold(rows: CudaRows) -> None:
+    """Constraints with selectors, base and extension; squares and products with two shared factors among them."""
+    code: list[tuple[int, ...]] = [(Op.LOAD, 0, c, 0) for c in range(4)] + [(Op.LOAD, 1, c, 1) for c in range(3)]
+    code += [(Op.SCALAR, 0, 0, 0), (Op.ADD, 7, 0, 0)]  # value 8 is an extension element
+    first = len(code)
+    code += [(Op.MUL, 4 + i % 2, (0, 1, 2, 3, 8)[i % 5], 0) for i in range(30)]
+    code += [(Op.MUL, 4, 5, 0), (Op.MUL, 4, 4, 0), (Op.MUL, 8, 8, 0), (Op.MUL, 6, 1, 0), (Op.MUL, 4, 7, 0)]
+    outputs = (*range(first, len(code)), 4, 7, first)
+    program = RowProgram((4, 3), np.array(code, dtype=np.int32), (), 1 + len(outputs), outputs, 1)
+    (kernel,) = RowPlan(program).kernels
+    assert kernel.source.text.count("mul(base_terms.value(), v") == 2
+    assert kernel.source.text.count("mul(ext_terms.value(), v") == 2
+    inputs, scalars = [words(4, 2, 64), words(3, 2, 64)], words(program.scalars, 3)
+    got = rows.evaluate(program, inputs, scalars, log_cosets=1)
+    assert np.array_equal(got, reference.evaluate(program, inputs, scalars, log_cosets=1))
+
+
+def test_a_kernel_takes_no_more_scalars_than_its_parameters_hold() -> None:
+    """A fold of many outputs is cut for its weights alone, and a kernel's words are no more than there is room for."""
+    code = np.array([(Op.LOAD, 0, i, 0) for i in range(1000)], dtype=np.int32)
+    program = RowProgram((1000,), code, (), 1000, tuple(range(1000)), 0)
+    plan = RowPlan(program, RowProfile(max_work=1e9))
+    sizes = [len(w) for w in plan.words(words(1000, 3))]
+    assert sum(sizes) == 3000
+    assert max(sizes) <= MAX_UNIFORM_WORDS
+    assert sum((k.weights for k in plan.kernels), ()) == tuple(range(1000))
+
+
+def test_a_program_without_rows_to_read(rows: CudaRows) -> None:
+    code = np.array([(Op.SCALAR, 0, 0, 0), (Op.BASE_SCALAR, 1, 0, 0), (Op.MUL, 0, 1, 0)], dtype=np.int32)
+    for fold, outputs in ((None, (2, 1)), (1, (2, 1)), (1, ())):
+        program = RowProgram((1,), code, (), 3, outputs, fold)
+        scalars, inputs = words(3, 3), [words(1, 8)]
+        if not outputs:
+            assert not rows.evaluate(program, inputs, scalars).any()
+        else:
+            assert np.array_equal(rows.evaluate(program, inputs, scalars), reference.evaluate(program, inputs, scalars))
+
+
+def test_evaluate_refuses_what_does_not_fit(rows: CudaRows) -> None:
+    program = random_program(1, fold=False)
+    good, scalars = [None, words(4, 2, 8), words(6, 2, 8)], words(program.scalars, 3)
+    for inputs in (good[1:], [None, None, good[2]], [None, words(5, 2, 8), good[2]], [None, words(4, 2, 4), good[2]]):
+        with pytest.raises(SizeError):
+            rows.evaluate(program, inputs, scalars)
+    with pytest.raises(SizeError):
+        rows.evaluate(program, good, scalars[1:])
+    with pytest.raises(SizeError):
+        rows.evaluate(program, good, scalars, log_cosets=2)
+    with pytest.raises(SizeError):
+        rows.evaluate(program, good, scalars, log_cosets=1, coset_factors=words(3))
+    wide = RowProgram((1,) * 9, np.array([(Op.LOAD, 8, 0, 0)], dtype=np.int32), (), 0, (0,))
+    with pytest.raises(SizeError, match="9 matrices"):
+        rows.evaluate(wide, [words(1, 8)] * 9, words(0, 3))
+
+
+@pytest.mark.parametrize(("log_n", "log_blowup", "log_cosets"), [(0, 1, 1), (1, 2, 0), (5, 2, 1), (9, 1, 1)])
+def test_selectors(rows: CudaRows, log_n: int, log_blowup: int, log_cosets: int) -> None:
+    got = rows.selectors(log_n, log_blowup, log_cosets)
+    assert np.array_equal(got, reference.selectors(log_n, log_blowup, log_cosets))
+
+
+@pytest.mark.parametrize(("vectors", "n"), [(1, 1), (2, 4), (3, 512)])
+def test_divide(rows: CudaRows, vectors: int, n: int) -> None:
+    a, b = words(3 * vectors, n), words(3 * vectors, n, seed=2)
+    b[:3, 0] = 0
+    assert np.array_equal(rows.divide(a, b), reference.divide(a, b))
+
+
+@pytest.mark.parametrize(("vectors", "n"), [(1, 1), (2, 8), (1, 256), (3, 2048)])
+def test_running_sum(rows: CudaRows, vectors: int, n: int) -> None:
+    terms = words(3 * vectors, n)
+    got, total = rows.running_sum(terms)
+    want, whole = reference.running_sum(terms)
+    assert total == whole
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("log_arity", [1, 2, 3])
+@pytest.mark.parametrize(("blowup", "n"), [(2, 8), (4, 8), (2, 256)])
+def test_fold(rows: CudaRows, log_arity: int, blowup: int, n: int) -> None:
+    codeword, beta = words(3, blowup, n), element(5)
+    add = words(3, blowup, n >> log_arity)
+    assert np.array_equal(rows.fold(codeword, log_arity, beta), reference.fold(codeword, log_arity, beta))
+    got = rows.fold(codeword, log_arity, beta, add=add)
+    assert np.array_equal(got, reference.fold(codeword, log_arity, beta, add=add))
+
+
+def test_fold_refuses_what_does_not_fit(rows: CudaRows) -> None:
+    for shape, log_arity in (((3, 2, 4), 3), ((3, 2, 32), 4), ((3, 2, 32), 0), ((2, 2, 32), 1), ((3, 2, 12), 1)):
+        with pytest.raises(SizeError):
+            rows.fold(words(*shape), log_arity, element(1))
+    with pytest.raises(SizeError):
+        rows.fold(words(3, 2, 8), 1, element(1), add=words(3, 2, 8))
+
+
+@pytest.mark.parametrize("next_row", [False, True])
+@pytest.mark.parametrize(("blowup", "n"), [(2, 1), (4, 2), (2, 64), (2, 512)])
+def test_evaluate_at(rows: CudaRows, blowup: int, n: int, next_row: bool) -> None:
+    matrices = [words(w, blowup, n) for w in (1, 5, 0, 18)] + [words(1, blowup, n, seed=s) for s in range(40)]
+    for point in (element(3), (12345, 0, 0)):
+        got = rows.evaluate_at(matrices, point, next_row=next_row)
+        want = reference.evaluate_at([m for m in matrices if len(m)], point, next_row=next_row)
+        assert got.pop(2).shape == ((0, 2, 3) if next_row else (0, 3))
+        for a, b in zip(got, want, strict=True):
+            assert np.array_equal(a, b)
+
+
+def weights(count: int, challenge: Ext, first: Ext = (1, 0, 0)) -> Words:
+    return np.array([ext_mul(first, ext_pow(challenge, i)) for i in range(count)], dtype=np.uint64).reshape(count, 3)
+
+
+@pytest.mark.parametrize(("blowup", "n"), [(2, 1), (4, 16), (2, 1024)])
+def test_deep(rows: CudaRows, blowup: int, n: int) -> None:
+    main, aux, quotient = (words(w, blowup, n, seed=w) for w in (5, 3, 6))
+    gamma, zeta, after, other = element(1), element(2), element(3), element(4)
+    both, only = (main, aux), (main, aux, quotient)
+    shared = DeepPoint(zeta, only, weights(14, gamma), element(5))
+    powers = DeepPoint(after, both, weights(8, gamma, ext_pow(gamma, 14)), element(6))
+    others = DeepPoint(after, both, words(8, 3), element(7))  # not proportional
+    alone = DeepPoint(other, (quotient,), words(6, 3, seed=2), element(8))
+    base = DeepPoint((17, 0, 0), (aux, aux), weights(6, gamma), element(9))
+    none = DeepPoint(other, both, np.zeros((8, 3), dtype=np.uint64), element(9))
+    for points in (
+        [shared],
+        [shared, powers],
+        [powers, shared],
+        [shared, others, alone],
+        [base, alone],
+        [none, powers],
+    ):
+        assert np.array_equal(rows.deep(points), reference.deep(points))
+        out = words(3, blowup, n, seed=9)
+        want = reference.deep(points, out.copy())
+        assert rows.deep(points, out) is out
+        assert np.array_equal(out, want)
+
+
+def test_deep_of_many_matrices(rows: CudaRows) -> None:
+    matrices = tuple(words(1, 2, 8, seed=s) for s in range(70))
+    points = [DeepPoint(element(s), matrices, words(70, 3, seed=s), element(s + 10)) for s in (1, 2)]
+    assert np.array_equal(rows.deep(points), reference.deep(points))
+
+
+def test_deep_refuses_what_does_not_fit(rows: CudaRows) -> None:
+    a, b = words(2, 2, 8), words(2, 2, 4)
+    for points in (
+        [],
+        [DeepPoint(element(1), (), words(0, 3), element(2))],
+        [DeepPoint(element(1), (a, b), words(4, 3), element(2))],
+        [DeepPoint(element(1), (a,), words(3, 3), element(2))],
+        [DeepPoint(element(1), (words(2, 1, 1),), words(2, 3), element(2))],
+    ):
+        with pytest.raises(SizeError):
+            rows.deep(points)
+    with pytest.raises(SizeError):
+        rows.deep([DeepPoint(element(1), (a,), words(2, 3), element(2))], words(3, 2, 4))
+
+
+def test_the_hosts_scalars() -> None:
+    for a, b in product([(0, 0, 0), (1, 0, 0), element(1), (0, P - 1, 5)], repeat=2):
+        product_ = reference.divide(words(3, 1), words(3, 1))
+        assert product_.shape == (3, 1)
+        quotient = reference.divide(np.array([a], dtype=np.uint64).T, np.array([b], dtype=np.uint64).T)[:, 0]
+        assert ext_mul(a, ext_inverse(b)) == tuple(quotient.tolist())
+    assert ext_scale(element(1), 7) == ext_mul(element(1), (7, 0, 0))

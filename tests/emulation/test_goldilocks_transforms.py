@@ -1,0 +1,190 @@
+"""The Goldilocks kernels' logic, run on the host, against the executable definition of their interface."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from stark.stark_reference import ReferenceKernels
+
+from emulation.device import EmulatedDevice, compiler
+from kernels.backend import SizeError
+from kernels.cuda_goldilocks_lde import LdeProfile, plan_passes, step_bits
+from kernels.cuda_goldilocks_merkle import MATRICES
+from kernels.cuda_goldilocks_transforms import CudaTransforms
+from kernels.goldilocks import TreeOpening
+from kernels.goldilocks_field import P
+
+Words = NDArray[np.uint64]
+REFERENCE = ReferenceKernels()
+
+# Small tiles, so that small sizes take two strided passes, and the shapes that real sizes have: steps of two lengths in
+# every pass, blocks of several rows, partial last blocks.
+SMALL = LdeProfile(log_elements=2, log_row=3, log_strided=3, log_row_tile=5, log_strided_tile=5)
+PROFILES = [LdeProfile(), LdeProfile(4, log_row_tile=12), LdeProfile(3, log_row=10, log_row_tile=10), SMALL]
+
+
+@pytest.fixture(scope="module")
+def device() -> EmulatedDevice:
+    if compiler() is None:
+        pytest.skip("no C++ compiler on this machine")
+    return EmulatedDevice()
+
+
+@pytest.fixture(scope="module")
+def kernels(device: EmulatedDevice) -> CudaTransforms:
+    return CudaTransforms(device)
+
+
+def elements(*shape: int, seed: int = 1) -> Words:
+    """Canonical words, the edges among them."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, P, size=shape, dtype=np.uint64)
+    edges = np.array([0, 1, P - 1, 2**32 - 1, 2**32, 2**63, P - 2**32], dtype=np.uint64)
+    chosen = rng.random(shape) < 0.3
+    words[chosen] = rng.choice(edges, size=int(chosen.sum()))
+    return words
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+def test_elementwise(kernels: CudaTransforms, name: str) -> None:
+    edges = np.array([0, 1, P - 1, 2**32 - 1, 2**32, 2**63, P - 2**32, P - 2], dtype=np.uint64)
+    pairs = np.meshgrid(edges, edges)
+    for a, b in ((elements(3, 333), elements(3, 333, seed=2)), [x.reshape(-1).copy() for x in pairs]):
+        device_a, device_b = kernels.device.upload(a), kernels.device.upload(b)
+        run = getattr(kernels, name)
+        assert np.array_equal(run(device_a, device_b), getattr(REFERENCE, name)(a, b))
+        scalar = b.reshape(-1)[:1]
+        assert np.array_equal(run(device_a, kernels.device.upload(scalar)), getattr(REFERENCE, name)(a, scalar))
+        assert np.array_equal(device_a, a)
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda p: f"E{p.log_elements}")
+@pytest.mark.parametrize("log_blowup", [0, 2])
+def test_lde_of_every_size(device: EmulatedDevice, profile: LdeProfile, log_blowup: int) -> None:
+    kernels = CudaTransforms(device, lde_profile=profile)
+    sizes = range(10) if profile is SMALL else (0, 1, 4, 5, 6, 10)
+    for log_n in sizes:
+        columns = elements(3, 1 << log_n, seed=log_n)
+        given = device.upload(columns)
+        for coset in (1, 7 * 2**40) if log_n < 7 else (7,):
+            want = REFERENCE.lde(columns, log_blowup, coset=coset)
+            assert np.array_equal(kernels.lde(given, log_blowup, coset=coset), want), (log_n, coset)
+        assert np.array_equal(given, columns)
+
+
+@pytest.mark.parametrize("profile", [LdeProfile(), LdeProfile(4, log_row=6, log_strided=5)])
+def test_lde_in_several_passes(device: EmulatedDevice, profile: LdeProfile) -> None:
+    log_n = 13
+    kernels = CudaTransforms(device, lde_profile=profile)
+    assert len(plan_passes(log_n, profile)) == (2 if profile == LdeProfile() else 3)
+    columns = elements(1, 1 << log_n)
+    out = device.empty((1, 2, 1 << log_n))
+    assert kernels.lde(device.upload(columns), 1, out=out) is out
+    assert np.array_equal(out, REFERENCE.lde(columns, 1))
+
+
+def test_plans() -> None:
+    for profile in (*PROFILES, LdeProfile(log_row=10), LdeProfile(log_elements=4, log_row=8, log_strided=8)):
+        for log_n in range(25 if profile is not SMALL else 10):
+            digits = plan_passes(log_n, profile)
+            assert sum(digits) == log_n
+            assert digits[-1] <= profile.log_row
+            assert all(1 <= d <= profile.log_strided for d in digits[:-1])
+            for d in digits:
+                for inverse in (False, True):
+                    assert sum(step_bits(d, profile.log_elements, inverse=inverse)) == d
+    with pytest.raises(SizeError, match="reach"):
+        plan_passes(10, SMALL)
+    assert plan_passes(20, LdeProfile()) == (10, 10)
+
+
+def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0, log_cap: int = 0) -> None:
+    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity, log_cap=log_cap)
+    want = REFERENCE.commit(matrices, log_arity=log_arity, log_cap=log_cap)
+    assert tree.root == want.root
+    assert np.array_equal(tree.cap, want.cap)
+    count = max(m.shape[1] * m.shape[2] for m in matrices) >> log_arity
+    indices = [0, count - 1, *np.random.default_rng(3).integers(0, count, 6).tolist()]
+    opened, expected = tree.open(indices), want.open(indices)
+    assert len(opened.rows) == len(expected.rows)
+    assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
+    assert np.array_equal(opened.path, expected.path)
+
+
+@pytest.mark.parametrize("width", [1, 2, 16, 17, 33, 34, 64])
+def test_tree_of_every_width(kernels: CudaTransforms, width: int) -> None:
+    """Blocks of 17 lanes: a header and 16 fill one, 33 two."""
+    tree_matches(kernels, [elements(width, 2, 64)], log_cap=2)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32), (2, 4, 256)])
+def test_tree_of_every_shape(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
+    tree_matches(kernels, [elements(*shape)], log_cap=9)
+
+
+@pytest.mark.parametrize("log_arity", [1, 2, 3])
+def test_tree_of_folded_rows(kernels: CudaTransforms, log_arity: int) -> None:
+    tree_matches(kernels, [elements(3, 2, 32)], log_arity=log_arity)
+    tree_matches(kernels, [elements(6, 8, 2)], log_arity=log_arity, log_cap=1)  # fewer leaves than cosets
+
+
+def test_tree_of_mixed_heights(kernels: CudaTransforms) -> None:
+    shapes = [(3, 4, 16), (20, 4, 64), (1, 4, 16), (17, 4, 64), (2, 4, 1)]
+    tree_matches(kernels, [elements(*shape, seed=i) for i, shape in enumerate(shapes)], log_cap=3)
+
+
+def test_tree_of_many_matrices(kernels: CudaTransforms) -> None:
+    """More than one launch takes, at both heights; the sponge is handed on in the middle of a block and at its end."""
+    widths = [1, 2, 3, 1, 1, 1, 1, 2, 5, 4, 30, 1, 1, 1, 1, 1, 17, 2, 3]
+    assert len(widths) > 2 * MATRICES
+    matrices = [elements(w, 2, 8, seed=i) for i, w in enumerate(widths)]
+    tree_matches(kernels, [*matrices, *(elements(w, 2, 4, seed=w) for w in range(1, 10))])
+
+
+def test_no_query(kernels: CudaTransforms) -> None:
+    opened = kernels.commit([kernels.device.upload(elements(3, 2, 4))]).open([])
+    assert isinstance(opened, TreeOpening)
+    assert opened.rows[0].shape == (0, 3)
+    assert opened.path.shape == (0, 3, 32)
+
+
+@pytest.mark.parametrize("bits", [0, 1, 5, 11])
+def test_grind(kernels: CudaTransforms, bits: int) -> None:
+    seed = bytes(range(7, 39))
+    assert kernels.grind(seed, bits) == REFERENCE.grind(seed, bits)
+
+
+def test_grind_beyond_one_launch(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.cuda_goldilocks_merkle.MIN_LOG_NONCES", 5)
+    monkeypatch.setattr("kernels.cuda_goldilocks_merkle.MAX_LOG_NONCES", 5)
+    seed = bytes(32)
+    want = REFERENCE.grind(seed, 9)
+    assert want >= 32
+    assert kernels.grind(seed, 9) == want
+
+
+def test_wrong_sizes_are_refused(kernels: CudaTransforms) -> None:
+    upload = kernels.device.upload
+    with pytest.raises(SizeError, match="power of two"):
+        kernels.lde(upload(elements(1, 6)), 1)
+    with pytest.raises(SizeError, match="coset"):
+        kernels.lde(upload(elements(1, 8)), 1, coset=P)
+    with pytest.raises(SizeError, match="blow-up"):
+        kernels.lde(upload(elements(1, 8)), 40)
+    with pytest.raises(SizeError, match="output"):
+        kernels.lde(upload(elements(1, 8)), 1, out=upload(elements(1, 8)))
+    with pytest.raises(SizeError, match="contiguous"):
+        kernels.lde(upload(elements(2, 16))[:, :8], 1)
+    with pytest.raises(SizeError, match="shapes"):
+        kernels.add(upload(elements(4)), upload(elements(5)))
+    with pytest.raises(SizeError, match="no matrix"):
+        kernels.commit([])
+    with pytest.raises(SizeError, match="one blow-up"):
+        kernels.commit([upload(elements(1, 2, 4)), upload(elements(1, 4, 4))])
+    with pytest.raises(SizeError, match="arity"):
+        kernels.commit([upload(elements(1, 2, 4))], log_arity=4)
+    with pytest.raises(SizeError, match="outside"):
+        kernels.commit([upload(elements(1, 2, 4))]).open([8])
+    with pytest.raises(SizeError, match="seed"):
+        kernels.grind(b"short", 3)

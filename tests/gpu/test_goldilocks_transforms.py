@@ -1,0 +1,121 @@
+"""Extensions, trees and grinding of the CUDA backend against their definition in NumPy, and in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from stark.stark_reference import ReferenceKernels
+
+from distprove.bench.goldilocks import check_lde, check_tree, random_words
+from kernels.cuda import CudaBackend
+from kernels.cuda_goldilocks_lde import LdeProfile
+from kernels.cuda_goldilocks_transforms import CudaTransforms
+from kernels.goldilocks_field import P
+
+pytestmark = pytest.mark.gpu
+REFERENCE = ReferenceKernels()
+Words = NDArray[np.uint64]
+
+PROFILES = [
+    LdeProfile(),
+    LdeProfile(log_elements=4),
+    LdeProfile(log_elements=3),
+    LdeProfile(log_elements=2, log_row=3, log_strided=5, log_row_tile=5, log_strided_tile=8),
+]
+
+
+@pytest.fixture(scope="module")
+def kernels(cuda: CudaBackend) -> CudaTransforms:
+    return CudaTransforms(cuda.device)
+
+
+def elements(*shape: int, seed: int = 1) -> Words:
+    """Canonical words with the edges of the device's reduction among them."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, P, size=shape, dtype=np.uint64)
+    edges = np.array([0, 1, P - 1, 2**32 - 1, 2**32, 2**63, P - 2**32, P - 2], dtype=np.uint64)
+    chosen = rng.random(shape) < 0.3
+    words[chosen] = rng.choice(edges, size=int(chosen.sum()))
+    return words
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+def test_elementwise(kernels: CudaTransforms, name: str) -> None:
+    edges = np.array([0, 1, 2, P - 1, P - 2, 2**32 - 1, 2**32, 2**32 + 1, 2**63, P - 2**32], dtype=np.uint64)
+    grid = [x.reshape(-1).copy() for x in np.meshgrid(edges, edges)]
+    for a, b in (grid, (elements(5, 1 << 16), elements(5, 1 << 16, seed=2))):
+        device_a, device_b = kernels.device.upload(a), kernels.device.upload(b)
+        got = kernels.device.download(getattr(kernels, name)(device_a, device_b))
+        assert np.array_equal(got, getattr(REFERENCE, name)(a, b))
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda p: f"E{p.log_elements}")
+@pytest.mark.parametrize("log_blowup", [0, 1, 3])
+def test_lde(cuda: CudaBackend, profile: LdeProfile, log_blowup: int) -> None:
+    kernels = CudaTransforms(cuda.device, lde_profile=profile)
+    for log_n in (0, 1, 2, 4, 5, 7, 9, 10, 11, 12, 13):
+        for coset in (1, 7 * 2**40):
+            columns = elements(5, 1 << log_n, seed=log_n)
+            got = kernels.device.download(kernels.lde(kernels.device.upload(columns), log_blowup, coset=coset))
+            assert np.array_equal(got, REFERENCE.lde(columns, log_blowup, coset=coset)), (log_n, coset)
+
+
+@pytest.mark.parametrize(
+    ("log_n", "log_blowup"), [(16, 1), (17, 2), (18, 3), (20, 1), (21, 1), (22, 1), (23, 1), (24, 1)]
+)
+def test_large_lde(cuda: CudaBackend, log_n: int, log_blowup: int) -> None:
+    check_lde(cuda, log_n, log_blowup)
+
+
+def test_wide_lde_beyond_32_bit_offsets(cuda: CudaBackend) -> None:
+    """1040 columns of 2^21 rows on two cosets: 4.4e9 elements."""
+    kernels = CudaTransforms(cuda.device)
+    width, n = 1040, 1 << 21
+    if cuda.device.memory_free() < 60 << 30:
+        pytest.skip("needs 60 GiB of device memory")
+    columns = kernels.device.zeros((width, n))
+    some = elements(1, n)
+    kernels.device.copy(columns[-1:], kernels.device.upload(some))
+    last = kernels.device.download(kernels.lde(columns, 1)[-1:])
+    alone = kernels.device.download(kernels.lde(kernels.device.upload(some), 1))
+    assert np.array_equal(last, alone)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 1), (3, 8, 4), (16, 2, 256), (17, 4, 128), (64, 2, 512), (130, 1, 64)])
+def test_tree(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
+    compare(kernels, [elements(*shape)])
+
+
+def test_tree_of_mixed_heights_and_many_matrices(kernels: CudaTransforms) -> None:
+    compare(kernels, [elements(w, 4, n, seed=w) for w, n in ((3, 16), (20, 256), (1, 16), (17, 256), (2, 1))])
+    compare(kernels, [elements(1 + w % 7, 2, 32, seed=w) for w in range(20)])
+
+
+@pytest.mark.parametrize("log_arity", [1, 3])
+def test_tree_of_folded_rows(kernels: CudaTransforms, log_arity: int) -> None:
+    compare(kernels, [elements(3, 2, 256)], log_arity)
+    compare(kernels, [elements(3, 8, 2)], log_arity)
+
+
+def compare(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) -> None:
+    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity, log_cap=1)
+    want = REFERENCE.commit(matrices, log_arity=log_arity, log_cap=1)
+    assert tree.root == want.root
+    assert np.array_equal(tree.cap, want.cap)
+    leaves = max(m.shape[1] * m.shape[2] for m in matrices) >> log_arity
+    indices = [0, leaves - 1, leaves // 2]
+    opened, expected = tree.open(indices), want.open(indices)
+    assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
+    assert np.array_equal(opened.path, expected.path)
+
+
+@pytest.mark.parametrize("shape", [(64, 2, 1 << 18), (3, 8, 1 << 16), (300, 2, 1 << 14)])
+def test_large_tree(cuda: CudaBackend, shape: tuple[int, int, int]) -> None:
+    check_tree(cuda, random_words(cuda, *shape))
+
+
+@pytest.mark.parametrize("bits", [0, 7, 13])
+def test_grind(kernels: CudaTransforms, bits: int) -> None:
+    seed = bytes(range(32))
+    assert kernels.grind(seed, bits) == REFERENCE.grind(seed, bits)
