@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,17 +17,16 @@ from distprove.cli.console import out, print_json, reports_errors, warn
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
-    from distprove.stark.air.check import Example
-    from distprove.stark.air.definition import Air
-    from distprove.stark.air.report import AirReport
+    from distprove.stark.air import Air, AirReport, Example
+    from distprove.stark.air.definition import Layout
 
 app = typer.Typer(no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
 Target = Annotated[
-    str, typer.Argument(metavar="MODULE:CLASS", help="An AIR, or what offers example(): package.module:Name.")
+    str, typer.Argument(metavar="MODULE:CLASS|PROGRAM", help="An AIR or a program by its class, or one that ships.")
 ]
 Parameters = Annotated[
-    list[str] | None, typer.Option("--with", metavar="NAME=INT", help="A parameter of the class; repeatable.")
+    list[str] | None, typer.Option("--with", metavar="NAME=VALUE", help="An argument of it; repeatable.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 
@@ -34,10 +34,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 @app.command("report")
 @reports_errors
 def report(target: Target, parameters: Parameters = None, as_json: AsJson = False) -> None:
-    """List degrees, widths, interactions and instructions of an AIR, or of all tables of an example."""
-    from distprove.stark.air.report import report_airs
+    """List degrees, widths, interactions and instructions of an AIR, or of all tables of a program."""
+    from distprove.stark.air import report_airs
 
-    found = report_airs(_airs(_load(target, parameters or [])))
+    found = report_airs(*_tables(_load(target, parameters or [])))
     if as_json:
         print_json([air.to_dict() for air in found])
         return
@@ -50,29 +50,27 @@ def report(target: Target, parameters: Parameters = None, as_json: AsJson = Fals
 def check(
     target: Target,
     parameters: Parameters = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions to cut a program into.")] = 2,
     most: Annotated[int, typer.Option(min=1, help="Failures to list.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Compile an AIR, and check the trace of its `example()` on every row, when it has one. Exits 1 on a failure.
+    """Check on every row the traces that a program makes, or the `example()` of an AIR. Exits 1 on a failure.
 
-    The cells that a failing constraint reads are printed: use an example without secrets.
+    The cells that a failing constraint reads are printed: use inputs without secrets.
     """
-    from dataclasses import asdict
-
-    from distprove.stark.air.report import report_airs
+    from distprove.stark.air import report_airs
 
     loaded = _load(target, parameters or [])
-    compiled = report_airs(_airs(loaded))
-    example = _example(loaded)
-    failures = example.check(most=most) if example else []
+    compiled = report_airs(*_tables(loaded))
+    example = _example(loaded, partitions)
+    failures = example.check(most) if example else []
     if as_json:
-        print_json(
-            {
-                "tables": [air.name for air in compiled],
-                "checked": example is not None,
-                "failures": [asdict(failure) for failure in failures],
-            }
-        )
+        document = {
+            "tables": [air.name for air in compiled],
+            "checked": example is not None,
+            "failures": [asdict(failure) for failure in failures],
+        }
+        print_json(document)
     else:
         for air in compiled:
             _warn_of(air)
@@ -81,49 +79,63 @@ def check(
         if example is None:
             warn(f"{target} offers no example(): it compiles, and no trace was checked")
         elif not failures:
-            rows = ", ".join(
-                f"{air.name} ({main.shape[1]} rows)"
-                for air, main in zip(compiled, example.partitions[0].main, strict=True)
-            )
-            out().print(f"[green]holds[/] on every row: {escape(rows)}")
+            out().print(f"[green]holds[/] on every row: {escape(_sizes(compiled, example))}")
     if failures:
         raise typer.Exit(1)
 
 
+# -- what is named ----------------------------------------------------------------------------------------------------
+
+
 def _load(target: str, parameters: list[str]) -> Any:
     """The object that `target` names; a class is called with the parameters."""
-    module_name, _, name = target.partition(":")
-    if not module_name or not name:
-        raise UsageError(f"{target!r} does not name a class as MODULE:CLASS")
+    from distprove.stark.program import Program
+    from distprove.stark.programs import load_program
+
+    arguments = dict(map(_parameter, parameters))
     here = str(Path.cwd())
     if here not in sys.path:  # as `python -m` does: authors run this beside their module
         sys.path.insert(0, here)
+    module_name, colon, name = target.partition(":")
+    if not colon:
+        return load_program(target, arguments)
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UsageError(f"cannot import {module_name}: {error}") from None
-    found = getattr(module, name, None)
-    if found is None:
-        raise UsageError(f"module {module_name} has no {name}")
+        found = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"cannot import {target}: {error}") from None
     if not inspect.isclass(found):
         return found
+    if issubclass(found, Program):
+        return load_program(target, arguments)
     try:
-        return found(**dict(map(_parameter, parameters)))
+        return found(**{key: _integer(key, value) for key, value in arguments.items()})
     except TypeError as error:
-        raise UsageError(f"{name} cannot be made with these parameters (--with NAME=INT): {error}") from None
+        raise UsageError(f"{name} cannot be made with these parameters (--with NAME=VALUE): {error}") from None
 
 
-def _parameter(text: str) -> tuple[str, int]:
-    name, _, value = text.partition("=")
-    try:
-        return name, int(value, 0)
-    except ValueError:
-        raise UsageError(f"--with {text}: expected NAME=INT") from None
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--with {text}: expected NAME=VALUE")
+    return name, value
 
 
-def _example(loaded: Any) -> Example | None:
-    from distprove.stark.air.check import Example
+def _integer(name: str, value: str) -> int:
+    from distprove.stark.programs.registry import integer
 
+    return integer(name, value)
+
+
+def _example(loaded: Any, partitions: int) -> Example | None:
+    from distprove.stark.air import Example
+    from distprove.stark.program import Program
+
+    if isinstance(loaded, Program):
+        from distprove.stark.example import program_example
+        from kernels.cpu import CpuBackend
+
+        with CpuBackend() as backend:
+            return program_example(loaded, partitions, backend)
     if not callable(getattr(loaded, "example", None)):
         return None
     example = loaded.example()
@@ -132,15 +144,30 @@ def _example(loaded: Any) -> Example | None:
     return example
 
 
-def _airs(loaded: Any) -> list[Air]:
-    from distprove.stark.air.definition import Air
+def _tables(loaded: Any) -> tuple[list[Air], Layout | None]:
+    """The AIRs of what was named, and the public values of a program."""
+    from distprove.stark.air import Air
+    from distprove.stark.program import Program
 
     if isinstance(loaded, Air):
-        return [loaded]
-    example = _example(loaded)
+        return [loaded], None
+    if isinstance(loaded, Program):
+        return list(loaded.tables), loaded.statement.layout()
+    example = _example(loaded, 1)
     if example is None:
-        raise UsageError(f"{type(loaded).__name__} is neither an Air nor offers example()")
-    return list(example.airs)
+        raise UsageError(f"{type(loaded).__name__} is neither an Air nor a Program, and offers no example()")
+    return list(example.airs), example.layout
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _sizes(airs: list[AirReport], example: Example) -> str:
+    """ "Limbs (16 rows), Ranges (8 rows); 2 partitions" """
+    first = example.partitions[0].main
+    tables = ", ".join(f"{air.name} ({main.shape[1]} rows)" for air, main in zip(airs, first, strict=True))
+    count = len(example.partitions)
+    return f"{tables}; {count} partitions" if count > 1 else tables
 
 
 def _show(air: AirReport) -> None:
@@ -183,6 +210,4 @@ def _warn_of(air: AirReport) -> None:
     if air.unread_columns:
         warn(f"{air.name}: nothing reads {', '.join(air.unread_columns)}")
     for use in air.unconfirmed_bounds:
-        warn(
-            f"{air.name}: no constraint is seen that holds `times` to its bound: {use} (t.boolean, or another at_most)"
-        )
+        warn(f"{air.name}: no constraint is seen to hold `times` to its bound: {use} (t.boolean, or another at_most)")

@@ -120,9 +120,11 @@ def aux_columns(
     n = main.shape[-1]
     fractions = kernels.evaluate(air.interactions, [preprocessed, main], scalars).reshape(-1, n)
     width = EXTENSION_DEGREE * len(air.groups)
+    quotients = kernels.divide(fractions[:width], fractions[width:])
+    del fractions  # before `aux` is there: at most three times the groups' columns live at once
     aux = backend.empty((air.aux_width, n), np.uint64)
-    aux[:width] = kernels.divide(fractions[:width], fractions[width:])
-    del fractions
+    aux[:width] = quotients
+    del quotients
     terminals: list[Ext | None] = []
     start, row = 0, width
     for scope in SCOPES:

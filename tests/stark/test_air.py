@@ -209,6 +209,8 @@ def test_tables_of_a_program_share_bus_numbers() -> None:
     assert [use.number for use in ranges.uses] == [1]
     with pytest.raises(AirError, match="one name"):
         compile_airs([Limbs(), Limbs(4)], {})
+    with pytest.raises(AirError, match="one number"):
+        compile_air(Limbs(), {}, {"range": 1, "pairs": 1})
     other = Custom(lambda t: t.receive(Bus("range", 2), [t.this.a, t.this.b]))
     with pytest.raises(AirError, match="range"):
         compile_airs([Limbs(), other], {})

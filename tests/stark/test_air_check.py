@@ -69,6 +69,24 @@ def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[0] == shown
 
 
+def test_no_cell_of_the_examples_is_free() -> None:
+    """Whichever cell is changed, by whatever, some rule fails."""
+    fibonacci = fibonacci_trace(8)
+    limbs, values, used = limbs_traces(n=8)
+    cases = [
+        ([Fibonacci()], [fibonacci], PUBLIC, None, 0),
+        ([Limbs(), Ranges()], [limbs, used], {}, [None, values], 0),
+        ([Limbs(), Ranges()], [limbs, used], {}, [None, values], 1),
+    ]
+    rng = np.random.default_rng(3)
+    for airs, traces, public, fixed, table in cases:
+        for cell in np.ndindex(traces[table].shape):
+            for change in (1, P - 1, int(rng.integers(1, P, dtype=np.uint64))):
+                changed = [trace.copy() for trace in traces]
+                changed[table][cell] = (int(changed[table][cell]) + change) % P
+                assert check_trace(airs, changed, public, preprocessed=fixed, boundary=[]), (table, cell, change)
+
+
 def test_public_values_count() -> None:
     (failure,) = check_trace([Fibonacci()], [fibonacci_trace(8)], {**PUBLIC, "first": 2})
     assert (failure.rule, failure.row, failure.values) == ("first[0]", 0, (("left", 1), ("public.first", 2)))

@@ -44,6 +44,14 @@ def test_check() -> None:
     assert run("check", "air_examples:Fibonacci").exit_code == 0
 
 
+@pytest.mark.parametrize("program", ["fibonacci", "distprove.stark.programs.wide_fibonacci:WideFibonacci"])
+def test_the_traces_of_a_program(program: str) -> None:
+    done = run("check", program, "--with", "rows=2^5", "--partitions", "3")
+    assert done.exit_code == 0
+    assert "(32 rows); 3 partitions" in done.stdout
+    assert run("report", program, "--with", "rows=32", "--json").exit_code == 0
+
+
 def test_check_names_what_fails() -> None:
     done = run("check", "test_air_command:Broken")
     assert done.exit_code == 1
@@ -61,12 +69,14 @@ def test_an_air_without_an_example_is_only_compiled() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("air_examples",), "MODULE:CLASS"),
+        (("air_examples",), "no program"),
+        (("fibonacci", "--with", "rows=3"), "power of two"),
         (("no.such.module:X",), "cannot import"),
-        (("air_examples:Nothing",), "has no Nothing"),
+        (("air_examples:Nothing",), "Nothing"),
         (("air_examples:RANGE",), "neither an Air"),
-        (("air_examples:Limbs", "--with", "bits"), "NAME=INT"),
+        (("air_examples:Limbs", "--with", "bits"), "NAME=VALUE"),
         (("air_examples:Limbs", "--with", "size=3"), "parameters"),
+        (("air_examples:Limbs", "--with", "bits=x"), "integer"),
         (("air_examples:Limbs", "--with", "bits=0"), "at least one bit"),
         (("test_air_command:NotAnExample",), "expected an Example"),
     ],

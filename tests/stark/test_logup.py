@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 from air_examples import Limbs, Ranges, limbs_traces
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from stark_reference import ReferenceBackend, ReferenceKernels, domain
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import field, logup
-from distprove.stark.air import Air, Bus, CompiledAir, Table, compile_air, compile_airs
+from distprove.stark.air import Air, Bus, CompiledAir, Table, check_trace, compile_air, compile_airs
 from distprove.stark.field import Ext, P, Words
 from kernels.goldilocks_field import GENERATOR, root_of_unity
 
@@ -215,6 +218,43 @@ def test_the_boundary_closes_a_global_bus() -> None:
     z = field.e_sub(field.ZERO, (3, 0, 0))
     with pytest.raises(InvalidProof):
         logup.boundary_sum([logup.BoundaryTerm(3, (0,), 1)], z, GLOBAL[1])
+
+
+class Give(Air):
+    main = {"x": 2, "times": 1}
+
+    def define(self, t: Table) -> None:
+        t.send(Bus("b", 2), t.this.x, times=t.this.times, at_most=None)
+
+
+class Take(Give):
+    def define(self, t: Table) -> None:
+        t.receive(Bus("b", 2), t.this.x, times=t.this.times)
+
+
+rows = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(0, 1), st.sampled_from([0, 1, 2, P - 1])), min_size=4, max_size=4
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows, st.one_of(rows, st.permutations(range(4))))
+def test_terminals_balance_exactly_when_the_multisets_are_equal(sent: list[Any], received: list[Any]) -> None:
+    """`received`: rows of its own, or those sent in another order."""
+    if isinstance(received[0], int):
+        received = [sent[i] for i in received]
+    counts: dict[tuple[int, int], int] = {}
+    for sign, part in ((1, sent), (-1, received)):
+        for a, b, times in part:
+            counts[a, b] = (counts.get((a, b), 0) + sign * times) % P
+    equal = not any(counts.values())
+    airs = [Give(), Take()]
+    traces = [np.array(part, dtype=np.uint64).T.copy() for part in (sent, received)]
+    terminals = [
+        aux(air, None, trace)[1][0] for air, trace in zip(compile_airs(airs, {"p": (0, 2)}), traces, strict=True)
+    ]
+    assert logup.balanced(terminals) == equal
+    assert (not check_trace(airs, traces)) == equal
 
 
 def test_scalars_say_what_is_missing(tables: tuple[CompiledAir, CompiledAir]) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from distprove.errors import AirError
 from distprove.stark import field
 from distprove.stark.air.compiler import number_buses
-from distprove.stark.air.definition import Air, Bus, Constraint, Definition, trace_air
+from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Layout, trace_air
 from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS
 from distprove.stark.air.lowering import lower
 from distprove.stark.field import P, Words
@@ -85,6 +85,11 @@ class Example:
     partitions: Sequence[PartitionTrace]
     preprocessed: Sequence[Words | None] | None = None
     boundary: Sequence[BoundaryTuple] | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """Of the public values."""
+        return _flatten(self.partitions[0].public)[0]
 
     def check(self, most: int = DEFAULT_MOST) -> list[Failure]:
         """See `check_partitions`."""

@@ -73,6 +73,8 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
     """`compile_air` of an AIR that `trace_air` has run. Adds the LogUp expressions to the definition's graph."""
     if definition.public_count > MAX_PUBLIC:
         raise AirError(f"{definition.name}: {definition.public_count} public values, at most {MAX_PUBLIC} are possible")
+    if len(set(buses.values())) < len(buses):
+        raise AirError(f"{definition.name}: two buses of its program have one number, so that their tuples would mix")
     graph = definition.graph
     ordered = [i for scope in SCOPES for i in definition.interactions_of(scope)]
     uses = tuple(_use(definition.name, i, buses) for i in ordered)

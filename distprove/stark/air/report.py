@@ -9,7 +9,7 @@ from typing import Any
 from distprove.stark.air.bounds import unconfirmed
 from distprove.stark.air.compiled import CompiledAir
 from distprove.stark.air.compiler import compile_definition, number_buses
-from distprove.stark.air.definition import Air, Definition, Scope, default_layout, trace_air
+from distprove.stark.air.definition import Air, Definition, Layout, Scope, trace_air
 from distprove.stark.air.expression import MAIN, PREPROCESSED
 from kernels.row_program import Op, RowProgram
 
@@ -68,9 +68,9 @@ def report_air(air: Air) -> AirReport:
     return report_airs([air])[0]
 
 
-def report_airs(airs: Sequence[Air]) -> list[AirReport]:
-    """The reports of the tables of a program, each with its own public values."""
-    definitions = [trace_air(air, default_layout(air)) for air in airs]
+def report_airs(airs: Sequence[Air], layout: Layout | None = None) -> list[AirReport]:
+    """The reports of the tables of a program. Without its `layout`, each has the public values that it says itself."""
+    definitions = [trace_air(air, layout) for air in airs]
     numbers = number_buses(definitions)
     return [_report(definition, compile_definition(definition, numbers)) for definition in definitions]
 
