@@ -7,18 +7,21 @@ provers (columns, rows, constraints of degree 2), not a statement to rely on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, Table
+from distprove.stark.air import Air, Expression, Table
+from distprove.stark.air.row_function import Cells, apply, row_function
 from distprove.stark.field import GENERATOR, P
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.registry import log_rows
 from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
+from kernels.row_program import RowProgram
 
 MAX_WIDTH = 1 << 12
 
@@ -70,19 +73,18 @@ class WideFibonacci(Program):
         return {"start": np.array([source["start"]], dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
-        field = backend.goldilocks
-        columns = backend.empty((self.width, self.rows))
-        # The first two columns: powers of 7 and of 7^2 from the start, by doubling.
-        for column, ratio in ((0, GENERATOR), (1, GENERATOR**2)):
-            columns[column, :1] = inputs["start"]
-            done = 1
-            while done < self.rows:
-                factor = backend.to_device(np.array([pow(ratio, done, P)], dtype=np.uint64))
-                columns[column, done : 2 * done] = field.mul(columns[column, :done], factor)
-                done *= 2
-        square = field.mul(columns[0], columns[0])
-        for i in range(2, self.width):
-            following = field.mul(columns[i - 1], columns[i - 1])
-            columns[i] = field.add(square, following)
-            square = following
-        return Trace([columns], ())
+        (start,) = backend.to_host(inputs["start"]).tolist()
+        # A column that differs from row to row: the last selector, x - w^-1 on a coset.
+        selectors = backend.goldilocks.selectors(self.rows.bit_length() - 1, 0, 0)
+        return Trace([apply(backend, self._rows, [selectors], [start])], ())
+
+    @cached_property
+    def _rows(self) -> RowProgram:
+        def columns(cells: Cells, scalars: Sequence[Expression]) -> list[Expression]:
+            x, start = cells[0][2], scalars[0]
+            c = [x * start, x + start]
+            while len(c) < self.width:
+                c.append(c[-2] * c[-2] + c[-1] * c[-1])
+            return c
+
+        return row_function([3], columns, scalars=1)
