@@ -64,17 +64,8 @@ $(UV): | check-tools
 	  || { echo "pip is missing: install the package python3-pip" >&2; exit 1; }
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv --constraint constraints.txt uv
 
-# The extension needs Python's headers. Where the system's python3 has none, uv brings a Python that has.
 $(BIN)/python: | $(UV)
-	@if $(PYTHON) -c 'import os, sys, sysconfig; \
-	  sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'; \
-	then $(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV); \
-	else \
-	  version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	  echo "$(PYTHON) has no headers; setting up a Python $$version that has"; \
-	  $(UV) venv --quiet --clear --managed-python --python $$version $(VENV) \
-	    || { echo "Python.h is missing: install the package python3-dev" >&2; exit 1; }; \
-	fi
+	@.ci/venv $(UV) $(PYTHON) $(VENV)
 
 # The editable install knows modules by name, so one that is added or removed asks for a new one; an edit does not.
 MODULES := find distprove kernels actors cluster -name '*.py' | LC_ALL=C sort
@@ -85,7 +76,8 @@ FORCE:
 # No build isolation: the build folder then stays valid between runs, and an edit recompiles only what it touches.
 $(VENV)/.ready: pyproject.toml constraints.txt .ci/build-requirements.txt $(NATIVE) $(VENV)/.modules | check-tools $(BIN)/python
 	$(INSTALL) --requirement .ci/build-requirements.txt
-	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])'
+	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])' $$(test ! -d $(VENV)/include-python \
+	  || echo --config-settings cmake.define.Python_INCLUDE_DIR=$(abspath $(VENV))/include-python)
 	touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready
