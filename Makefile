@@ -78,8 +78,9 @@ FORCE:
 $(VENV)/.ready: pyproject.toml constraints.txt .ci/build-requirements.txt $(NATIVE) $(VENV)/.modules | check-tools $(BIN)/python
 	@echo "Installing the packages and compiling the C++ extension: some minutes, the first time"
 	@$(INSTALL) --requirement .ci/build-requirements.txt
-	@$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])' $$(test ! -d $(VENV)/include-python \
-	  || echo --config-settings cmake.define.Python_INCLUDE_DIR='$(CURDIR)/$(VENV)/include-python')
+	@set --; headers='$(CURDIR)/$(VENV)/include-python'; \
+	if test -d "$$headers"; then set -- --config-settings "cmake.define.Python_INCLUDE_DIR=$$headers"; fi; \
+	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])' "$$@"
 	@touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready
