@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 # A Python whose headers would be below {include}, and that cannot run modules.
 PYTHON = f"""#!/bin/sh
-test "$1" = -c && exec {sys.executable} -c "import sysconfig; sysconfig.get_path = lambda name: '{{include}}'; $2"
+test "$1" = -c && exec '{sys.executable}' -c "import sysconfig; sysconfig.get_path = lambda name: '{{include}}'; $2"
 exit 1
 """
 
@@ -42,9 +42,8 @@ def test_a_missing_compiler_is_named() -> None:
 
 @pytest.mark.parametrize("version", [(3, 9), (3, 14)])
 def test_another_python_is_refused(version: tuple[int, int], tmp_path: Path) -> None:
-    python = program(
-        tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = {version}; $2"\n'
-    )
+    pretence = f"#!/bin/sh\nexec '{sys.executable}' -c \"import sys; sys.version_info = {version}; $2\"\n"
+    python = program(tmp_path / "python", pretence)
     done = make("check-tools", f"PYTHON={python}")
     assert done.returncode != 0
     assert "needs Python 3.10 to 3.13" in done.stderr
