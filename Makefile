@@ -54,7 +54,7 @@ constraints: $(UV)
 
 check-tools:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
-	  || { echo "distprove needs Python 3.10 to 3.13; name one with make PYTHON=..." >&2; exit 1; }
+	  || { echo "distprove needs Python 3.10 to 3.13: install python3, or name another with make PYTHON=..." >&2; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null \
 	  || { echo "No C++ compiler: install the package g++ (or clang, and set CXX)" >&2; exit 1; }
 
@@ -62,19 +62,11 @@ check-tools:
 $(UV): | check-tools
 	@$(PYTHON) -m pip --version >/dev/null 2>&1 \
 	  || { echo "pip is missing: install the package python3-pip" >&2; exit 1; }
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv --constraint constraints.txt uv
+	@echo "Setting up uv in .uv, and a Python environment in $(VENV)"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv --constraint constraints.txt uv
 
-# The extension needs Python's headers. Where the system's python3 has none, uv brings a Python that has.
 $(BIN)/python: | $(UV)
-	@if $(PYTHON) -c 'import os, sys, sysconfig; \
-	  sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'; \
-	then $(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV); \
-	else \
-	  version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	  echo "$(PYTHON) has no headers; setting up a Python $$version that has"; \
-	  $(UV) venv --quiet --clear --managed-python --python $$version $(VENV) \
-	    || { echo "Python.h is missing: install the package python3-dev" >&2; exit 1; }; \
-	fi
+	@.ci/venv $(UV) $(PYTHON) $(VENV)
 
 # The editable install knows modules by name, so one that is added or removed asks for a new one; an edit does not.
 MODULES := find distprove kernels actors cluster -name '*.py' | LC_ALL=C sort
@@ -84,13 +76,17 @@ FORCE:
 
 # No build isolation: the build folder then stays valid between runs, and an edit recompiles only what it touches.
 $(VENV)/.ready: pyproject.toml constraints.txt .ci/build-requirements.txt $(NATIVE) $(VENV)/.modules | check-tools $(BIN)/python
-	$(INSTALL) --requirement .ci/build-requirements.txt
-	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])'
-	touch $@
+	@echo "Installing the packages and compiling the C++ extension: some minutes, the first time"
+	@$(INSTALL) --requirement .ci/build-requirements.txt
+	@set --; headers='$(CURDIR)/$(VENV)/include-python'; \
+	if test -d "$$headers"; then set -- --config-settings "cmake.define.Python_INCLUDE_DIR=$$headers"; fi; \
+	$(INSTALL) --no-build-isolation --editable '.$(if $(EXTRA),[$(EXTRA)])' "$$@"
+	@touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready
-	$(INSTALL) --requirement pyproject.toml --extra test
-	touch $@
+	@echo "Installing what the tests need"
+	@$(INSTALL) --requirement pyproject.toml --extra test
+	@touch $@
 
 # snarkjs for the interop tests, which skip without Node.
 node:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,14 @@ def shared_data() -> Path:
     if not (path / "circom").is_dir():
         pytest.skip(f"no real circuits at {path} (set DISTPROVE_SHARED_DATA)")
     return path
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT reaches the processes that a test starts, also where this one ignores it: in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Snarkjs:

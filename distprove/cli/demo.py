@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -99,10 +101,16 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
     count = verified.partitions
     console.print(f"   [bold green]verified[/]: {count} partitions in one batch, {format_seconds(verified.seconds)}")
     console.print("\nThe same by hand:")
-    console.print(f"   distprove verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
-    console.print(f"   distprove export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
+    program = _program()
+    console.print(f"   {program} verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
+    console.print(f"   {program} export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
     console.print("\nThe same job through Ray, as `distprove prove` runs it by default:")
-    console.print("   distprove demo --ray")
+    console.print(f"   {program} demo --ray")
+
+
+def _program() -> str:
+    """What to type for `distprove` here: its path, where the environment it is in is not active."""
+    return "distprove" if shutil.which("distprove") else os.path.relpath(Path(sys.executable).with_name("distprove"))
 
 
 def _step(console: Console, number: int, what: str) -> None:

@@ -149,6 +149,7 @@ def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven:
     assert "Traceback" in traced.stderr
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(small_job: SmallJob, tmp_path: Path) -> None:
     out = tmp_path / "run"
     # Many partitions, so that some are left when the first is there.
