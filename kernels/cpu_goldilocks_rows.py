@@ -20,8 +20,8 @@ MAX_LOG_ARITY = 6
 class CpuRows:
     """Computes on a pool's threads; results are the same for any number of them.
 
-    `native` is the extension module, `pool` its `Pool`. `kernels` names the inner loops (`native.row_kernels()`);
-    None is the fastest that runs here. Arrays that are not contiguous are copied.
+    `native` is the extension module, `pool` its `Pool`. `kernels` names the inner loops (`native.row_kernels()`); None
+    is the fastest that runs on this processor. Arrays that are not contiguous are copied.
     """
 
     def __init__(self, native: Any, pool: Any, kernels: str | None = None) -> None:
