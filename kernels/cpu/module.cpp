@@ -9,4 +9,5 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_groups(m);
   dp::bind_sparse_points(m);
   dp::bind_pairing(m);
+  dp::bind_goldilocks(m);
 }
