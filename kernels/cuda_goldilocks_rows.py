@@ -29,12 +29,12 @@ SCAN_TILE, SCAN_BLOCK = 8 * 32, 1024
 """Rows of a tile, and the threads that add up the tiles; as in gl_scan.cu."""
 MATRICES = 32
 """Of one launch; as in gl_openings.cu."""
-WARP_COLUMNS, BLOCK_WARPS = 2, 8
-"""Columns of a warp and warps of a block that evaluates at a point; as in gl_openings.cu."""
+BLOCK_WARPS = 8
+"""Warps of a block, each with two columns at one point or one column at two; as in gl_openings.cu."""
 DEEP_BLOCK, DEEP_ROWS = 256, 2
 """Threads of a block and rows of a thread; as in gl_openings.cu."""
-OPEN_ROWS = 4
-"""Rows that a thread sums at least where a column is cut into chunks: its reduction costs as much as some ten rows."""
+OPEN_CHUNK = 512
+"""Rows of a chunk at least, where a column is cut into chunks: a warp's reduction costs as much as some 300 rows."""
 MAX_LOG_ARITY = 3
 
 _SHAPE = np.dtype(
@@ -252,11 +252,12 @@ class CudaRows:
         packed["first"][: len(first)] = first
         packed["count"] = len(matrices)
         kernel = self._device.kernel(OPENINGS, f"gl_open_sums_{points}")
-        groups = grid_for(columns, WARP_COLUMNS * BLOCK_WARPS)
+        per_block = BLOCK_WARPS * 2 // points
+        groups = grid_for(columns, per_block)
         if groups > 65535:
-            raise SizeError(f"{columns} columns opened at once; at most {65535 * WARP_COLUMNS * BLOCK_WARPS}")
+            raise SizeError(f"{columns} columns opened at once; at most {65535 * per_block}")
         resident = kernel.blocks_per_sm(32 * BLOCK_WARPS) * self._device.sm_count
-        chunks = max(1, min(-(-n // (32 * OPEN_ROWS)), -(-2 * resident // groups)))
+        chunks = max(1, min(n // OPEN_CHUNK, -(-4 * resident // groups)))
         partial = self._device.empty((columns, chunks, points, 3))
         kernel.launch((chunks, groups), (32, BLOCK_WARPS), (ByValue(packed), weights, partial, np.uint64(n)))
         items = columns * points

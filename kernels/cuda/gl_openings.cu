@@ -67,35 +67,59 @@ __device__ __forceinline__ const u64* column(const Columns& columns, u32 c) {
   return columns.base[m] + (c - columns.first[m]) * columns.stride[m];
 }
 
-constexpr int WARP_COLUMNS = 2, BLOCK_WARPS = 8;  // as in cuda_goldilocks_rows.py
+constexpr int BLOCK_WARPS = 8, STEP_ROWS = 64, STEPS = 2;  // the first as in cuda_goldilocks_rows.py
+
+// Two neighbours in one access; of a column of one row, that one.
+__device__ __forceinline__ ulonglong2 pair(const u64* p, bool single) {
+  return single ? make_ulonglong2(*p, 0) : *reinterpret_cast<const ulonglong2*>(p);
+}
 
 // partial (columns, chunks, POINTS, 3): sums over the rows of each chunk. Blocks of (32, BLOCK_WARPS), grid (chunks,
-// columns / (WARP_COLUMNS BLOCK_WARPS)). The warps of a block walk the same rows, so that W comes from the cache.
+// columns POINTS / (2 BLOCK_WARPS)): a warp sums two columns at one point, or one at two. The warps of a block walk the
+// same rows, STEP_ROWS a step, so that W comes from the cache; STEPS of them are loaded before the first is added.
 template <int POINTS>
 __device__ __forceinline__ void open_sums(const Columns& columns, const u64* __restrict__ weights,
                                           u64* __restrict__ partial, u64 n) {
+  constexpr int COLUMNS = 2 / POINTS;
   const u32 lane = threadIdx.x, total = columns.first[columns.count];
-  const u32 begin = (blockIdx.y * BLOCK_WARPS + threadIdx.y) * WARP_COLUMNS;
+  const u32 begin = (blockIdx.y * BLOCK_WARPS + threadIdx.y) * COLUMNS;
   if (begin >= total) return;
-  const u64* f[WARP_COLUMNS];
+  const bool single = n == 1;
+  const u64* f[COLUMNS];
 #pragma unroll
-  for (int c = 0; c < WARP_COLUMNS; ++c) f[c] = column(columns, begin + c < total ? begin + c : begin);
-  ExtSum sums[WARP_COLUMNS][POINTS];
-#pragma unroll 2
-  for (u64 j = (u64)blockIdx.x * 32 + lane; j < n; j += (u64)gridDim.x * 32) {
-    u64 v[WARP_COLUMNS];
+  for (int c = 0; c < COLUMNS; ++c) f[c] = column(columns, begin + c < total ? begin + c : begin);
+  ExtSum sums[COLUMNS][POINTS];
+  for (u64 first = (u64)blockIdx.x * STEP_ROWS + 2 * lane; first < n; first += (u64)gridDim.x * STEP_ROWS * STEPS) {
+    ulonglong2 v[STEPS][COLUMNS], w[STEPS][3];
+    u64 before[STEPS][3];
 #pragma unroll
-    for (int c = 0; c < WARP_COLUMNS; ++c) v[c] = f[c][j];
+    for (int s = 0; s < STEPS; ++s) {
+      const u64 j = first + (u64)s * gridDim.x * STEP_ROWS;
+      const bool inside = j < n;
+      const u64 at = inside ? j : first;
 #pragma unroll
-    for (int p = 0; p < POINTS; ++p) {
-      const u64* w = weights + ((j - p) & (n - 1));
-      Ext weight{{w[0], w[n], w[2 * n]}};
+      for (int c = 0; c < COLUMNS; ++c) v[s][c] = inside ? pair(f[c] + at, single) : make_ulonglong2(0, 0);
 #pragma unroll
-      for (int c = 0; c < WARP_COLUMNS; ++c) sums[c][p].add(weight, v[c]);
+      for (int i = 0; i < 3; ++i) {
+        w[s][i] = pair(weights + i * n + at, single);
+        if (POINTS == 2) before[s][i] = weights[i * n + ((at - 1) & (n - 1))];
+      }
     }
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s)
+#pragma unroll
+      for (int c = 0; c < COLUMNS; ++c) {
+        Ext even{{w[s][0].x, w[s][1].x, w[s][2].x}}, odd{{w[s][0].y, w[s][1].y, w[s][2].y}};
+        sums[c][0].add(even, v[s][c].x);
+        sums[c][0].add(odd, v[s][c].y);
+        if (POINTS == 2) {
+          sums[c][POINTS - 1].add(Ext{{before[s][0], before[s][1], before[s][2]}}, v[s][c].x);
+          sums[c][POINTS - 1].add(even, v[s][c].y);
+        }
+      }
   }
 #pragma unroll
-  for (int c = 0; c < WARP_COLUMNS; ++c)
+  for (int c = 0; c < COLUMNS; ++c)
 #pragma unroll
     for (int p = 0; p < POINTS; ++p) {
       Ext v = warp_sum(sums[c][p].value());
@@ -105,12 +129,12 @@ __device__ __forceinline__ void open_sums(const Columns& columns, const u64* __r
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     gl_open_sums_1(const __grid_constant__ Columns columns, const u64* weights, u64* partial, u64 n) {
   open_sums<1>(columns, weights, partial, n);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     gl_open_sums_2(const __grid_constant__ Columns columns, const u64* weights, u64* partial, u64 n) {
   open_sums<2>(columns, weights, partial, n);
 }
@@ -134,7 +158,8 @@ extern "C" __global__ void gl_open_finish(const u64* partial, u64* out, u64 item
 
 // -- DEEP -------------------------------------------------------------------------------------------------------------
 
-constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;
+constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;  // the first two as in cuda_goldilocks_rows.py
+constexpr int DEEP_COLUMNS = 4;  // loaded before the first is added
 
 // Matrices of one height, opened at one or two points. With one set of weights, matrix m counts at point p with the factor
 // scale[m][p]; with two sets, set p is point p's.
@@ -147,6 +172,17 @@ struct Deep {
   u32 matrices, points, log_n, log_blowup, add;
 };
 
+template <int SETS>
+__device__ __forceinline__ void add_column(ExtSum (&sums)[SETS][DEEP_ROWS], const u64* __restrict__ weights,
+                                           const ulonglong2& v) {
+#pragma unroll
+  for (int s = 0; s < SETS; ++s) {
+    Ext w{{weights[3 * s], weights[3 * s + 1], weights[3 * s + 2]}};
+    sums[s][0].add(w, v.x);
+    sums[s][1].add(w, v.y);
+  }
+}
+
 // out (3, B n) (+)= sum over points of (combination - value) / (x - point). weights (columns, SETS, 3). Each thread does
 // DEEP_ROWS rows one after the other in memory, read as one; the block inverts its denominators together.
 template <int SETS>
@@ -158,16 +194,16 @@ __device__ __forceinline__ void deep(const Deep& d, const u64* __restrict__ weig
   ExtSum sums[SETS][DEEP_ROWS];
   for (u32 m = 0; active && m < d.matrices; ++m) {
     const u64* p = d.base[m] + first;
-#pragma unroll 4
-    for (u32 c = 0; c < d.width[m]; ++c, p += rows, weights += 3 * SETS) {
-      const ulonglong2 v = *reinterpret_cast<const ulonglong2*>(p);
+    u32 c = 0;
+    for (; c + DEEP_COLUMNS <= d.width[m]; c += DEEP_COLUMNS) {
+      ulonglong2 v[DEEP_COLUMNS];
 #pragma unroll
-      for (int s = 0; s < SETS; ++s) {
-        Ext w{{weights[3 * s], weights[3 * s + 1], weights[3 * s + 2]}};
-        sums[s][0].add(w, v.x);
-        sums[s][1].add(w, v.y);
-      }
+      for (int i = 0; i < DEEP_COLUMNS; ++i, p += rows) v[i] = *reinterpret_cast<const ulonglong2*>(p);
+#pragma unroll
+      for (int i = 0; i < DEEP_COLUMNS; ++i, weights += 3 * SETS) add_column(sums, weights, v[i]);
     }
+    for (; c < d.width[m]; ++c, p += rows, weights += 3 * SETS)
+      add_column(sums, weights, *reinterpret_cast<const ulonglong2*>(p));
     if (SETS == 1 && d.flush[m]) {
 #pragma unroll
       for (int r = 0; r < DEEP_ROWS; ++r) {

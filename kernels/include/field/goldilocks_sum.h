@@ -9,38 +9,44 @@ namespace dp {
 namespace gl {
 
 struct ProductSum {
-  u32 low[3] = {0, 0, 0}, mid[3] = {0, 0, 0}, high[3] = {0, 0, 0};
+  u64 low = 0, mid = 0, high = 0;
+  u32 low_carry = 0, mid_carry = 0, high_carry = 0;
 
   // += a b
   DP_HD void add(u64 a, u64 b) {
     u32 a0 = (u32)a, a1 = (u32)(a >> 32), b0 = (u32)b, b1 = (u32)(b >> 32);
-    multiply_add(low, a0, b0);
-    multiply_add(mid, a0, b1);
-    multiply_add(mid, a1, b0);
-    multiply_add(high, a1, b1);
+    multiply_add(low, low_carry, a0, b0);
+    multiply_add(mid, mid_carry, a0, b1);
+    multiply_add(mid, mid_carry, a1, b0);
+    multiply_add(high, high_carry, a1, b1);
   }
 
   DP_HD u64 value() const {
-    u64 l = reduce(low), h = reduce(high), m = gl::add(reduce(mid), h);
+    u64 l = reduce128(low_carry, low), h = reduce128(high_carry, high), m = gl::add(reduce128(mid_carry, mid), h);
     // m 2^32 + h (2^64 - 2^32), and 2^64 - 2^32 = -1
     return sub(gl::add(l, reduce128(m >> 32, m << 32)), h);
   }
 
  private:
-  static DP_HD void multiply_add(u32* sum, u32 a, u32 b) {
+  // The 64 bits are one operand, so that they lie in an aligned register pair as the instruction wants them.
+  static DP_HD void multiply_add(u64& sum, u32& carry, u32 a, u32 b) {
 #if DP_PTX
-    asm("mad.lo.cc.u32 %0, %3, %4, %0;\n\tmadc.hi.cc.u32 %1, %3, %4, %1;\n\taddc.u32 %2, %2, 0;"
-        : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2])
+    asm("{\n\t"
+        ".reg .u32 s0, s1;\n\t"
+        "mov.b64 {s0, s1}, %0;\n\t"
+        "mad.lo.cc.u32 s0, %2, %3, s0;\n\t"
+        "madc.hi.cc.u32 s1, %2, %3, s1;\n\t"
+        "addc.u32 %1, %1, 0;\n\t"
+        "mov.b64 %0, {s0, s1};\n\t"
+        "}"
+        : "+l"(sum), "+r"(carry)
         : "r"(a), "r"(b));
 #else
-    u64 t = (u64)a * b, s = ((u64)sum[1] << 32 | sum[0]) + t;
-    sum[0] = (u32)s;
-    sum[1] = (u32)(s >> 32);
-    sum[2] += s < t;
+    u64 t = (u64)a * b;
+    sum += t;
+    carry += sum < t;
 #endif
   }
-
-  static DP_HD u64 reduce(const u32* sum) { return reduce128(sum[2], (u64)sum[1] << 32 | sum[0]); }
 };
 
 // A sum of extension elements times base elements.
