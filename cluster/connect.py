@@ -18,10 +18,11 @@ from typing import Any
 
 import psutil
 
-from cluster.devices import memory_available
 from cluster.placement import Node
+from distprove.cgroup import memory_available
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
+from distprove.machine import usable_threads
 
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
@@ -109,7 +110,7 @@ def _address(settings: ExecutorSettings) -> str | None:
 
 
 def _cpus(settings: ExecutorSettings) -> int:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    usable = usable_threads()
     return min(settings.threads or usable, usable)
 
 

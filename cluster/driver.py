@@ -14,9 +14,9 @@ from cluster.executors import Executor
 from cluster.report import PartitionReport, Report, public_message
 from cluster.run import Barrier, Run
 from cluster.timeline import Timeline
-from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
+from distprove.errors import FormatError, InputError, JobFailed
 from distprove.job import ExecutorSettings
-from distprove.proof import Proof
+from distprove.proof import Proof, invalid_among
 from distprove.system import Partition, PartitionProof, ProofSystem
 
 
@@ -94,19 +94,16 @@ def take_up(
     found: dict[str, PartitionProof] = {}
     for partition in plan:
         try:
-            stored = run.load(partition)
+            proof = run.load(partition)
         except InputError as error:
             _discard(run, partition, report, str(error))
             continue
-        if stored is not None:
-            found[partition.name] = stored
-    # All at once is several times faster than one by one; only if the batch fails is it worth asking which.
-    if found and not _holds(lambda: system.verify_batch(list(found.values()))):
-        for partition in plan:
-            proof = found.get(partition.name)
-            if proof is not None and not _holds(lambda proof=proof: system.verify(proof)):  # type: ignore[misc]
-                del found[partition.name]
-                _discard(run, partition, report, "does not verify")
+        if proof is not None:
+            found[partition.name] = proof
+    stored = [partition for partition in plan if partition.name in found]
+    for place in invalid_among(system, [found[partition.name] for partition in stored]):
+        del found[stored[place].name]
+        _discard(run, stored[place], report, "does not verify")
     barrier = None
     if system.needs_barrier and found:
         barrier = _load_barrier(run)
@@ -128,13 +125,6 @@ def _load_barrier(run: Run) -> Barrier | None:
         return run.load_barrier()
     except FormatError:
         return None
-
-
-def _holds(check: Callable[[], bool]) -> bool:
-    try:
-        return check()
-    except (InvalidProof, InputError):
-        return False  # a proof that cannot even be read is a proof that does not hold
 
 
 def _discard(run: Run, partition: Partition, report: Report, reason: str) -> None:

@@ -7,7 +7,6 @@ where, what is tried again and who is given up is the driver's business, so both
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -32,6 +31,7 @@ from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
+from distprove.machine import usable_threads
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 
 
@@ -191,7 +191,7 @@ class InProcessExecutor(Executor):
         self._system = system
         self._shared = system.shared()
         self._governor = LocalGovernor(node_budget(settings))
-        threads = settings.threads or usable_cpus()
+        threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         each = max(1, min(GPU_THREADS, threads // max(1, len(devices))))
         choices = [BackendChoice(name="cuda", device=device, threads=each) for device in devices]
@@ -296,11 +296,6 @@ def local_devices(settings: ExecutorSettings) -> list[int]:
     if wanted > found or (settings.backend == "cuda" and not found):
         raise ClusterError(f"{max(1, wanted)} CUDA devices asked for, {found} usable here (see `distprove doctor`)")
     return list(range(wanted))
-
-
-def usable_cpus() -> int:
-    """CPUs this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 _Call = Callable[["Turn | None"], Any]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -26,9 +25,10 @@ from typing import Any
 
 import psutil
 
-from cluster.devices import memory_available
+from distprove.cgroup import memory_available
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
+from distprove.machine import usable_threads
 from distprove.system import Partition, PredictsMemory, ProofSystem
 
 
@@ -231,9 +231,8 @@ def _process(pid: int) -> Holder:
 
 
 def node_budget(settings: ExecutorSettings) -> Budget:
-    """The budget of the node this runs on: what the settings say, else all usable CPUs and the default memory."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return Budget(settings.threads or cpus, settings.memory or default_memory())
+    """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
+    return Budget(settings.threads or usable_threads(), settings.memory or default_memory())
 
 
 def default_memory() -> int:

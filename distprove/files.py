@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from distprove.errors import FormatError, InputError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` at `path`: a temporary name beside it, fsync, rename, fsync of the folder.
+    """Write `data` at `path`. A reader sees the old content or the new, and the new survives a power cut."""
+    with replacing(path) as file:
+        file.write(data)
 
-    A reader sees the old content or the new, and after this returns the new content survives a power cut.
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when the block ends without an exception.
+
+    It is written under a temporary name beside it, synced, renamed, and its folder synced. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -13,8 +13,9 @@ from typing import Any
 
 import psutil
 
-CGROUP = Path("/sys/fs/cgroup")
-CPUINFO = Path("/proc/cpuinfo")
+from distprove import cgroup
+from kernels.processor import processor_facts
+
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
 """Processor features that decide which variant of the native code runs, or how fast it can be."""
 
@@ -36,7 +37,7 @@ class Processor:
     @property
     def threads(self) -> int:
         """Threads that can run at once: affinity and quota together, at least 1."""
-        return max(1, self.usable if self.quota is None else min(self.usable, int(self.quota)))
+        return _threads(self.usable, self.quota)
 
 
 @dataclass(frozen=True)
@@ -123,61 +124,46 @@ def inspect_machine() -> Machine:
 
 
 def _processor() -> Processor:
-    model, flags = platform.processor() or platform.machine(), set[str]()
-    if CPUINFO.is_file():
-        for line in CPUINFO.read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                model = value.strip()
-            elif key.strip() in ("flags", "Features"):
-                flags.update(value.split())
-                break
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    facts = processor_facts()
     return Processor(
-        model=model,
+        model=facts.model,
         architecture=platform.machine(),
         logical=os.cpu_count() or 1,
         physical=psutil.cpu_count(logical=False),
-        usable=usable,
-        quota=_cgroup_quota(),
-        flags=tuple(f for f in INTERESTING_FLAGS if f in flags),
+        usable=_affinity(),
+        quota=cgroup.cpu_quota(),
+        flags=tuple(f for f in INTERESTING_FLAGS if f in facts.flags),
     )
 
 
 def _memory() -> Memory:
     virtual = psutil.virtual_memory()
     shm = psutil.disk_usage("/dev/shm") if Path("/dev/shm").is_dir() else None
+    group = cgroup.memory_limit()
+    if group is not None and group.limit >= virtual.total:
+        group = None
     return Memory(
         total=virtual.total,
         available=virtual.available,
-        cgroup_limit=_cgroup_bytes("memory.max", "memory/memory.limit_in_bytes", below=virtual.total),
-        cgroup_used=_cgroup_bytes("memory.current", "memory/memory.usage_in_bytes", below=None),
+        cgroup_limit=None if group is None else group.limit,
+        cgroup_used=None if group is None else group.used,
         shm_total=shm.total if shm else None,
         shm_free=shm.free if shm else None,
         lock_limit=_lock_limit(),
     )
 
 
-def _cgroup_quota() -> float | None:
-    """Processors granted by cgroup v2 (`cpu.max`: quota and period in microseconds) or v1."""
-    v2 = _read(CGROUP / "cpu.max")
-    if v2 is not None:
-        quota, _, period = v2.partition(" ")
-    else:
-        quota = _read(CGROUP / "cpu/cpu.cfs_quota_us") or "-1"
-        period = _read(CGROUP / "cpu/cpu.cfs_period_us") or "100000"
-    try:
-        return int(quota) / int(period) if int(quota) > 0 else None
-    except ValueError:  # "max"
-        return None
+def usable_threads() -> int:
+    """Threads that this process can run at once: affinity and the control group's quota together, at least 1."""
+    return _threads(_affinity(), cgroup.cpu_quota())
 
 
-def _cgroup_bytes(v2: str, v1: str, below: int | None) -> int | None:
-    """A byte count of the control group; None if there is none, or not one under `below` (v1: 2^63 is no limit)."""
-    text = _read(CGROUP / v2) or _read(CGROUP / v1)
-    if text is None or not text.isdigit():
-        return None
-    return int(text) if below is None or int(text) < below else None
+def _threads(usable: int, quota: float | None) -> int:
+    return max(1, usable if quota is None else min(usable, int(quota)))
+
+
+def _affinity() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _lock_limit() -> int | None:
@@ -185,13 +171,6 @@ def _lock_limit() -> int | None:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return None if soft == resource.RLIM_INFINITY else int(soft)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
 
 
 def find_gpus() -> Gpus:

@@ -27,9 +27,9 @@ guess.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ from distprove import canonical
 from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.files import read_bounded, write_atomically
 from distprove.names import is_name
-from distprove.system import PartitionProof, ProofSystem
+from distprove.system import FindsInvalid, PartitionProof, ProofSystem
 
 FORMAT = "distprove.proof"
 VERSION = 1
@@ -150,21 +150,32 @@ class Proof:
             )
         if expected_job is not None and expected_job != self.job_digest:
             raise InvalidProof(f"the proof is of job {self.job_digest.hex()}, not of {expected_job.hex()}")
-        try:
-            holds = verifier.verify_batch(list(self.partitions))
-        except (InvalidProof, InputError):
-            holds = False  # malformed
-        if not holds:
-            # The batch says only that something is wrong; one by one says what.
-            bad = [p.name for p in self.partitions if not _holds(verifier, p)]
-            raise InvalidProof(f"does not verify: {', '.join(bad[:8]) or 'the batch'}{' ...' if len(bad) > 8 else ''}")
+        bad = [self.partitions[i].name for i in invalid_among(verifier, self.partitions)]
+        if bad:
+            raise InvalidProof(f"does not verify: {', '.join(bad[:8])}{' ...' if len(bad) > 8 else ''}")
 
 
-def _holds(verifier: Verifier, proof: PartitionProof) -> bool:
+def invalid_among(verifier: Verifier, proofs: Sequence[PartitionProof]) -> list[int]:
+    """Places of the proofs that are malformed or do not hold under the verifier's key, in order.
+
+    Checks them as one batch, and asks which ones only if that fails. A batch that fails although each of its proofs
+    holds alone tells nothing apart: then all of them count as invalid.
+    """
+    listed = list(proofs)
+    if not listed or _holds(lambda: verifier.verify_batch(listed)):
+        return []
+    if isinstance(verifier, FindsInvalid):
+        bad = verifier.find_invalid(listed)
+    else:
+        bad = [i for i, proof in enumerate(listed) if not _holds(partial(verifier.verify, proof))]
+    return bad or list(range(len(listed)))
+
+
+def _holds(check: Callable[[], bool]) -> bool:
     try:
-        return verifier.verify(proof)
+        return check()
     except (InvalidProof, InputError):
-        return False
+        return False  # a proof that cannot even be read is a proof that does not hold
 
 
 def partition_digest(key_digest: bytes, index: int, name: str, public: Sequence[int]) -> bytes:

@@ -155,6 +155,14 @@ class ChecksKey(Protocol):
 
 
 @runtime_checkable
+class FindsInvalid(Protocol):
+    """A proof system, or a verifier, that finds what is wrong in a batch faster than one by one. Optional."""
+
+    def find_invalid(self, proofs: list[PartitionProof]) -> list[int]:
+        """Places of the proofs that are malformed or do not hold, in order."""
+
+
+@runtime_checkable
 class Diagnoses(Protocol):
     """A prover that can tell a witness at fault from a device at fault, after a bad proof. Optional."""
 

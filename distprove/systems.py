@@ -1,17 +1,59 @@
-"""The proof systems by name: from a job to what proves it."""
+"""The proof systems by name: from a job to what proves it, from a proof file to what verifies it.
+
+Each system is imported when it is first asked for.
+"""
 
 from __future__ import annotations
 
-from distprove.errors import UsageError
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distprove.errors import FormatError, UsageError
 from distprove.job import Job
+from distprove.proof import Verifier
 from distprove.system import ProofSystem
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """How one proof system is entered."""
+
+    system: Callable[[Job], ProofSystem]
+    verifier: Callable[[dict[str, Any], Path | None], Verifier]
+    """Of the key that came with the proof, and of a key file to use in its place."""
+
+
+def _groth16_system(job: Job) -> ProofSystem:
+    from distprove.groth16.system import Groth16System
+
+    return Groth16System.from_options(job.options)
+
+
+def _groth16_verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.groth16.keys import VerificationKey
+    from distprove.groth16.snarkjs import read_verification_key
+    from distprove.groth16.verifier import Groth16Verifier
+
+    return Groth16Verifier(VerificationKey.from_dict(own_key) if vk is None else read_verification_key(vk))
+
+
+_SYSTEMS = {"groth16": _Entry(_groth16_system, _groth16_verifier)}
 
 
 def load_system(job: Job) -> ProofSystem:
     """The proof system of a job, with its program and key. Raises InputError subclasses for files that do not hold."""
-    if job.system == "groth16":
-        from distprove.groth16.system import Groth16System  # only the system that is used is loaded
+    if job.system not in _SYSTEMS:
+        raise UsageError(f"unknown proof system {job.system!r}")
+    return _SYSTEMS[job.system].system(job)
 
-        system: ProofSystem = Groth16System.from_options(job.options)
-        return system
-    raise UsageError(f"unknown proof system {job.system!r}")
+
+def load_verifier(system: str, own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    """The verifier of `system` under the key in the file `vk`, or else under `own_key`, which came with the proof.
+
+    Raises FormatError for a system that is not known, InputError and its subclasses for a key that does not hold.
+    """
+    if system not in _SYSTEMS:
+        raise FormatError(f"the proof is of system {system!r}, which this distprove cannot verify")
+    return _SYSTEMS[system].verifier(own_key, vk)

@@ -5,15 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from distprove.errors import FormatError, InvalidProof
-from distprove.groth16.keys import VerificationKey
-from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.snarkjs import read_verification_key
-from distprove.groth16.verifier import verify, verify_batch
-from distprove.proof import Proof, Verifier
-from distprove.system import PartitionProof
+from distprove.errors import InvalidProof
+from distprove.proof import Proof
+from distprove.systems import load_verifier
 
 
 @dataclass(frozen=True)
@@ -30,29 +25,6 @@ class Verified:
     """Whether the key was given. If not it came with the proof, which says nothing about whose key it is."""
     partitions: int
     seconds: float
-
-
-class Groth16Verifier:
-    """Verifies partition proofs under one verification key."""
-
-    def __init__(self, key: VerificationKey) -> None:
-        self.key = key
-
-    def key_digest(self) -> bytes:
-        return self.key.digest()
-
-    def verify(self, proof: PartitionProof) -> bool:
-        return verify(self.key, proof.public, Groth16Proof.from_dict(proof.data))
-
-    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
-        return verify_batch(self.key, [(proof.public, Groth16Proof.from_dict(proof.data)) for proof in proofs])
-
-
-def load_verifier(system: str, own_key: dict[str, Any], vk: Path | None) -> Verifier:
-    """The verifier of `system` under the key in the file `vk`, or else under `own_key`, which came with the proof."""
-    if system == "groth16":
-        return Groth16Verifier(VerificationKey.from_dict(own_key) if vk is None else read_verification_key(vk))
-    raise FormatError(f"the proof is of system {system!r}, which this distprove cannot verify")
 
 
 def verify_proof(proof: Proof, vk: Path | None = None, expected_job: bytes | None = None) -> Verified:

@@ -65,6 +65,28 @@ class CsrMatrix:
     def nnz(self) -> int:
         return int(self.columns.shape[0])
 
+    def check(self, field: Field) -> None:
+        """Raise SizeError unless this is a matrix over `field` whose parts fit together and whose indices are in range.
+
+        Reads everything once: for code that follows the indices without looking.
+        """
+        indices = {"row_ptr": self.row_ptr, "columns": self.columns, "value_index": self.value_index}
+        for name, array in indices.items():
+            if array.ndim != 1 or array.dtype != np.uint32:
+                raise SizeError(f"a matrix's {name} is a vector of uint32, not {array.dtype} of shape {array.shape}")
+        if self.values.ndim != 2 or self.values.shape[1] != field.limbs or self.values.dtype != np.uint64:
+            raise SizeError(f"values of shape {self.values.shape} {self.values.dtype} are not elements of {field.name}")
+        if self.row_ptr.shape != (self.rows + 1,) or self.row_ptr[0] != 0 or self.row_ptr[-1] != self.nnz:
+            raise SizeError(f"row_ptr does not describe {self.rows} rows of {self.nnz} entries")
+        if np.any(self.row_ptr[1:] < self.row_ptr[:-1]):
+            raise SizeError("row_ptr does not rise")
+        for array, limit, name in (
+            (self.columns, self.cols, "column"),
+            (self.value_index, self.values.shape[0], "value"),
+        ):
+            if array.shape[0] != self.nnz or (self.nnz and int(array.max()) >= limit):
+                raise SizeError(f"an entry names a {name} beyond the {limit} there are")
+
 
 @dataclass
 class Traffic:

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -22,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernels import cache
 from kernels.backend import BackendError
 
 PACKAGE = Path(__file__).resolve().parent
@@ -35,9 +35,6 @@ _PROPERTIES = re.compile(r"Function properties for (\w+)")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-
-_CACHE_MAGIC = b"dpkernel1"
-_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -149,12 +146,6 @@ def parse_ptxas(log: str) -> dict[str, KernelResources]:
     return kernels
 
 
-def default_cache_dir() -> Path:
-    """`$XDG_CACHE_HOME/distprove/kernels`, by default under `~/.cache`."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "distprove" / "kernels"
-
-
 def nvrtc_version() -> tuple[int, int]:
     """NVRTC's version. Raises BackendError when NVRTC or its Python interface is not installed."""
     try:
@@ -187,7 +178,7 @@ class Compiler:
         self.arch = arch
         self.version = nvrtc_version()
         self._program, self._program_options = _program_types()
-        self._cache_dir = default_cache_dir() if cache_dir is None else cache_dir
+        self._cache_dir = cache.user_cache_dir("kernels") if cache_dir is None else cache_dir
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="nvrtc")
         self._lock = threading.Lock()
         self._started: dict[KernelSource, Future[CompiledKernels]] = {}
@@ -211,10 +202,10 @@ class Compiler:
 
     def _compile(self, source: KernelSource) -> CompiledKernels:
         text = flatten(source)
-        path = self._cache_dir / f"{self._key(source, text)}.cubin"
-        cached = _read_cache(path, self.arch)
-        if cached is not None:
-            return cached
+        key = self._key(source, text)
+        kept = cache.find(self._cache_dir, key, ".cubin")
+        if kept is not None:
+            return _unpack(kept.read_bytes(), self.arch)
         # Beside a driver, NVRTC keeps a cache of its own, by what it hands to ptxas, and an answer from there comes
         # without ptxas' report. An empty kernel that no other request has makes it a compilation of its own.
         extra = f"request_{os.urandom(16).hex()}"
@@ -224,7 +215,7 @@ class Compiler:
         if compiled is None:
             raise BackendError(f"{source.title} holds no kernel, or NVRTC's report of it has changed its format")
         compiled.kernels.pop(extra, None)
-        _write_cache(path, compiled)
+        cache.keep(self._cache_dir, key, ".cubin", lambda file: file.write(_pack(compiled)))
         return compiled
 
     def _options(self, source: KernelSource) -> dict[str, Any]:
@@ -234,6 +225,8 @@ class Compiler:
             "std": "c++17",
             "ptxas_options": ["-v"],
             "define_macro": list(source.defines) or None,
+            # Lambdas in kernels: NVRTC before 13.1 takes them for host code without this.
+            "device_as_default_execution_space": True,
         }
 
     def _key(self, source: KernelSource, text: str) -> str:
@@ -269,35 +262,14 @@ def list_kernels(arch: str, sources: Iterable[KernelSource], *, cache_dir: Path 
         compiler.close()
 
 
-def _read_cache(path: Path, arch: str) -> CompiledKernels | None:
-    """What `_write_cache` left at `path`; None when it is absent or damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    head = len(_CACHE_MAGIC) + _DIGEST_BYTES
-    payload = data[head:]
-    if data[: len(_CACHE_MAGIC)] != _CACHE_MAGIC or data[len(_CACHE_MAGIC) : head] != hashlib.sha256(payload).digest():
-        return None
-    meta_end = 4 + int.from_bytes(payload[:4], "little")
-    meta = json.loads(payload[4:meta_end])
-    cubin = payload[meta_end:]
-    kernels = {row["name"]: KernelResources(**row) for row in meta["kernels"]}
-    return CompiledKernels(arch, cubin, kernels, meta["seconds"], cached=True)
-
-
-def _write_cache(path: Path, compiled: CompiledKernels) -> None:
-    """Write through a temporary name, so that a reader sees all or nothing.
-
-    A folder that cannot be written is no error: the kernel is there, only the next process compiles it again.
-    """
+def _pack(compiled: CompiledKernels) -> bytes:
+    """What the cache keeps: the length of a JSON header, the header, the cubin."""
     meta = json.dumps({"kernels": [asdict(k) for k in compiled.kernels.values()], "seconds": compiled.seconds}).encode()
-    payload = len(meta).to_bytes(4, "little") + meta + compiled.cubin
-    data = _CACHE_MAGIC + hashlib.sha256(payload).digest() + payload
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem[:16], suffix=".tmp", delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
-    except OSError:
-        return
+    return len(meta).to_bytes(4, "little") + meta + compiled.cubin
+
+
+def _unpack(data: bytes, arch: str) -> CompiledKernels:
+    meta_end = 4 + int.from_bytes(data[:4], "little")
+    meta = json.loads(data[4:meta_end])
+    kernels = {row["name"]: KernelResources(**row) for row in meta["kernels"]}
+    return CompiledKernels(arch, data[meta_end:], kernels, meta["seconds"], cached=True)

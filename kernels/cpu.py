@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from kernels.backend import (
 )
 from kernels.cpu_goldilocks import CpuGoldilocks
 from kernels.curves import Curve, Field, Group
+from kernels.processor import processor_facts
 
 Bytes = NDArray[np.uint8]
 
@@ -93,9 +93,9 @@ class CpuBackend(Backend):
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def info(self) -> DeviceInfo:
-        total = _physical_memory()
+        total = int(psutil.virtual_memory().total)
         return DeviceInfo(
-            name=_processor(),
+            name=processor_facts().model,
             kind="cpu",
             memory_total=total,
             memory_budget=total,
@@ -340,17 +340,3 @@ def _output(shape: tuple[int, ...], out: HostArray | None) -> HostArray:
     if out.shape != shape or out.dtype != np.uint64 or not out.flags.writeable:
         raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {out.shape} {out.dtype}")
     return out
-
-
-def _processor() -> str:
-    """The processor's name as the system gives it: Linux keeps it in a file, others in `platform`."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _physical_memory() -> int:
-    return int(psutil.virtual_memory().total)

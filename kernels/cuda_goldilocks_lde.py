@@ -91,9 +91,43 @@ def plan_passes(log_n: int, profile: LdeProfile) -> tuple[int, ...]:
     raise SizeError(f"2^{log_n} rows are more than the low-degree extension's passes reach")
 
 
+_SHAPE = np.dtype(
+    [
+        ("log_n", "u4"),
+        ("log_r", "u4"),
+        ("log_c", "u4"),
+        ("log_stride", "u4"),
+        ("log_cosets", "u4"),
+        ("reserved", "u4"),
+        ("vectors", "u8"),
+        ("in_pitch", "u8"),
+        ("out_pitch", "u8"),
+    ]
+)
+"""`struct Shape` of goldilocks_lde.cu."""
+
+
 @dataclass(frozen=True)
-class _Strided:
-    """Tables of a strided pass in one direction, without the steps' roots."""
+class Shape:
+    """One pass' `Shape` of goldilocks_lde.cu, but for the columns or rows of a block."""
+
+    log_n: int
+    log_r: int
+    log_stride: int
+    log_cosets: int
+    vectors: int
+    in_pitch: int
+    out_pitch: int
+
+    def argument(self, log_c: int) -> ByValue:
+        """The struct, for blocks of 2^log_c columns or rows."""
+        logs = (self.log_n, self.log_r, log_c, self.log_stride, self.log_cosets, 0)
+        return ByValue(np.array((*logs, self.vectors, self.in_pitch, self.out_pitch), dtype=_SHAPE))
+
+
+@dataclass(frozen=True)
+class Series:
+    """Tables from which a strided pass makes its twiddles."""
 
     fine: Array
     coarse: Array
@@ -102,14 +136,14 @@ class _Strided:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """Digits and device tables for one size, blow-up and input coset."""
 
     digits: tuple[int, ...]
     inverse_roots: tuple[Array, ...]
     forward_roots: tuple[Array, ...]
-    inverse: tuple[_Strided, ...]
-    forward: tuple[_Strided, ...]
+    inverse: tuple[Series, ...]
+    forward: tuple[Series, ...]
     scale: Array
 
 
@@ -119,7 +153,7 @@ class LdeEngine:
     def __init__(self, device: Device, profile: LdeProfile | None = None) -> None:
         self._device = device
         self.profile = profile or LdeProfile()
-        self._plans: OrderedDict[tuple[int, int, int], _Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[int, int, int], Plan] = OrderedDict()
 
     def prepare(self) -> None:
         """Begin to compile, in the background."""
@@ -134,64 +168,41 @@ class LdeEngine:
         width, blowup, n = map(int, out.shape)
         log_n, log_blowup = n.bit_length() - 1, blowup.bit_length() - 1
         plan = self._plan(log_n, log_blowup, coset)
-        profile, *strided = self.profile, *plan.digits[:-1]
-        last = len(strided) - 1
-        in_pitch, source = n, columns
-        for index, log_r in enumerate(strided):
-            tables = (plan.inverse_roots[index], plan.inverse[index])
-            shape = (log_n, log_r, log_n - sum(plan.digits[: index + 1]), 0, width, in_pitch, blowup * n)
-            self._strided("lde_strided_inverse", source, out, tables, shape)
-            in_pitch, source = blowup * n, out
+        *strided, log_row = plan.digits
+        strides = [log_n - sum(plan.digits[: i + 1]) for i in range(len(strided))]
+        source, in_pitch = columns, n
+        for log_r, log_stride, roots, series in zip(strided, strides, plan.inverse_roots, plan.inverse, strict=False):
+            shape = Shape(log_n, log_r, log_stride, 0, width, in_pitch, blowup * n)
+            self._strided("lde_strided_inverse", source, out, roots, series, shape)
+            source, in_pitch = out, blowup * n
 
-        log_r = plan.digits[-1]
-        log_c = profile.log_row_tile - log_r
-        grid = grid_for(width << (log_n - log_r), 1 << log_c)
-        arguments = (
-            source,
-            out,
-            plan.inverse_roots[-1],
-            plan.forward_roots[-1],
-            plan.scale,
-            _shape(log_n, log_r, log_c, 0, log_blowup, width, in_pitch, blowup * n),
-        )
-        shared = profile.shared_bytes(profile.log_row_tile) + (8 << profile.log_row_tile)
-        self._launch("lde_rows", grid, profile.log_row_tile, arguments, shared)
+        shape = Shape(log_n, log_row, 0, log_blowup, width, in_pitch, blowup * n)
+        log_c = self.profile.log_row_tile - log_row
+        roots_of_rows = (plan.inverse_roots[-1], plan.forward_roots[-1])
+        arguments = (source, out, *roots_of_rows, plan.scale, shape.argument(log_c))
+        grid = grid_for(width << (log_n - log_row), 1 << log_c)
+        shared = self.profile.shared_bytes(self.profile.log_row_tile) + (8 << self.profile.log_row_tile)
+        self._launch("lde_rows", grid, self.profile.log_row_tile, arguments, shared)
 
-        for index in range(last, -1, -1):
-            tables = (plan.forward_roots[index], plan.forward[index])
-            log_stride = log_n - sum(plan.digits[: index + 1])
-            shape = (log_n, strided[index], log_stride, log_blowup, width * blowup, blowup * n, blowup * n)
-            self._strided("lde_strided_forward", out, out, tables, shape)
+        for log_r, log_stride, roots, series in reversed(
+            list(zip(strided, strides, plan.forward_roots, plan.forward, strict=False))
+        ):
+            shape = Shape(log_n, log_r, log_stride, log_blowup, width * blowup, blowup * n, blowup * n)
+            self._strided("lde_strided_forward", out, out, roots, series, shape)
 
-    def _strided(
-        self,
-        name: str,
-        source: Array,
-        target: Array,
-        tables: tuple[Array, _Strided],
-        shape: tuple[int, int, int, int, int, int, int],
-    ) -> None:
-        log_n, log_r, log_stride, log_cosets, vectors, in_pitch, out_pitch = shape
-        log_c = min(self.profile.log_strided_tile - log_r, log_stride)
-        roots, series = tables
-        arguments = (
-            source,
-            target,
-            roots,
-            series.fine,
-            series.coarse,
-            series.start,
-            series.ratio,
-            _shape(log_n, log_r, log_c, log_stride, log_cosets, vectors, in_pitch, out_pitch),
-        )
-        grid = grid_for(vectors << (log_n - log_r - log_c), 1)
-        self._launch(name, grid, log_r + log_c, arguments, self.profile.shared_bytes(log_r + log_c))
+    def _strided(self, name: str, source: Array, target: Array, roots: Array, series: Series, shape: Shape) -> None:
+        log_c = min(self.profile.log_strided_tile - shape.log_r, shape.log_stride)
+        log_tile = shape.log_r + log_c
+        tables = (roots, series.fine, series.coarse, series.start, series.ratio)
+        grid = grid_for(shape.vectors << (shape.log_n - log_tile), 1)
+        arguments = (source, target, *tables, shape.argument(log_c))
+        self._launch(name, grid, log_tile, arguments, self.profile.shared_bytes(log_tile))
 
     def _launch(self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int) -> None:
         kernel = self._device.kernel(self.profile.source(), name)
         kernel.launch(grid, 1 << (log_tile - self.profile.log_elements), arguments, shared=shared)
 
-    def _plan(self, log_n: int, log_blowup: int, coset: int) -> _Plan:
+    def _plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:
         key = (log_n, log_blowup, coset)
         if key not in self._plans:
             self._plans[key] = self._make_plan(*key)
@@ -200,7 +211,7 @@ class LdeEngine:
         self._plans.move_to_end(key)
         return self._plans[key]
 
-    def _make_plan(self, log_n: int, log_blowup: int, coset: int) -> _Plan:
+    def _make_plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:
         digits = plan_passes(log_n, self.profile)
         shifts = [
             GENERATOR * pow(root_of_unity(log_n + log_blowup), t, P) * pow(coset, -1, P) % P
@@ -216,7 +227,7 @@ class LdeEngine:
             done += log_r
         n_inverse = pow(1 << log_n, -1, P)
         scale = [powers(pow(s, 1 << done, P), 1 << digits[-1], first=n_inverse) for s in shifts]
-        return _Plan(
+        return Plan(
             digits,
             tuple(self._roots(log_r, inverse=True) for log_r in digits),
             tuple(self._roots(log_r, inverse=False) for log_r in digits),
@@ -225,15 +236,15 @@ class LdeEngine:
             self._device.upload(np.concatenate(scale)),
         )
 
-    def _series(self, root: int, log_order: int, bases: list[int] | None, log_apart: int) -> _Strided:
+    def _series(self, root: int, log_order: int, bases: list[int] | None, log_apart: int) -> Series:
         fine = powers(root, 1 << min(log_order, LOG_FINE))
         coarse = powers(pow(root, 1 << LOG_FINE, P), 1 << max(0, log_order - LOG_FINE))
         upload = self._device.upload
         if bases is None:
-            return _Strided(upload(fine), upload(coarse), None, None)
+            return Series(upload(fine), upload(coarse), None, None)
         start = np.concatenate([powers(base, 1 << log_apart) for base in bases])
         ratio = np.array([pow(base, 1 << log_apart, P) for base in bases], dtype=np.uint64)
-        return _Strided(upload(fine), upload(coarse), upload(start), upload(ratio))
+        return Series(upload(fine), upload(coarse), upload(start), upload(ratio))
 
     def _roots(self, log_r: int, *, inverse: bool) -> Array:
         """`Pass::roots`: for each step but the last w^(p j), w of the order that is left, p fastest."""
@@ -266,27 +277,3 @@ def powers(base: int, count: int, *, first: int = 1) -> NDArray[np.uint64]:
         out[i] = value
         value = value * base % P
     return out
-
-
-_SHAPE = np.dtype(
-    [
-        ("log_n", "u4"),
-        ("log_r", "u4"),
-        ("log_c", "u4"),
-        ("log_stride", "u4"),
-        ("log_cosets", "u4"),
-        ("reserved", "u4"),
-        ("vectors", "u8"),
-        ("in_pitch", "u8"),
-        ("out_pitch", "u8"),
-    ]
-)
-"""`struct Shape` of goldilocks_lde.cu."""
-
-
-def _shape(
-    log_n: int, log_r: int, log_c: int, log_stride: int, log_cosets: int, vectors: int, in_pitch: int, out_pitch: int
-) -> ByValue:
-    return ByValue(
-        np.array((log_n, log_r, log_c, log_stride, log_cosets, 0, vectors, in_pitch, out_pitch), dtype=_SHAPE)
-    )

@@ -9,6 +9,8 @@ from kernels.compiler import KernelSource
 from kernels.curves import BLS12_381, BN254, Curve, Group
 from kernels.device import Device
 from kernels.encoding import field_to_ints, point_from_ints
+from kernels.fq2 import inverse as fq2_inverse
+from kernels.fq2 import product
 
 CURVE_NAMES = {BN254.name: "Bn254", BLS12_381.name: "Bls12381"}
 """The curves' names in `include/curve/curves.h`."""
@@ -62,16 +64,7 @@ def sum_to_affine(curve: Curve, group: Group, words: HostArray) -> HostArray:
     x2, y2, zz2, zzz2 = (values[0], values[1]), (values[2], values[3]), (values[4], values[5]), (values[6], values[7])
     if zz2 == (0, 0):
         return point_from_ints(curve, group, None)
-    inverse2 = _inverse2(_product2(zz2, zzz2, p), p)
-    x_affine = _product2(x2, _product2(inverse2, zzz2, p), p)
-    y_affine = _product2(y2, _product2(inverse2, zz2, p), p)
+    inverse2 = fq2_inverse(product(zz2, zzz2, p), p)
+    x_affine = product(x2, product(inverse2, zzz2, p), p)
+    y_affine = product(y2, product(inverse2, zz2, p), p)
     return point_from_ints(curve, group, (*x_affine, *y_affine))
-
-
-def _product2(a: tuple[int, int], b: tuple[int, int], p: int) -> tuple[int, int]:
-    return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
-
-
-def _inverse2(a: tuple[int, int], p: int) -> tuple[int, int]:
-    norm = pow(a[0] * a[0] + a[1] * a[1], -1, p)
-    return a[0] * norm % p, -a[1] * norm % p

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.backend import Array, CsrMatrix, HostArray, SizeError
+from kernels.backend import Array, CsrMatrix
 from kernels.cuda_field import field_source
 from kernels.curves import Field
 from kernels.device import Device, check_index32
@@ -47,20 +47,11 @@ def load_matrix(device: Device, field: Field, matrix: CsrMatrix) -> CudaMatrix:
 
     Raises SizeError when lengths or indices do not fit together or the kernels' 32-bit indices.
     """
-    row_ptr = _as_u32("row_ptr", matrix.row_ptr)
-    columns = _as_u32("columns", matrix.columns)
-    value_index = _as_u32("value_index", matrix.value_index)
-    values = np.ascontiguousarray(matrix.values, dtype=np.uint64)
     check_index32("entries of the matrix", matrix.nnz)
     check_index32("rows of the matrix", matrix.rows)
-    if row_ptr.shape != (matrix.rows + 1,) or value_index.shape != columns.shape:
-        raise SizeError(f"a matrix of {matrix.rows} rows has {row_ptr.size} row starts and {value_index.size} values")
-    if row_ptr[0] != 0 or row_ptr[-1] != matrix.nnz or bool(np.any(row_ptr[1:] < row_ptr[:-1])):
-        raise SizeError("the matrix's row starts do not ascend from 0 to its number of entries")
-    if values.ndim != 2 or values.shape[1] != field.limbs:
-        raise SizeError(f"values of shape {values.shape} are not elements of {field.name}")
-    if matrix.nnz and (int(columns.max()) >= matrix.cols or int(value_index.max()) >= len(values)):
-        raise SizeError("the matrix has a column or a value that is out of range")
+    matrix.check(field)
+    row_ptr, value_index = np.ascontiguousarray(matrix.row_ptr), np.ascontiguousarray(matrix.value_index)
+    values = matrix.values
     ones = field_from_ints(field, [1, -1])
     remap = np.arange(2, len(values) + 2, dtype=np.uint32)
     for index, one in enumerate(ones):
@@ -78,7 +69,7 @@ def load_matrix(device: Device, field: Field, matrix: CsrMatrix) -> CudaMatrix:
         matrix.rows,
         matrix.cols,
         device.upload(row_ptr),
-        device.upload(columns),
+        device.upload(np.ascontiguousarray(matrix.columns)),
         device.upload(remap[value_index] if matrix.nnz else value_index),
         device.upload(np.concatenate([ones, values])),
         device.upload(long_rows),
@@ -104,9 +95,3 @@ def spmv(device: Device, matrix: CudaMatrix, x: Array, out: Array, *, standard_f
     add = device.kernel(source, "spmv_long")
     arguments = (matrix.long_rows, matrix.first_segment, partial, out, np.uint32(long_rows), form)
     add.launch_items(32 * long_rows, arguments)
-
-
-def _as_u32(what: str, array: HostArray) -> HostArray:
-    if array.ndim != 1 or array.dtype != np.uint32:
-        raise SizeError(f"the matrix's {what} must be a vector of uint32, not {array.dtype} of shape {array.shape}")
-    return np.ascontiguousarray(array)

@@ -85,5 +85,6 @@ def first_invalid_point(curve: Curve, group: Group, points: Points) -> int | Non
     last by the endomorphism tests of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
     """
     points = _rows(points, curve.point_limbs(group), f"{group.name} points")
-    index = int(native.first_invalid_point(curve.name, group is Group.G2, points))
-    return None if index < 0 else index
+    flat = points.reshape(-1).view(np.uint8)
+    found = native.first_invalid(native.Pool(1), curve.name, group.value, flat, True)
+    return None if found is None else int(found)

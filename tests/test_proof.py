@@ -138,6 +138,15 @@ def test_bad_partitions_are_named(proof: Proof) -> None:
         bad.verify(Judge())
 
 
+def test_a_batch_that_fails_though_each_holds_alone_counts_as_all_bad(proof: Proof) -> None:
+    class Doubts(Judge):
+        def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+            return False
+
+    with pytest.raises(InvalidProof, match="does not verify: a, b, c"):
+        proof.verify(Doubts())
+
+
 def test_another_key_is_named(proof: Proof) -> None:
     with pytest.raises(InvalidProof, match=r"is for key 6b6b6b6b6b6b6b6b\.\.\., not for 0000"):
         proof.verify(Judge(bytes(32)))

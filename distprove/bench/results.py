@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Protocol
 
 from distprove.bench.measure import Timing
 from distprove.machine import Machine
@@ -69,7 +70,15 @@ class Row:
         }
 
 
-def report(bench: str, timed: str, checked: str, backend: Backend, machine: Machine, rows: list[Row]) -> dict[str, Any]:
+class Reported(Protocol):
+    """A row of any kind of benchmark."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def report(
+    bench: str, timed: str, checked: str, backend: Backend, machine: Machine, rows: Sequence[Reported]
+) -> dict[str, Any]:
     """The document of one run. `timed` says what is inside the timed region, `checked` how results were checked."""
     info = backend.info()
     return {

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,versus}`."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def lde(
     as_json: AsJson = False,
 ) -> None:
     """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
+    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     from distprove.bench import goldilocks
 
-    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     with open_backend(backend, device=device, threads=threads) as chosen:
         rows = goldilocks.bench_lde(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
         result = _document("lde", goldilocks.Lde, chosen, rows)
@@ -119,9 +119,9 @@ def merkle(
     as_json: AsJson = False,
 ) -> None:
     """Keccak-256 trees over the rows of such an extension."""
+    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     from distprove.bench import goldilocks
 
-    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
     with open_backend(backend, device=device, threads=threads) as chosen:
         rows = goldilocks.bench_merkle(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
         result = _document("merkle", goldilocks.Merkle, chosen, rows)
@@ -160,6 +160,40 @@ def groth16(
             rows = groth16_bench.bench_synthetic(chosen, _curves(curve), chosen_sizes, ones, repeats, _say, stream)
         result = _document("groth16", groth16_bench, chosen, rows)
     _show(result, as_json)
+
+
+@app.command("versus")
+@reports_errors
+def versus(
+    command: Annotated[
+        str, typer.Argument(metavar="COMMAND", help="Another prover's, with {zkey} {wtns} {proof} {public} in it.")
+    ],
+    zkey: Annotated[list[Path], typer.Option(help="A circuit's key; once for each circuit.")],
+    wtns: Annotated[list[Path], typer.Option(help="A witness for the --zkey in the same place.")],
+    name: Annotated[str, typer.Option(help="What the other prover is called in the results.")] = "peer",
+    repeats: Repeats = 9,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Groth16 beside another prover: both prove the same witnesses in turn, and every proof is checked.
+
+    Give both the same number of threads: --threads is ours, the other's is its own affair (taskset, for one).
+    """
+    from distprove.bench import versus as versus_bench
+
+    if len(zkey) != len(wtns):
+        raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")
+    peer = versus_bench.PeerCommand.parse(name, command)
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), repeats, _say)
+        result = _document("peers", versus_bench, chosen, rows)
+    result["contenders"] = [versus_bench.OURS, peer.name]
+    if as_json:
+        print_json(result)
+    else:
+        _show_contenders(result)
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -242,3 +276,16 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
         if row["phases"]:
             phases = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
             console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(phases)}[/]")
+
+
+def _show_contenders(document: dict[str, Any]) -> None:
+    console = out()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("circuit", overflow="fold")
+    for name in document["contenders"]:
+        table.add_column(escape(name), justify="right")
+    for row in document["rows"]:
+        table.add_row(row["what"], *(format_seconds(row["seconds"][name]) for name in document["contenders"]))
+    console.print(table)
+    console.print(f"\n[dim]timed    [/] {escape(document['timed'])}")
+    console.print(f"[dim]checked  [/] {escape(document['checked'])}")

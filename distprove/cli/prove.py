@@ -148,7 +148,9 @@ def run_job(
     """Prove `job` into `run` (None: resume it, with `settings`), show what happens, end with the summary or JSON."""
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
+    from distprove.memory import give_back_large_blocks
 
+    give_back_large_blocks()
     try:
         with ProgressDisplay() as display:
             if job is None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import secrets
 import stat
 import struct
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InputError, UsageError
+from distprove.files import replacing
 
 Bytes = NDArray[np.uint8]
 
@@ -179,31 +179,6 @@ class BinFile:
         return SectionReader(self, f"section {ident} ({title})", offset, size)
 
 
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A new file that takes `path`'s place, synced, only when the block ends without an exception."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
 class BinFileWriter:
     """Writes a container section by section, as a stream, under a temporary name until it is complete.
 
@@ -222,7 +197,10 @@ class BinFileWriter:
         self._file: BinaryIO
 
     def __enter__(self) -> BinFileWriter:
-        self._file = self._stack.enter_context(replacing(self._path, self._mode))
+        try:
+            self._file = self._stack.enter_context(replacing(Path(self._path), self._mode))
+        except OSError as error:
+            raise InputError(f"{os.fspath(self._path)}: cannot be written: {error.strerror}") from error
         self._file.write(self._header)
         return self
 

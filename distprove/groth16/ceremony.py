@@ -15,7 +15,7 @@ from distprove.errors import CurveMismatch, InputError, InvalidKey
 from distprove.groth16.elements import scale
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.overread import difference
-from distprove.groth16.point_bytes import encode_point, encode_points
+from distprove.groth16.points import chunks_to_bytes, to_bytes
 from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked, transposed
 from kernels.backend import Backend, CsrMatrix, HostArray
@@ -104,11 +104,11 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
         (Group.G1, points.delta1),
         (Group.G2, points.delta2),
     ):
-        digest.update(encode_point(curve, group, point))
+        digest.update(to_bytes(curve, group, point))
 
     def take(group: Group, vector: HostArray, count: int | None = None) -> None:
         digest.update((vector.shape[0] if count is None else count).to_bytes(4, "big"))
-        for encoded in encode_points(curve, group, vector, backend):
+        for encoded in chunks_to_bytes(curve, group, vector, backend):
             digest.update(encoded)
 
     take(Group.G1, points.ic)

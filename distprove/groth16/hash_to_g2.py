@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from kernels.backend import HostArray
 from kernels.curves import Curve, Group
 from kernels.encoding import point_from_ints
+from kernels.fq2 import Fq2, product, square_root
 from kernels.group import mul
 
 _MASK = 0xFFFFFFFF
@@ -34,7 +35,7 @@ def hash_to_g2(curve: Curve, digest: bytes) -> HostArray:
     while True:
         x = tuple(_draw(words, p, curve.fq.limbs) * unmontgomery % p for _ in range(2))
         greatest = next(words) & 1
-        y = _fp2_sqrt(_right_side(curve, (x[0], x[1])), p)
+        y = square_root(_right_side(curve, (x[0], x[1])), p)
         if y is not None:
             break
     sign = y[1] if y[1] else y[0]
@@ -79,33 +80,8 @@ def _draw(words: Iterator[int], modulus: int, limbs: int) -> int:
             return value
 
 
-Fp2 = tuple[int, int]
-
-
-def _fp2_mul(x: Fp2, y: Fp2, p: int) -> Fp2:
-    return (x[0] * y[0] - x[1] * y[1]) % p, (x[0] * y[1] + x[1] * y[0]) % p
-
-
-def _right_side(curve: Curve, x: Fp2) -> Fp2:
+def _right_side(curve: Curve, x: Fq2) -> Fq2:
     """x^3 + b"""
     p = curve.fq.modulus
-    cube = _fp2_mul(_fp2_mul(x, x, p), x, p)
+    cube = product(product(x, x, p), x, p)
     return (cube[0] + curve.b2[0]) % p, (cube[1] + curve.b2[1]) % p
-
-
-def _fp2_sqrt(value: Fp2, p: int) -> Fp2 | None:
-    """A square root in Fp[u]/(u^2 + 1) for p = 3 mod 4, or None (complex method)."""
-    c0, c1 = value
-    norm = (c0 * c0 + c1 * c1) % p
-    root = pow(norm, (p + 1) // 4, p)
-    if root * root % p != norm:
-        return None
-    for candidate in (root, -root):
-        half = (c0 + candidate) * pow(2, -1, p) % p
-        x0 = pow(half, (p + 1) // 4, p)
-        if x0 * x0 % p != half:
-            continue
-        x1 = c1 * pow(2 * x0, -1, p) % p if x0 else pow(-c0 % p, (p + 1) // 4, p)
-        if _fp2_mul((x0, x1), (x0, x1), p) == (c0, c1):
-            return x0, x1
-    return None

@@ -66,7 +66,7 @@ def _uncompressed(curve: Curve, x: int, y: int, z: int) -> bytes:
     p, size = curve.fq.modulus, curve.fq.bytes
     if z % p == 0:
         return bytes(2 * size)
-    inverse = pow(z * pow(curve.fq.r, -1, p), -1, p)
     unmontgomery = pow(curve.fq.r, -1, p)
+    inverse = pow(z * unmontgomery, -1, p)
     affine = (x * inverse**2 * unmontgomery % p, y * inverse**3 * unmontgomery % p)
     return b"".join(value.to_bytes(size, "big") for value in affine)

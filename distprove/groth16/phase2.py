@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 
 from distprove.groth16.hash_to_g2 import hash_to_g2
-from distprove.groth16.point_bytes import encode_point
+from distprove.groth16.points import to_bytes
 from distprove.groth16.zkey import Contribution
 from kernels.backend import HostArray
 from kernels.curves import Curve, Group
@@ -41,7 +41,7 @@ def contribution(
     s = mul(curve, Group.G1, generator(curve, Group.G1), random_scalar(curve))
     sx = mul(curve, Group.G1, s, factor)
     for point in (s, sx):
-        transcript.update(encode_point(curve, Group.G1, point))
+        transcript.update(to_bytes(curve, Group.G1, point))
     digest = transcript.digest()
     spx = mul(curve, Group.G2, hash_to_g2(curve, digest), factor)
     return Contribution(delta_after=delta_after, g1_s=s, g1_sx=sx, g2_spx=spx, transcript=digest, name=name)
@@ -49,8 +49,8 @@ def contribution(
 
 def public_key_bytes(curve: Curve, one: Contribution) -> bytes:
     """What later contributions, and the contribution's own hash, take in of it."""
-    g1 = (encode_point(curve, Group.G1, point) for point in (one.delta_after, one.g1_s, one.g1_sx))
-    return b"".join((*g1, encode_point(curve, Group.G2, one.g2_spx), one.transcript))
+    g1 = (to_bytes(curve, Group.G1, point) for point in (one.delta_after, one.g1_s, one.g1_sx))
+    return b"".join((*g1, to_bytes(curve, Group.G2, one.g2_spx), one.transcript))
 
 
 def contribution_hash(curve: Curve, one: Contribution) -> bytes:

@@ -1,15 +1,21 @@
-"""Single points of keys and proofs: their bytes, and what a verifier does with them beside the pairing."""
+"""Points of keys and proofs as bytes: snarkjs' uncompressed encoding, which its ceremonies and our digests hash."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError
+from kernels.backend import Backend, HostArray
 from kernels.curves import Curve, Group
-from kernels.encoding import point_from_ints, point_to_ints
+from kernels.encoding import field_to_ints, pack, point_from_ints
 
 Words = NDArray[np.uint64]
+
+_CHUNK = 1 << 16
+"""Points that `chunks_to_bytes` encodes at a time: bounds the temporaries to some 12 MiB."""
 
 
 def as_points(curve: Curve, group: Group, points: Words) -> Words:
@@ -25,22 +31,32 @@ def as_points(curve: Curve, group: Group, points: Words) -> Words:
 
 
 def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
-    """snarkjs' uncompressed encoding of (n, point_limbs) points, one after another.
+    """snarkjs' uncompressed encoding of (n, point_limbs) points, or of one, (point_limbs,), one after another.
 
     x then y, big-endian, not in Montgomery form; in G2 each as c1 then c0. Infinity is all zero. A point has
     exactly one encoding.
     """
-    out = []
-    for point in points.reshape(-1, curve.point_limbs(group)):
-        coordinates = point_to_ints(curve, group, point)
-        if coordinates is None:
-            out.append(bytes(8 * curve.point_limbs(group)))
-            continue
-        if group is Group.G2:
-            x0, x1, y0, y1 = coordinates
-            coordinates = (x1, x0, y1, y0)
-        out.extend(v.to_bytes(curve.fq.bytes, "big") for v in coordinates)
-    return b"".join(out)
+    integers = field_to_ints(curve.fq, points.reshape(-1, curve.fq.limbs))
+    return _big_endian(curve, group, pack(integers, curve.fq.limbs))
+
+
+def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:
+    """The same encoding of many points, some at a time, computed by `backend`.
+
+    `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, as a key's sections are mapped.
+    """
+    for start in range(0, points.shape[0], _CHUNK):
+        chunk = np.ascontiguousarray(points[start : start + _CHUNK])
+        words = np.frombuffer(chunk.tobytes(), dtype="<u8").astype(np.uint64, copy=False).reshape(-1, curve.fq.limbs)
+        standard = backend.to_host(backend.from_montgomery(curve.fq, backend.to_device(words)))
+        yield _big_endian(curve, group, standard)
+
+
+def _big_endian(curve: Curve, group: Group, standard: Words) -> bytes:
+    """The encoding, from coordinates that are not in Montgomery form."""
+    coordinate = 8 * curve.point_limbs(group) // 2
+    # Reversing all bytes of a coordinate makes each field element big-endian and swaps c0 and c1.
+    return np.ascontiguousarray(standard, dtype="<u8").view(np.uint8).reshape(-1, coordinate)[:, ::-1].tobytes()
 
 
 def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:

@@ -17,7 +17,8 @@ from enum import IntEnum
 
 from distprove.errors import FormatError
 from distprove.groth16.binfile import BinFile, Bytes, Source
-from kernels.curves import Curve, Group, curve_by_modulus
+from distprove.groth16.field_headers import curve_of_base_field
+from kernels.curves import Curve, Group
 
 VERSION = 1
 _MAX_POWER = 28
@@ -94,13 +95,7 @@ def read_ptau(source: Source, *, name: str | None = None) -> Ptau:
     """
     file = BinFile.read(source, "ptau", (VERSION,), name=name)
     header = file.section(1, "header")
-    size, q = header.prime("base field's modulus")
-    try:
-        curve = curve_by_modulus(q)
-    except KeyError:
-        raise header.error("the curve is neither BN254 nor BLS12-381") from None
-    if size != curve.fq.bytes:
-        raise header.error(f"{size} bytes a coordinate, {curve.title} has {curve.fq.bytes}")
+    curve = curve_of_base_field(header)
     power, ceremony_power = header.u32(), header.u32()
     header.finish()
     if power > _MAX_POWER:

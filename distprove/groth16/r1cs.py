@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from distprove.errors import FormatError, InputError
 from distprove.groth16.binfile import BinFile, BinFileWriter, SectionReader, Source
 from distprove.groth16.csr import row_range
-from distprove.groth16.elements import Words, curve_by_order, dictionary, first_not_canonical, scale
+from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
+from distprove.groth16.field_headers import curve_of_scalar_field
 from kernels.backend import CsrMatrix
 from kernels.curves import Curve, Field
 
@@ -66,13 +67,7 @@ def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:
     """
     file = BinFile.read(source, "r1cs", (VERSION,), name=name)
     header = file.section(1, "header")
-    size, prime = header.prime("prime")
-    try:
-        curve = curve_by_order(prime)
-    except KeyError:
-        raise header.error("the prime is neither BN254's nor BLS12-381's") from None
-    if size != curve.fr.bytes:
-        raise header.error(f"{size} bytes an element, {curve.title} has {curve.fr.bytes}")
+    curve = curve_of_scalar_field(header)
     n_vars, n_outputs, n_public_inputs, n_private_inputs = (header.u32() for _ in range(4))
     n_labels, n_constraints = header.u64(), header.u32()
     header.finish()

@@ -113,9 +113,9 @@ def check_key(zkey: ZKey, backend: Backend) -> None:
         ("H", Group.G1, zkey.points_h),
     )
     for name, group, points in sections:
-        bad = backend.check_points(zkey.curve, group, points, subgroup=False)
-        if bad is not None:
+        bad = backend.check_points(zkey.curve, group, points)
+        if bad is None:
+            continue
+        if backend.check_points(zkey.curve, group, points[bad : bad + 1], subgroup=False) is not None:
             raise InvalidKey(f"{zkey.name}: point {bad} of section {name} ({group.name}) is not on {zkey.curve.title}")
-        bad = backend.check_points(zkey.curve, group, points, subgroup=True)
-        if bad is not None:
-            raise InvalidKey(f"{zkey.name}: point {bad} of section {name} is outside the subgroup {group.name}")
+        raise InvalidKey(f"{zkey.name}: point {bad} of section {name} is outside the subgroup {group.name}")

@@ -15,11 +15,10 @@ from distprove.errors import InvalidKey, UnsatisfiedWitness, UsageError
 from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, check_key, load_key
 from distprove.groth16.snarkjs import read_verification_key
-from distprove.groth16.verifier import verify, verify_batch
+from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
@@ -35,8 +34,8 @@ SANDBOX_BYTES = 64 << 20
 SharedFiles = dict[str, NDArray[np.uint8]]
 
 
-class Groth16System:
-    """Implements `distprove.system.ProofSystem`."""
+class Groth16System(Groth16Verifier):
+    """Implements `distprove.system.ProofSystem`; verifies under the key inside its `.zkey`."""
 
     name = "groth16"
     needs_barrier = False
@@ -53,7 +52,7 @@ class Groth16System:
         self.sources = tuple(sources)
         key = read_zkey(self.zkey_path)
         self._facts = _key_facts(key)
-        self._vk = VerificationKey.from_zkey(key)
+        super().__init__(VerificationKey.from_zkey(key))
 
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
@@ -64,9 +63,6 @@ class Groth16System:
             if given.digest() != system.key_digest():
                 raise InvalidKey(f"{options.vk.name} is not the verification key inside {options.zkey.name}")
         return system
-
-    def key_digest(self) -> bytes:
-        return self._vk.digest()
 
     def describe(self) -> dict[str, Any]:
         return dict(self._facts)
@@ -99,14 +95,8 @@ class Groth16System:
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
         return Groth16Prover(shared, backend)
 
-    def verify(self, proof: PartitionProof) -> bool:
-        return verify(self._vk, proof.public, Groth16Proof.from_dict(proof.data))
-
-    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
-        return verify_batch(self._vk, [(p.public, Groth16Proof.from_dict(p.data)) for p in proofs])
-
     def verification_key(self) -> dict[str, Any]:
-        return self._vk.to_dict()
+        return self.key.to_dict()
 
 
 class Groth16Synthesiser:

@@ -11,15 +11,17 @@ raises InvalidProof; what is well-formed but false gives False.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from distprove.errors import CurveMismatch, InvalidProof
+from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
+from distprove.system import PartitionProof
 from kernels.curves import Group
 from kernels.encoding import pack, scalars_from_ints
 from kernels.group import neg
@@ -29,6 +31,36 @@ Statement = tuple[Sequence[int], Groth16Proof]
 """Public values, and the proof that they belong to a satisfying witness."""
 
 _COEFFICIENT_BYTES = 16
+
+
+class Groth16Verifier:
+    """Partition proofs, as runs and proof files hold them, under one verification key: a `distprove.proof.Verifier`."""
+
+    def __init__(self, key: VerificationKey) -> None:
+        self.key = key
+
+    def key_digest(self) -> bytes:
+        return self.key.digest()
+
+    def verify(self, proof: PartitionProof) -> bool:
+        return verify(self.key, *_statement(proof))
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return verify_batch(self.key, [_statement(proof) for proof in proofs])
+
+    def find_invalid(self, proofs: list[PartitionProof]) -> list[int]:
+        """Places of the proofs that are malformed or false, in order; see the function of this name."""
+        statements: dict[int, Statement] = {}
+        for index, proof in enumerate(proofs):
+            with contextlib.suppress(FormatError, InvalidProof):
+                statements[index] = _statement(proof)
+        formed = list(statements)
+        false = {formed[place] for place in find_invalid(self.key, list(statements.values()))}
+        return [index for index in range(len(proofs)) if index not in statements or index in false]
+
+
+def _statement(proof: PartitionProof) -> Statement:
+    return proof.public, Groth16Proof.from_dict(proof.data)
 
 
 def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> bool:

@@ -13,11 +13,11 @@ without the interpreter's lock, so threads generate witnesses in parallel; each 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from distprove.errors import CurveMismatch, DistproveError, FormatError, Witness
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
+from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import Circuit
 from kernels.curves import Curve
 
@@ -126,23 +127,22 @@ class WitnessProgram:
         name: str | None = None,
         deadline: float = 600.0,
         memory_limit: int = 2 << 30,
+        cache_dir: Path | None = None,
     ) -> None:
         """Compile a program, from a path or from its bytes.
 
-        `deadline` bounds each generation, in seconds; `memory_limit` bounds the program's memory, in bytes.
+        `deadline` bounds each generation, in seconds; `memory_limit` bounds the program's memory, in bytes; `cache_dir`
+        holds compiled programs, by default in the user's cache folder.
         Raises FormatError when it is not a circom 2 witness program for BN254 or BLS12-381.
         """
         data, self.name = load(wasm, name)
         self._deadline, self._memory_limit = deadline, memory_limit
-        config = wasmtime.Config()
-        config.epoch_interruption = True
-        self._engine = wasmtime.Engine(config)
+        self._engine = new_engine()
         self._clock = _Clock(self._engine)
         try:
-            self._module = wasmtime.Module(self._engine, data.tobytes())
+            self._module = load_module(self._engine, data.tobytes(), cache_dir)
         except wasmtime.WasmtimeError as error:
             raise FormatError(f"{self.name}: not a WebAssembly module: {str(error).splitlines()[0]}") from None
-        _give_back_free_memory()
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
         with self._running() as instance:
@@ -329,12 +329,6 @@ class _Instance:
                 break
             self._message.append(chr(character))
         self._message.append("\n")
-
-
-def _give_back_free_memory() -> None:
-    """Compiling leaves free memory that glibc keeps: 70 MB after a program of 2 MB."""
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _ignore(*_arguments: Any) -> None:

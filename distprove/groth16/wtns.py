@@ -14,7 +14,8 @@ import numpy as np
 
 from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMismatch
 from distprove.groth16.binfile import BinFile, BinFileWriter, Source
-from distprove.groth16.elements import Words, as_words, curve_by_order, first_not_canonical
+from distprove.groth16.elements import Words, as_words, first_not_canonical
+from distprove.groth16.field_headers import curve_of_scalar_field
 from kernels.curves import Curve
 
 VERSION = 2
@@ -60,17 +61,11 @@ def read_wtns(source: Source, *, name: str | None = None) -> Witness:
     """
     file = BinFile.read(source, "wtns", (VERSION,), name=name)
     header = file.section(1, "header")
-    size, prime = header.prime("prime")
+    curve = curve_of_scalar_field(header)
     count = header.u32()
     header.finish()
-    try:
-        curve = curve_by_order(prime)
-    except KeyError:
-        raise header.error("the prime is neither BN254's nor BLS12-381's") from None
-    if size != curve.fr.bytes:
-        raise header.error(f"{size} bytes an element, {curve.title} has {curve.fr.bytes}")
     body = file.section(2, "values")
-    values = as_words(body.rows(count, size))
+    values = as_words(body.rows(count, curve.fr.bytes))
     body.finish()
     if count == 0:
         raise FormatError(f"{file.name}: the witness is empty")

@@ -30,8 +30,9 @@ from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionReader, Source
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
+from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
 from kernels.backend import CsrMatrix
-from kernels.curves import Curve, Field, Group, curve_by_modulus
+from kernels.curves import Curve, Field, Group
 
 VERSION = 1
 GROTH16 = 1
@@ -107,10 +108,6 @@ class ZKey:
     """the whole file"""
 
     @property
-    def n_private(self) -> int:
-        return self.n_vars - self.n_public - 1
-
-    @property
     def insecure(self) -> bool:
         """Whether the key says of itself that it was made without a ceremony."""
         return any(c.name == INSECURE_DEV_NAME for c in self.contributions)
@@ -176,7 +173,9 @@ def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
         raise FormatError(f"{file.name}: the key is for {_PROTOCOLS.get(which, f'protocol {which}')}, not for Groth16")
 
     header = file.section(2, "Groth16 header")
-    curve = _read_curve(header)
+    curve = curve_of_base_field(header)
+    if curve_of_scalar_field(header) is not curve:
+        raise header.error(f"the scalar field is not that of {curve.title}")
     n_vars, n_public, domain_size = header.u32(), header.u32(), header.u32()
     if n_public >= n_vars:
         raise header.error(f"{n_public} public wires and the constant do not fit into {n_vars} wires")
@@ -216,18 +215,6 @@ def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
         contributions=contributions,
         data=file.data,
     )
-
-
-def _read_curve(header: SectionReader) -> Curve:
-    size_q, q = header.prime("base field's modulus")
-    size_r, r = header.prime("scalar field's modulus")
-    try:
-        curve = curve_by_modulus(q)
-    except KeyError:
-        raise header.error("the curve is neither BN254 nor BLS12-381") from None
-    if r != curve.fr.modulus or size_q != curve.fq.bytes or size_r != curve.fr.bytes:
-        raise header.error(f"the scalar field, or a field's size, is not that of {curve.title}")
-    return curve
 
 
 def _points(raw: Bytes) -> Words:

@@ -25,6 +25,7 @@ from distprove.stark.challenges import (
 )
 from distprove.stark.field import Ext, P, Words, e_dot, e_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey
+from distprove.stark.memory import tree_bytes
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
 from distprove.stark.shape import ProofShape, heights_fit
@@ -39,13 +40,16 @@ class Committed:
 
     commitment: Commitment
     shape: ProofShape
-    trace: Trace
+    columns: list[Array | None]
+    """The trace of the tables with interactions, whose LogUp columns are made from it; the others' is dropped."""
     extensions: list[Array]
     tree: MerkleTree
 
     @property
     def nbytes(self) -> int:
-        return sum(int(a.nbytes) for a in (*self.trace.main, *self.extensions))
+        """Device memory it holds, the tree included."""
+        held = [a for a in (*self.columns, *self.extensions) if a is not None]
+        return sum(int(a.nbytes) for a in held) + tree_bytes(self.shape.rounds["main"])
 
     def __repr__(self) -> str:
         return f"Committed({self.commitment.name})"
@@ -63,7 +67,8 @@ def commit(pk: ProvingKey, name: str, inputs: Mapping[str, NDArray[Any]], phases
     with phases("main_tree"):
         tree = backend.goldilocks.commit(extensions, log_cap=shape.rounds["main"].log_cap_nodes)
         root = tree.root
-    return Committed(Commitment(name, log_heights, trace.public, root), shape, trace, extensions, tree)
+    columns = [c if t.interactions is not None else None for c, t in zip(trace.main, pk.key.tables, strict=True)]
+    return Committed(Commitment(name, log_heights, trace.public, root), shape, columns, extensions, tree)
 
 
 def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases) -> StarkProof:
@@ -72,8 +77,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     A trace that violates a constraint gives a proof that does not verify; callers verify.
     """
     backend, kernels, key = pk.backend, pk.backend.goldilocks, pk.key
-    params, shape, trace = key.params, committed.shape, committed.trace
-    public, heights = trace.public, shape.log_heights
+    params, shape = key.params, committed.shape
+    public, heights = committed.commitment.public, shape.log_heights
     tables = range(len(key.tables))
 
     # 1. Bind the statement, and draw the challenges of the buses: the main columns are fixed.
@@ -82,7 +87,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
 
     # 2. LogUp: one column per group of interactions, running sums, and their terminals.
     with phases("logup"):
-        aux, terminals = logup_columns(pk, trace, buses)
+        aux, terminals = logup_columns(pk, committed, buses)
+        committed.columns = [None] * len(key.tables)  # all that follows is made from the extensions
     with phases("aux_lde"):
         aux_extensions = [None if a is None else kernels.lde(a, params.log_blowup) for a in aux]
         del aux
@@ -198,18 +204,21 @@ def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
 
 
 def logup_columns(
-    pk: ProvingKey, trace: Trace, buses: BusChallenges
+    pk: ProvingKey, committed: Committed, buses: BusChallenges
 ) -> tuple[list[Array | None], list[logup.Terminals]]:
     """Per table the LogUp columns on the trace's rows, and the local and global terminal."""
     columns: list[Array | None] = []
     terminals: list[logup.Terminals] = []
     for i, table in enumerate(pk.key.tables):
-        if table.interactions is None:
+        main = committed.columns[i]
+        if main is None:
             columns.append(None)
             terminals.append((None, None))
             continue
-        scalars = logup.interaction_scalars(table, trace.public, local=buses.local, global_=buses.global_)
-        made, terminal = logup.aux_columns(pk.backend, table, pk.columns[i], trace.main[i], scalars)
+        scalars = logup.interaction_scalars(
+            table, committed.commitment.public, local=buses.local, global_=buses.global_
+        )
+        made, terminal = logup.aux_columns(pk.backend, table, pk.columns[i], main, scalars)
         columns.append(made)
         terminals.append(terminal)
     return columns, terminals

@@ -6,13 +6,11 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "checks.h"
 #include "curve/linear_combination.h"
 
 namespace nb = nanobind;
@@ -99,21 +97,6 @@ void scale_g1(const std::string& curve, const Rows& points, const Rows& scalars,
   });
 }
 
-// Index of the first point that is not a member of its group, or -1.
-std::ptrdiff_t first_invalid_point(const std::string& curve, bool g2, const Rows& points) {
-  return with_tower(curve, [&](auto tower) -> std::ptrdiff_t {
-    using Tower = decltype(tower);
-    auto search = [](const auto& list) -> std::ptrdiff_t {
-      for (size_t i = 0; i < list.size(); ++i) {
-        if (!is_member<Tower>(list[i], true)) return (std::ptrdiff_t)i;
-      }
-      return -1;
-    };
-    if (g2) return search(load<Affine<typename Tower::Fq2>>(points));
-    return search(load<Affine<typename Tower::Fq>>(points));
-  });
-}
-
 }  // namespace
 
 void bind_pairing(nb::module_& m) {
@@ -123,7 +106,6 @@ void bind_pairing(nb::module_& m) {
   m.def("pairing_product", &pairing_product, "curve"_a, "g1"_a, "g2"_a, "out"_a, Unlocked());
   m.def("combine_g1", &combine_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
   m.def("scale_g1", &scale_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
-  m.def("first_invalid_point", &first_invalid_point, "curve"_a, "g2"_a, "points"_a, Unlocked());
 }
 
 }  // namespace dp

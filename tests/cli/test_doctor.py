@@ -87,17 +87,3 @@ def test_usable_memory_stays_within_the_control_group() -> None:
     assert usable(50, 20) == 30
     assert usable(90, 10) == 60
     assert usable(50, 70) == 0
-
-
-def test_cgroup_limits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "CGROUP", tmp_path)
-    assert machine._cgroup_quota() is None
-    (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert machine._cgroup_quota() == 1.5
-    (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert machine._cgroup_quota() is None
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine._cgroup_bytes("memory.max", "none", below=1 << 40) is None
-    (tmp_path / "memory.max").write_text("4096\n")
-    assert machine._cgroup_bytes("memory.max", "none", below=1 << 40) == 4096
-    assert machine._cgroup_bytes("memory.max", "none", below=4096) is None

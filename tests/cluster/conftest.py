@@ -31,9 +31,12 @@ def ray_cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    # The dashboard takes jobs, for the test that submits one.
-    head = {**raylet(), "include_dashboard": True, "dashboard_port": free_port()}
-    cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
+    def start() -> Any:
+        # The dashboard takes jobs, for the tests that submit one. An attempt that failed may still hold its port.
+        head = {**raylet(), "include_dashboard": True, "dashboard_port": free_port()}
+        return Cluster(initialize_head=True, head_node_args=head)
+
+    cluster = patiently(start)
     try:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
         yield cluster

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+ATTEMPTS = 10
 
 
 def raylet() -> dict[str, Any]:
@@ -34,3 +39,15 @@ def patiently(start: Callable[[], T]) -> T:
                 raise
             late = error
     raise late
+
+
+def submit(cluster: Any, *command: object) -> subprocess.CompletedProcess[str]:
+    """`ray job submit -- COMMAND` to the head node; again while its agent, which starts the job, is not up yet."""
+    dashboard = f"http://{cluster.head_node.webui_url}"
+    whole = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", dashboard, "--", *command]
+    for _ in range(ATTEMPTS):
+        done = subprocess.run([str(part) for part in whole], capture_output=True, text=True, timeout=250)
+        if "No available agent to submit job" not in done.stderr:
+            break
+        time.sleep(3)
+    return done

@@ -1,15 +1,11 @@
-"""Where workers go, and what a machine has: pure functions of nodes, settings and cgroup files."""
+"""Where workers go: pure functions of nodes and settings."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.devices import memory_available, memory_limit
 from cluster.placement import Node, place
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
@@ -77,21 +73,3 @@ def test_what_is_missing_is_named(nodes: list[Node], settings: ExecutorSettings,
 def test_gpus_can_be_forbidden() -> None:
     provers, _ = place([node(4, 2)], ExecutorSettings(gpus=0))
     assert [spot.backend for spot in provers] == ["cpu"]
-
-
-def test_memory_limits_of_the_container_count(tmp_path: Path) -> None:
-    own = tmp_path / "cgroup"
-    own.write_text("0::/pod/box\n")
-    pod, box = tmp_path / "fs" / "pod", tmp_path / "fs" / "pod" / "box"
-    box.mkdir(parents=True)
-    (box / "memory.max").write_text("max\n")
-    (pod / "memory.max").write_text(f"{64 << 20}\n")
-    (pod / "memory.current").write_text(f"{60 << 20}\n")
-    assert memory_limit(tmp_path / "fs", own) == 64 << 20
-    assert memory_available(tmp_path / "fs", own) == 4 << 20
-    (pod / "memory.current").write_text(f"{65 << 20}\n")
-    assert memory_available(tmp_path / "fs", own) == 0
-
-
-def test_without_cgroups_the_machine_counts(tmp_path: Path) -> None:
-    assert memory_limit(tmp_path, tmp_path / "none") == psutil.virtual_memory().total

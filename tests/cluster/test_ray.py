@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import patiently, raylet
+from ray_nodes import patiently, raylet, submit
 from toy_system import Faults, ToySystem
 
 from cluster.connect import connect
@@ -79,10 +79,7 @@ def test_a_second_node_works_and_may_die(
 @pytest.mark.slow
 def test_a_job_is_submitted(ray_cluster: Any, faults: Make, script: Path, tmp_path: Path) -> None:
     """As the README shows it: the driver runs on the cluster, finds its Ray, and the same proof comes out."""
-    dashboard = f"http://{ray_cluster.head_node.webui_url}"
-    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", dashboard, "--"]
-    command = [*submit, sys.executable, str(script), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    done = submit(ray_cluster, sys.executable, script, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "succeeded" in done.stdout + done.stderr
     check_proof(tmp_path, faults)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from stark.stark_reference import ReferenceKernels
 
 from distprove.bench.goldilocks import check_lde, check_tree, random_words
 from kernels.cuda import CudaBackend
 from kernels.cuda_goldilocks_lde import LdeProfile
 from kernels.cuda_goldilocks_transforms import CudaTransforms
 from kernels.goldilocks_field import P
+from tests.stark.stark_reference import ReferenceKernels
 
 pytestmark = pytest.mark.gpu
 REFERENCE = ReferenceKernels()

@@ -12,10 +12,12 @@ from simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
 
 from distprove import canonical
 from distprove.errors import FormatError, InvalidKey, InvalidProof
+from distprove.groth16 import points
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
+from kernels.cpu import CpuBackend
 from kernels.curves import BN254, CURVES, Group
-from kernels.encoding import point_from_ints
+from kernels.encoding import point_from_ints, point_to_ints
 
 GROUP = {"alpha1": Group.G1, "beta2": Group.G2, "gamma2": Group.G2, "delta2": Group.G2}
 
@@ -72,6 +74,29 @@ def test_plain_data_round_trips_through_messagepack(secret: Trapdoor) -> None:
         data = canonical.decode(canonical.encode(value.to_dict()), "value")
         assert type(value).from_dict(data) == value
         assert type(value).from_dict(data).to_dict() == data
+
+
+@pytest.mark.parametrize("group", Group)
+def test_the_fast_encoder_writes_the_same_bytes(secret: Trapdoor, group: Group) -> None:
+    curve = secret.key.curve
+    listed = np.stack([multiple(curve, group, k) for k in (1, 0, 7, -3)])  # infinity among them
+    expected = b"".join(
+        b"".join(v.to_bytes(curve.fq.bytes, "big") for v in reversed_pairs(group, point_to_ints(curve, group, point)))
+        if np.any(point)
+        else bytes(8 * curve.point_limbs(group))
+        for point in listed
+    )
+    assert points.to_bytes(curve, group, listed) == expected
+    with CpuBackend() as backend:
+        assert b"".join(points.chunks_to_bytes(curve, group, listed, backend)) == expected
+        as_mapped = listed.view(np.uint8).reshape(4, -1)
+        assert b"".join(points.chunks_to_bytes(curve, group, as_mapped, backend)) == expected
+
+
+def reversed_pairs(group: Group, coordinates: tuple[int, ...] | None) -> list[int]:
+    """x, y of G1 as they are; of G2 the parts of each with c1 first."""
+    assert coordinates is not None
+    return list(coordinates) if group is Group.G1 else [coordinates[i] for i in (1, 0, 3, 2)]
 
 
 def test_proofs_take_three_points_and_little_more(secret: Trapdoor) -> None:

@@ -12,7 +12,9 @@ from simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
 from distprove.errors import CurveMismatch, InvalidProof
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.verifier import find_invalid, verify, verify_batch
+from distprove.groth16.verifier import Groth16Verifier, find_invalid, verify, verify_batch
+from distprove.proof import invalid_among
+from distprove.system import PartitionProof
 from kernels import group
 from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.encoding import pack, point_from_ints, unpack
@@ -232,6 +234,23 @@ def test_malformed_statements_are_named(secret: Trapdoor, statements: list[tuple
         verify_batch(secret.key, batch)
     batch[0] = (batch[0][0], batch[1][1])
     assert find_invalid(secret.key, batch) == [0, 2, 4]
+
+
+def test_partition_proofs_are_told_apart(secret: Trapdoor, statements: list[tuple[list[int], Groth16Proof]]) -> None:
+    verifier = Groth16Verifier(secret.key)
+    proofs = [
+        PartitionProof(f"p{i}", bytes(32), tuple(public), proof.to_dict())
+        for i, (public, proof) in enumerate(statements)
+    ]
+    assert verifier.key_digest() == secret.key.digest()
+    assert verifier.verify(proofs[0])
+    assert verifier.verify_batch(proofs)
+    assert invalid_among(verifier, proofs) == []
+    unreadable = replace(proofs[5], data={**proofs[5].data, "a": b"short"})
+    batch = [replace(proofs[0], public=proofs[1].public), *proofs[1:5], unreadable, *proofs[6:]]
+    assert not verifier.verify(batch[0])
+    assert verifier.find_invalid(batch) == [0, 5]
+    assert invalid_among(verifier, batch) == [0, 5]
 
 
 def test_the_default_randomness_is_the_systems(

@@ -1,0 +1,88 @@
+"""What the control groups of this process grant it: memory and processor time.
+
+psutil reports the host, so a container's limits must be read from its cgroup: version 2, every group from the root of
+what is to be seen down to the process's own; or the folders that version 1 mounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+_NO_LIMIT = 1 << 60
+"""Version 1 writes a number near 2^63 where there is no limit."""
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """Bytes that one group grants, and that it has used of them."""
+
+    limit: int
+    used: int
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+def memory_limit(root: Path = ROOT, own: Path = OWN) -> MemoryLimit | None:
+    """The limit that leaves least; None without one. `root` and `own` are for tests."""
+    limits = [
+        MemoryLimit(limit, _number(folder / used) or 0)
+        for folder, name, used in _memory_files(root, own)
+        if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT
+    ]
+    return min(limits, key=lambda one: one.left, default=None)
+
+
+def memory_available(root: Path = ROOT, own: Path = OWN) -> int:
+    """Bytes that can still be taken, within both the machine and its control groups."""
+    available = int(psutil.virtual_memory().available)
+    group = memory_limit(root, own)
+    return available if group is None else min(available, group.left)
+
+
+def cpu_quota(root: Path = ROOT, own: Path = OWN) -> float | None:
+    """Processors' worth of time that the strictest group grants; None without a limit."""
+    quotas = []
+    for folder in _groups(root, own):
+        quota, _, period = (_text(folder / "cpu.max") or "max").partition(" ")
+        quotas.append((quota, period))
+    quotas.append((_text(root / "cpu/cpu.cfs_quota_us") or "-1", _text(root / "cpu/cpu.cfs_period_us") or ""))
+    granted = [int(q) / int(p) for q, p in quotas if q.isdecimal() and p.isdecimal() and int(p) > 0]
+    return min(granted, default=None)
+
+
+def _memory_files(root: Path, own: Path) -> Iterator[tuple[Path, str, str]]:
+    """Where a limit and what is used of it may stand."""
+    for folder in _groups(root, own):
+        yield folder, "memory.max", "memory.current"
+    yield root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+
+
+def _groups(root: Path, own: Path) -> list[Path]:
+    """The folders of this process's cgroup and its parents; in a container often only the root is to be seen."""
+    folders = [root]
+    for line in (_text(own) or "").splitlines():
+        hierarchy, _, path = line.partition("::")
+        if hierarchy == "0":
+            for part in Path(path.lstrip("/")).parts:
+                folders.append(folders[-1] / part)
+    return folders
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

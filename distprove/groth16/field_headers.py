@@ -1,0 +1,31 @@
+"""The part of a file's header that says over which curve it is: moduli of its fields."""
+
+from __future__ import annotations
+
+from distprove.groth16.binfile import SectionReader
+from distprove.groth16.elements import curve_by_order
+from kernels.curves import Curve, curve_by_modulus
+
+
+def curve_of_base_field(header: SectionReader) -> Curve:
+    """Reads the base field's modulus; the curve that has it. Raises FormatError."""
+    size, modulus = header.prime("base field's modulus")
+    try:
+        curve = curve_by_modulus(modulus)
+    except KeyError:
+        raise header.error("the curve is neither BN254 nor BLS12-381") from None
+    if size != curve.fq.bytes:
+        raise header.error(f"{size} bytes a coordinate, {curve.title} has {curve.fq.bytes}")
+    return curve
+
+
+def curve_of_scalar_field(header: SectionReader) -> Curve:
+    """Reads the scalar field's modulus; the curve that has it. Raises FormatError."""
+    size, modulus = header.prime("prime")
+    try:
+        curve = curve_by_order(modulus)
+    except KeyError:
+        raise header.error("the prime is neither BN254's nor BLS12-381's") from None
+    if size != curve.fr.bytes:
+        raise header.error(f"{size} bytes an element, {curve.title} has {curve.fr.bytes}")
+    return curve

@@ -1,0 +1,34 @@
+"""Fq2 = Fq[u] / (u^2 + 1) on Python integers: for single values beside the kernels. (c0, c1) is c0 + c1 u."""
+
+from __future__ import annotations
+
+Fq2 = tuple[int, int]
+
+
+def product(a: Fq2, b: Fq2, p: int) -> Fq2:
+    """a * b modulo the prime p."""
+    return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
+
+
+def inverse(a: Fq2, p: int) -> Fq2:
+    """1 / a. Raises ValueError for zero."""
+    norm = pow(a[0] * a[0] + a[1] * a[1], -1, p)
+    return a[0] * norm % p, -a[1] * norm % p
+
+
+def square_root(a: Fq2, p: int) -> Fq2 | None:
+    """A square root for p = 3 mod 4 (complex method), or None."""
+    c0, c1 = a
+    norm = (c0 * c0 + c1 * c1) % p
+    root = pow(norm, (p + 1) // 4, p)
+    if root * root % p != norm:
+        return None
+    for candidate in (root, -root):
+        half = (c0 + candidate) * pow(2, -1, p) % p
+        x0 = pow(half, (p + 1) // 4, p)
+        if x0 * x0 % p != half:
+            continue
+        x1 = c1 * pow(2 * x0, -1, p) % p if x0 else pow(-c0 % p, (p + 1) // 4, p)
+        if product((x0, x1), (x0, x1), p) == (c0, c1):
+            return x0, x1
+    return None

@@ -1,0 +1,83 @@
+"""The check of a proving key: every section, and what is wrong told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated_proofs import OUTSIDE
+
+from distprove.circuits.synthetic import synthetic_circuit
+from distprove.errors import InvalidKey
+from distprove.groth16.resident import check_key
+from distprove.groth16.setup import setup
+from distprove.groth16.zkey import ZKey, read_zkey
+from kernels.backend import Backend
+from kernels.cpu import CpuBackend
+from kernels.curves import CURVES, Curve, Group
+from kernels.encoding import point_from_ints
+
+SECTIONS = {
+    "ic": ("IC", Group.G1),
+    "points_a": ("A", Group.G1),
+    "points_b1": ("B1", Group.G1),
+    "points_b2": ("B2", Group.G2),
+    "points_c": ("C", Group.G1),
+    "points_h": ("H", Group.G1),
+}
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Backend]:
+    with CpuBackend() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=CURVES, ids=lambda c: c.title)
+def key(request: pytest.FixtureRequest, backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> ZKey:
+    path: Path = tmp_path_factory.mktemp("key") / "c.zkey"
+    setup(synthetic_circuit(request.param, 20, backend).r1cs, insecure_dev=True, backend=backend, out=path)
+    return read_zkey(path, name="c.zkey")
+
+
+def outside(curve: Curve, group: Group) -> np.ndarray:
+    """A point of the curve, or of the twist, that is not in the subgroup; skips where there is none."""
+    if (curve.name, group) not in OUTSIDE:
+        pytest.skip(f"all of {curve.title} {group.name} is in the subgroup")
+    return point_from_ints(curve, group, OUTSIDE[curve.name, group])
+
+
+def test_a_good_key_passes(key: ZKey, backend: Backend) -> None:
+    check_key(key, backend)
+
+
+@pytest.mark.parametrize("field", SECTIONS)
+def test_a_point_off_the_curve_is_named(key: ZKey, backend: Backend, field: str) -> None:
+    name, group = SECTIONS[field]
+    points = np.array(getattr(key, field))
+    points[1, 0] ^= 1
+    with pytest.raises(InvalidKey, match=rf"c\.zkey: point 1 of section {name} \({group.name}\) is not on"):
+        check_key(replace(key, **{field: points}), backend)
+
+
+@pytest.mark.parametrize("field", SECTIONS)
+def test_a_point_outside_the_subgroup_is_named(key: ZKey, backend: Backend, field: str) -> None:
+    name, group = SECTIONS[field]
+    points = np.array(getattr(key, field))
+    points[-1] = outside(key.curve, group).view(np.uint8)
+    expected = rf"point {len(points) - 1} of section {name} is outside the subgroup {group.name}"
+    with pytest.raises(InvalidKey, match=expected):
+        check_key(replace(key, **{field: points}), backend)
+
+
+@pytest.mark.parametrize(("field", "group"), [("delta1", Group.G1), ("delta2", Group.G2)])
+def test_the_single_points_are_checked_too(key: ZKey, backend: Backend, field: str, group: Group) -> None:
+    off = getattr(key, field).copy()
+    off[0] ^= np.uint64(1)
+    with pytest.raises(InvalidKey, match=r"point 2 of section header .* is not on"):
+        check_key(replace(key, **{field: off}), backend)
+    with pytest.raises(InvalidKey, match="point 2 of section header is outside the subgroup"):
+        check_key(replace(key, **{field: outside(key.curve, group)}), backend)
