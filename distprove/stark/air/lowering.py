@@ -19,7 +19,7 @@ KEEP = 256
 
 A long program reads the same columns in constraints far apart. For Keccak-f (2633 columns, 34,000 instructions) 82
 values are alive at most instead of 3500, for a third more instructions, most of them loads; the CPU's interpreter takes
-two thirds of the time. 128 to 512 are alike.
+half to two thirds of the time. 128 to 512 are alike.
 """
 
 
