@@ -12,7 +12,6 @@ import numpy as np
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import logup
-from distprove.stark.air.point import evaluate_at_point
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
 from distprove.stark.challenges import (
     ProofTranscript,
@@ -179,9 +178,7 @@ def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Wo
     selectors[0] = e_mul(vanishing, e_inv(e_sub(zeta, ONE)))
     selectors[1] = e_mul(vanishing, e_inv(before_last))
     selectors[2] = before_last
-    return evaluate_at_point(
-        air.constraints, [*(p[:, 0] for p in parts), selectors], [*(p[:, 1] for p in parts), None], scalars
-    )
+    return air.at_point([*(p[:, 0] for p in parts), selectors], [*(p[:, 1] for p in parts), None], scalars)
 
 
 def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> Ext:

@@ -119,6 +119,40 @@ def test_inferred_degrees_are_those_of_the_polynomials(exponents: tuple[int, int
     assert degree - n < air.quotient_chunks * n
 
 
+def test_a_long_program_keeps_few_values_alive() -> None:
+    """Two passes over many columns: what the second reads is loaded again, and the selector is not."""
+
+    class Long(Air):
+        main = {"x": 400}
+
+        def define(self, t: Table) -> None:
+            for x in t.this.x:
+                t.transition(x * (x - 1) * (2 * x - 1))
+            for a, b in zip(t.this.x, t.next.x, strict=True):
+                t.transition((a - 1) * b + 2 * a)
+
+    program = compile_air(Long(), {}, {}).constraints
+    rows = program.code.tolist()
+    last = {v: i for i, (op, a, b, _) in enumerate(rows) if op >= Op.ADD for v in (a, b)}
+    last |= {v: v for v in program.outputs}
+    alive = [sum(start <= i < end for start, end in last.items()) for i in range(0, len(rows), 50)]
+    assert max(alive) < 20
+    assert sum(op == Op.LOAD and a == 3 for op, a, _, _ in rows) == 1
+    assert sum(op == Op.LOAD and a == 1 for op, a, _, _ in rows) == 3 * 400
+    rng = np.random.default_rng(1)
+    main = rng.integers(0, P, (400, 2), dtype=np.uint64)
+    selectors = np.ones((3, 2), dtype=np.uint64)
+    scalars = rng.integers(0, P, (program.scalars, 3), dtype=np.uint64)
+    values = []
+    for this, following in ((0, 1), (1, 0)):
+        x, y = ([int(v) for v in main[:, row]] for row in (this, following))
+        values.append(
+            [a * (a - 1) * (2 * a - 1) % P for a in x] + [((a - 1) * b + 2 * a) % P for a, b in zip(x, y, strict=True)]
+        )
+    expected = [[sum(int(w[k]) * v for w, v in zip(scalars, row, strict=True)) % P for row in values] for k in range(3)]
+    assert ReferenceKernels().evaluate(program, [None, main, None, selectors], scalars)[:, 0].tolist() == expected
+
+
 def test_a_name_with_columns_and_iteration() -> None:
     def body(t: Any) -> None:
         assert isinstance(t.this["a"], tuple)
