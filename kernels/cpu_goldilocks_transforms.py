@@ -1,4 +1,4 @@
-"""The CPU's part of `kernels.goldilocks.GoldilocksKernels` that transforms and hashes: extensions, trees, grinding."""
+"""Goldilocks on the CPU: elementwise arithmetic, low-degree extensions, commitments, grinding."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernels.backend import Array, SizeError
-from kernels.goldilocks import Bytes, TreeOpening, Words
-from kernels.goldilocks_field import TWO_ADICITY, P
+from kernels.backend import Array, BackendError, SizeError
+from kernels.cpu_merkle import CpuMerkleTree, Hasher
+from kernels.goldilocks import GRIND_TAG, MerkleTree, Words
+from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, P, root_of_unity
 
-Indices = NDArray[np.int64]
+MAX_GRIND_BITS = 40
+"""More would be days of work for one processor: a mistake."""
 
 
 class CpuTransforms:
-    """Computes on a pool's threads; results are the same for any number of them."""
+    """The transforms and hashes of `GoldilocksKernels`, on the threads of `pool`.
 
-    def __init__(self, native: Any, pool: Any) -> None:
+    `native` is a build of the extension (`kernels.native.load`), `pool` one of its pools. `instruction_set` names one of
+    `native.gl_instruction_sets()`; None is the fastest that this processor runs.
+    """
+
+    def __init__(self, native: Any, pool: Any, *, instruction_set: str | None = None) -> None:
+        known = native.gl_instruction_sets()
+        if instruction_set is not None and instruction_set not in known:
+            raise BackendError(
+                f"no instruction set {instruction_set!r} on this processor; there are: {', '.join(known)}"
+            )
         self._native = native
         self._pool = pool
+        self._set: str = instruction_set or known[-1]
+        self._hasher = Hasher(native, pool, self._set)
 
-    # -- elementwise ---------------------------------------------------------------
+    # -- elementwise --------------------------------------------------------------------------------------------------
 
     def add(self, a: Array, b: Array) -> Array:
         return self._elementwise(self._native.gl_add, a, b)
@@ -34,109 +46,70 @@ class CpuTransforms:
         return self._elementwise(self._native.gl_mul, a, b)
 
     def _elementwise(self, op: Any, a: Array, b: Array) -> Array:
-        if a.dtype != np.uint64 or b.dtype != np.uint64 or b.shape not in (a.shape, (1,)):
-            raise SizeError(f"operands {a.shape} {a.dtype} and {b.shape} {b.dtype}: uint64 of one shape, or b a scalar")
+        _expect_words(a, "a")
+        _expect_words(b, "b")
+        if a.shape != b.shape and b.shape != (1,):
+            raise SizeError(f"operands have the same shape, or the second shape (1,): not {a.shape} and {b.shape}")
         out = np.empty(a.shape, dtype=np.uint64)
-        op(self._pool, np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+        op(self._pool, self._set, _flat(a), _flat(b), out.reshape(-1))
         return out
 
-    # -- extensions ---------------------------------------------------------------
+    # -- polynomials --------------------------------------------------------------------------------------------------
 
     def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
-        if columns.ndim != 2 or columns.dtype != np.uint64:
-            raise SizeError(f"columns have shape (width, n) and dtype uint64, not {columns.shape} {columns.dtype}")
+        _expect_words(columns, "columns")
+        if columns.ndim != 2:
+            raise SizeError(f"columns have shape (w, n), not {columns.shape}")
         width, n = columns.shape
-        log_n = n.bit_length() - 1
-        if n != 1 << log_n or log_blowup < 0 or log_n + log_blowup > TWO_ADICITY:
-            raise SizeError(f"{n} rows with blow-up 2^{log_blowup}: both powers of two, up to 2^{TWO_ADICITY} in all")
+        log_n = _log2(n, "rows")
+        if log_blowup < 0 or log_n + log_blowup > TWO_ADICITY:
+            raise SizeError(
+                f"no extension of 2^{log_n} rows by 2^{log_blowup}: the field has 2^{TWO_ADICITY} roots of 1"
+            )
         if not 0 < coset < P:
             raise SizeError("a coset's shift is a field element that is not zero")
         shape = (width, 1 << log_blowup, n)
         target = np.empty(shape, dtype=np.uint64) if out is None else out
-        if target.shape != shape or target.dtype != np.uint64 or not target.flags.c_contiguous:
-            raise SizeError(f"out must be a contiguous uint64 array of shape {shape}, not {target.shape}")
-        self._native.gl_lde(self._pool, np.ascontiguousarray(columns), target, log_n, log_blowup, coset)
+        if target.shape != shape or target.dtype != np.uint64 or not target.flags.writeable:
+            raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {target.shape} {target.dtype}")
+        if not target.flags.c_contiguous or np.may_share_memory(columns, target):
+            raise SizeError("out must be contiguous and apart from the columns")
+        step, shift = root_of_unity(log_n + log_blowup), GENERATOR * pow(coset, -1, P) % P
+        shifts = np.array([shift * pow(step, k, P) % P for k in range(1 << log_blowup)], dtype=np.uint64)
+        if width:
+            self._native.gl_lde(
+                self._pool, self._set, _flat(columns), log_n, root_of_unity(log_n), shifts, target.reshape(-1)
+            )
         return target
 
-    # -- commitments ---------------------------------------------------------------
+    # -- commitments --------------------------------------------------------------------------------------------------
 
-    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> CpuTree:
-        return CpuTree(self._native, self._pool, [_cube(m) for m in matrices], log_arity, log_cap)
+    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> MerkleTree:
+        for matrix in matrices:
+            _expect_words(matrix, "matrix")
+        return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity, log_cap)
 
     def grind(self, seed: bytes, bits: int) -> int:
-        return int(self._native.gl_grind(self._pool, np.frombuffer(seed, dtype=np.uint8), bits))
+        if len(seed) != 32 or not 0 <= bits <= MAX_GRIND_BITS:
+            raise SizeError(
+                f"grinding takes a seed of 32 bytes and 0 to {MAX_GRIND_BITS} bits, not {len(seed)} and {bits}"
+            )
+        words = np.frombuffer(seed, dtype="<u8").astype(np.uint64)
+        return int(self._native.gl_grind(self._pool, self._set, GRIND_TAG, words, bits))
 
 
-class CpuTree:
-    """A tree with all its levels in memory; each level lies as an extension does, coset by coset, while it can."""
-
-    def __init__(self, native: Any, pool: Any, matrices: list[Words], log_arity: int, log_cap: int) -> None:
-        if not matrices or (log_arity and len(matrices) != 1):
-            raise SizeError("a tree is over at least one matrix, and over one only when its leaves hold several rows")
-        self._cosets = matrices[0].shape[1]
-        self._matrices = matrices
-        self._arity = 1 << log_arity
-        rows = [m.shape[2] >> log_arity for m in matrices]
-        for m, r in zip(matrices, rows, strict=True):
-            if m.shape[1] != self._cosets or r << log_arity != m.shape[2] or m.shape[2] & (m.shape[2] - 1) or r == 0:
-                raise SizeError(f"a matrix of shape {m.shape} does not fit a tree of {self._cosets} cosets")
-        self._rows = rows
-        size = max(rows) * self._cosets
-        self._levels = [self._leaves(native, pool, size)]
-        while size > 1:
-            injected = [self._leaves(native, pool, size // 2)] if size // 2 in self._sizes else []
-            groups = self._cosets if size > self._cosets else 1
-            level = np.empty((size // 2, 4), dtype=np.uint64)
-            native.gl_level(pool, self._levels[-1], injected, level, groups)
-            self._levels.append(level)
-            size //= 2
-        self._log_cap = min(log_cap, len(self._levels) - 1)
-
-    @property
-    def _sizes(self) -> set[int]:
-        return {r * self._cosets for r in self._rows}
-
-    def _leaves(self, native: Any, pool: Any, size: int) -> Words:
-        here = [m for m, r in zip(self._matrices, self._rows, strict=True) if r * self._cosets == size]
-        out = np.empty((size, 4), dtype=np.uint64)
-        native.gl_leaves(pool, here, self._cosets, size // self._cosets, self._arity, out)
-        return out
-
-    @property
-    def root(self) -> bytes:
-        return self._levels[-1].tobytes()
-
-    @property
-    def cap(self) -> Bytes:
-        level = self._levels[len(self._levels) - 1 - self._log_cap]
-        order = self._positions(np.arange(len(level)), len(level))
-        return np.ascontiguousarray(level[order]).view(np.uint8)
-
-    def open(self, indices: Sequence[int]) -> TreeOpening:
-        at = np.array(indices, dtype=np.int64)
-        opened = []
-        for m, r in zip(self._matrices, self._rows, strict=True):
-            local = at % (r * self._cosets)
-            k, j = local % self._cosets, local // self._cosets
-            parts = [m[:, k, t * r + j].T for t in range(self._arity)]
-            opened.append(np.ascontiguousarray(np.concatenate(parts, axis=1)))
-        depth = len(self._levels) - 1 - self._log_cap
-        path = np.empty((len(at), depth, 32), dtype=np.uint8)
-        for level in range(depth):
-            size = len(self._levels[level])
-            sibling = (at % size + size // 2) % size
-            path[:, level] = self._levels[level][self._positions(sibling, size)].view(np.uint8)
-        return TreeOpening(tuple(opened), path)
-
-    def _positions(self, indices: Indices, size: int) -> Indices:
-        """Where nodes lie: coset by coset as long as a level has several rows in each."""
-        if size <= self._cosets:
-            return indices
-        at: Indices = indices % self._cosets * (size // self._cosets) + indices // self._cosets
-        return at
+def _expect_words(array: Array, what: str) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype != np.uint64:
+        raise SizeError(
+            f"{what}: Goldilocks elements are an array of uint64, not {getattr(array, 'dtype', type(array))}"
+        )
 
 
-def _cube(matrix: Array) -> Words:
-    if matrix.ndim != 3 or matrix.dtype != np.uint64:
-        raise SizeError(f"an extension has shape (width, B, n) and dtype uint64, not {matrix.shape} {matrix.dtype}")
-    return np.ascontiguousarray(matrix)
+def _flat(array: Words) -> Words:
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+def _log2(n: int, what: str) -> int:
+    if n < 1 or n & (n - 1):
+        raise SizeError(f"{what}: {n} is not a power of two")
+    return n.bit_length() - 1

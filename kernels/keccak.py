@@ -1,27 +1,32 @@
-"""Keccak-256 with the original padding (Ethereum's), in native code: of one message, or of many of one length."""
+"""Keccak-256 with the original padding (Ethereum's, not SHA-3's), in the native code. The Keccak reference, version 3.0.
+
+The verifier and the transcript take it from here; it runs on every processor.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.backend import SizeError
 from kernels.native import native
 
 Bytes = NDArray[np.uint8]
 
-_POOL: Any = native.Pool(1)
-"""One thread: a verifier's hashes are few, and its caller may be one of many."""
+_one_thread = native.Pool(1)
+_instruction_set = native.gl_instruction_sets()[-1]
 
 
 def keccak256(data: bytes) -> bytes:
     """The 32-byte digest of `data`."""
-    return keccak256_rows(np.frombuffer(data, dtype=np.uint8)[None]).tobytes()
+    return bytes(native.keccak256(bytes(data)))
 
 
 def keccak256_rows(rows: Bytes) -> Bytes:
-    """(m, 32): the digest of each row of (m, k) uint8."""
+    """Digests (m, 32) of the rows of an (m, k) uint8 array, on the calling thread. Raises SizeError for another shape."""
+    if rows.ndim != 2 or rows.dtype != np.uint8:
+        raise SizeError(f"rows to hash have shape (m, k) and dtype uint8, not {rows.shape} {rows.dtype}")
     out = np.empty((len(rows), 32), dtype=np.uint8)
-    native.keccak_rows(_POOL, np.ascontiguousarray(rows).reshape(-1), rows.shape[1], out.reshape(-1))
+    flat = np.ascontiguousarray(rows).reshape(-1)
+    native.keccak256_rows(_one_thread, _instruction_set, flat, rows.shape[1], out.reshape(-1))
     return out

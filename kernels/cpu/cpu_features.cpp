@@ -2,13 +2,12 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "cpu_features.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 namespace dp {
-
-namespace {
 
 std::vector<std::string> cpu_features() {
   std::vector<std::string> found;
@@ -26,8 +25,6 @@ std::vector<std::string> cpu_features() {
 #endif
   return found;
 }
-
-}  // namespace
 
 void bind_cpu_features(nb::module_& m) { m.def("cpu_features", &cpu_features); }
 

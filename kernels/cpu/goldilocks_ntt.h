@@ -1,0 +1,224 @@
+// Transforms over Goldilocks on vectors of V::LANES elements, on one thread.
+//
+// forward: coefficients in bit-reversed order to values in natural order, decimation in time: (a, b) -> (a + w b, a - w b).
+// inverse: values in natural order to coefficients in bit-reversed order, by the same network backwards, (a, b) ->
+//          (a + b, (a - b) w), with the inverse roots: neither permutes, and one undoes the other but for the factor n.
+// The stage that joins two blocks of h takes its factor for position j < h from roots[h + j]. For values on s <w_n> it is
+// s^(n / 2h) w_2h^j: the coset costs no multiplication of its own.
+//
+// The three innermost stages run on 8 vectors transposed, so that their factors are the same for all lanes; the others two
+// at a time. Blocks of 2^LOG_BASE elements lie in the first-level cache; above, the recursion finishes a quarter before it
+// begins the next, so that each lies in the second-level cache for as many stages as it can.
+//
+// V: T, LANES, load, store, broadcast, transpose; mul (any u64s to any), canonical (any to below p), add and sub (any and
+// canonical to any). V must have internal linkage where it is built with options that not every processor runs: then so
+// does all that is instantiated here, and none of it can be called from elsewhere.
+#pragma once
+#include <cstddef>
+
+#include "platform.h"
+
+namespace dp {
+
+template <class V>
+struct GoldilocksNtt {
+  using T = typename V::T;
+  static constexpr size_t LANES = V::LANES;
+  static constexpr int LOG_BASE = 11;
+
+  static void forward(const u64* in, u64* out, int log_n, const u64* roots, bool last) {
+    if (log_n <= 2) return tiny_forward(in, out, (size_t)1 << log_n, roots);
+    if (log_n > LOG_BASE) {
+      const size_t quarter = (size_t)1 << (log_n - 2);
+      for (size_t i = 0; i < 4; ++i) forward(in + i * quarter, out + i * quarter, log_n - 2, roots, false);
+      return forward_pass(out, quarter, 0, quarter, roots, last);
+    }
+    const size_t n = (size_t)1 << log_n;
+    size_t h = 8;
+    n == h && last ? inner_forward<true>(in, out, n, roots) : inner_forward<false>(in, out, n, roots);
+    if (log_n % 2 == 0) {
+      n == 2 * h && last ? double_forward<true>(out, n, h, roots) : double_forward<false>(out, n, h, roots);
+      h *= 2;
+    }
+    for (; h < n; h *= 4)
+      4 * h == n && last ? quad_forward<true>(out, n, h, 0, h, roots) : quad_forward<false>(out, n, h, 0, h, roots);
+  }
+
+  // The coefficients come out multiplied by `scale`.
+  static void inverse(const u64* in, u64* out, int log_n, const u64* roots, u64 scale) {
+    if (log_n <= 2) return tiny_inverse(in, out, (size_t)1 << log_n, roots, scale);
+    const size_t n = (size_t)1 << log_n;
+    if (log_n > LOG_BASE) {
+      const size_t quarter = n / 4;
+      inverse_pass(in, out, quarter, 0, quarter, roots);
+      for (size_t i = 0; i < 4; ++i) inverse(out + i * quarter, out + i * quarter, log_n - 2, roots, scale);
+      return;
+    }
+    size_t h = n / 4;
+    for (; h >= 8; h /= 4, in = out) quad_inverse(in, out, n, h, 0, h, roots);
+    if (h == 4) {  // one stage is left above the innermost three
+      double_inverse(in, out, n, 8, roots);
+      in = out;
+    }
+    inner_inverse(in, out, n, roots, scale);
+  }
+
+  static void forward_pass(u64* data, size_t quarter, size_t begin, size_t end, const u64* roots, bool last) {
+    last ? quad_forward<true>(data, 4 * quarter, quarter, begin, end, roots)
+         : quad_forward<false>(data, 4 * quarter, quarter, begin, end, roots);
+  }
+  static void inverse_pass(const u64* in, u64* out, size_t quarter, size_t begin, size_t end, const u64* roots) {
+    quad_inverse(in, out, 4 * quarter, quarter, begin, end, roots);
+  }
+
+ private:
+  static void join(T& a, T& b, T w) {
+    const T t = V::canonical(V::mul(b, w)), sum = V::add(a, t);
+    b = V::sub(a, t);
+    a = sum;
+  }
+  static void split(T& a, T& b, T w) {
+    const T t = V::canonical(b), sum = V::add(a, t);
+    b = V::mul(V::sub(a, t), w);
+    a = sum;
+  }
+  template <bool LAST>
+  static void put(u64* p, T x) {
+    V::store(p, LAST ? V::canonical(x) : x);
+  }
+
+  // Stages h and 2h of all blocks of 4h within n, at positions [begin, end) of h.
+  template <bool LAST>
+  static void quad_forward(u64* data, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    for (size_t j = begin; j < end; j += LANES) {
+      const T w = V::load(roots + h + j), v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
+      for (u64* a = data + j; a < data + n; a += 4 * h) {
+        T x0 = V::load(a), x1 = V::load(a + h), x2 = V::load(a + 2 * h), x3 = V::load(a + 3 * h);
+        join(x0, x1, w);
+        join(x2, x3, w);
+        join(x0, x2, v0);
+        join(x1, x3, v1);
+        put<LAST>(a, x0);
+        put<LAST>(a + h, x1);
+        put<LAST>(a + 2 * h, x2);
+        put<LAST>(a + 3 * h, x3);
+      }
+    }
+  }
+  static void quad_inverse(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    for (size_t j = begin; j < end; j += LANES) {
+      const T w = V::load(roots + h + j), v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
+      for (size_t at = j; at < n; at += 4 * h) {
+        const u64* a = in + at;
+        T x0 = V::load(a), x1 = V::load(a + h), x2 = V::load(a + 2 * h), x3 = V::load(a + 3 * h);
+        split(x0, x2, v0);
+        split(x1, x3, v1);
+        split(x0, x1, w);
+        split(x2, x3, w);
+        V::store(out + at, x0);
+        V::store(out + at + h, x1);
+        V::store(out + at + 2 * h, x2);
+        V::store(out + at + 3 * h, x3);
+      }
+    }
+  }
+  template <bool LAST>
+  static void double_forward(u64* data, size_t n, size_t h, const u64* roots) {
+    for (size_t j = 0; j < h; j += LANES) {
+      const T w = V::load(roots + h + j);
+      for (u64* a = data + j; a < data + n; a += 2 * h) {
+        T x0 = V::load(a), x1 = V::load(a + h);
+        join(x0, x1, w);
+        put<LAST>(a, x0);
+        put<LAST>(a + h, x1);
+      }
+    }
+  }
+  static void double_inverse(const u64* in, u64* out, size_t n, size_t h, const u64* roots) {
+    for (size_t j = 0; j < h; j += LANES) {
+      const T w = V::load(roots + h + j);
+      for (size_t at = j; at < n; at += 2 * h) {
+        T x0 = V::load(in + at), x1 = V::load(in + at + h);
+        split(x0, x1, w);
+        V::store(out + at, x0);
+        V::store(out + at + h, x1);
+      }
+    }
+  }
+
+  // Stages 1, 2 and 4. Transposed, vector i holds position i of as many blocks of 8 as there are lanes.
+  template <bool LAST>
+  static void inner_forward(const u64* in, u64* out, size_t n, const u64* roots) {
+    T w[8], x[8];
+    for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
+    for (size_t at = 0; at < n; at += 8 * LANES) {
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
+      V::transpose(x);
+      for (size_t i = 0; i < 8; i += 2) join(x[i], x[i + 1], w[1]);
+      for (size_t i = 0; i < 8; i += 4) {
+        join(x[i], x[i + 2], w[2]);
+        join(x[i + 1], x[i + 3], w[3]);
+      }
+      for (size_t i = 0; i < 4; ++i) join(x[i], x[i + 4], w[4 + i]);
+      V::transpose(x);
+      for (size_t i = 0; i < 8; ++i) put<LAST>(out + at + i * LANES, x[i]);
+    }
+  }
+  static void inner_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
+    T w[8], x[8];
+    const T s = V::broadcast(scale);
+    for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
+    for (size_t at = 0; at < n; at += 8 * LANES) {
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
+      V::transpose(x);
+      for (size_t i = 0; i < 4; ++i) split(x[i], x[i + 4], w[4 + i]);
+      for (size_t i = 0; i < 8; i += 4) {
+        split(x[i], x[i + 2], w[2]);
+        split(x[i + 1], x[i + 3], w[3]);
+      }
+      for (size_t i = 0; i < 8; i += 2) split(x[i], x[i + 1], w[1]);
+      V::transpose(x);
+      for (size_t i = 0; i < 8; ++i) V::store(out + at + i * LANES, V::mul(x[i], s));
+    }
+  }
+
+  // One, two or four elements; for one lane only.
+  static void tiny_forward(const u64* in, u64* out, size_t n, const u64* roots) {
+    T x[4];
+    for (size_t i = 0; i < n; ++i) x[i] = V::load(in + i);
+    for (size_t h = 1; h < n; h *= 2)
+      for (size_t i = 0; i < n; ++i)
+        if (!(i & h)) join(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
+    for (size_t i = 0; i < n; ++i) put<true>(out + i, x[i]);
+  }
+  static void tiny_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
+    T x[4];
+    for (size_t i = 0; i < n; ++i) x[i] = V::load(in + i);
+    for (size_t h = n / 2; h >= 1; h /= 2)
+      for (size_t i = 0; i < n; ++i)
+        if (!(i & h)) split(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
+    for (size_t i = 0; i < n; ++i) V::store(out + i, V::mul(x[i], V::broadcast(scale)));
+  }
+};
+
+template <class V>
+struct GoldilocksVectors {
+  static void add(const u64* a, const u64* b, size_t step, u64* out, size_t n) {
+    map(a, b, step, out, n, [](typename V::T x, typename V::T y) { return V::canonical(V::add(x, y)); });
+  }
+  static void sub(const u64* a, const u64* b, size_t step, u64* out, size_t n) {
+    map(a, b, step, out, n, [](typename V::T x, typename V::T y) { return V::canonical(V::sub(x, y)); });
+  }
+  static void mul(const u64* a, const u64* b, size_t step, u64* out, size_t n) {
+    map(a, b, step, out, n, [](typename V::T x, typename V::T y) { return V::canonical(V::mul(x, y)); });
+  }
+
+ private:
+  template <class Op>
+  static void map(const u64* a, const u64* b, size_t step, u64* out, size_t n, Op op) {
+    const auto same = V::broadcast(n ? b[0] : 0);
+    for (size_t i = 0; i < n; i += V::LANES) V::store(out + i, op(V::load(a + i), step ? V::load(b + i) : same));
+  }
+};
+
+}  // namespace dp

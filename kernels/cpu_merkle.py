@@ -1,0 +1,126 @@
+"""Keccak-256 Merkle trees on the CPU, as `GoldilocksKernels.commit` defines them.
+
+A level of m nodes is a (4, m) uint64 array: word w of node p at [w, p]. Position p of natural index i = j B + k is
+k (m / B) + j while m >= B, and i below: then the children of p lie at the same place of the two halves of its coset, and of
+the whole level from there on, and everything that is hashed is read in sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.backend import SizeError
+from kernels.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening, Words
+
+
+@dataclass(frozen=True)
+class Hasher:
+    """The native hashes over levels, with the threads and the instruction set they run on."""
+
+    native: Any
+    pool: Any
+    instruction_set: str
+
+    def leaves(self, matrices: Sequence[Words], arity: int) -> Words:
+        """The level of the leaves of matrices (w, B, n) of one B and n; `arity` rows to a leaf, a divisor of n."""
+        _, blowup, n = matrices[0].shape
+        header = [LEAF_TAG + 256 * len(matrices), *(arity * m.shape[0] for m in matrices)]
+        header += [0] * (len(header) % 2)
+        words = np.array(header, dtype="<u4").view("<u8").astype(np.uint64)
+        out = np.empty((4, blowup * n // arity), dtype=np.uint64)
+        flat = [m.reshape(-1) for m in matrices]
+        self.native.gl_leaves(self.pool, self.instruction_set, flat, words, blowup, n, arity, out.reshape(-1))
+        return out
+
+    def parents(self, level: Words, blowup: int) -> Words:
+        """The level above."""
+        out = np.empty((4, level.shape[1] // 2), dtype=np.uint64)
+        cosets = blowup if level.shape[1] > blowup else 1
+        self.native.gl_parents(self.pool, self.instruction_set, NODE_TAG, level.reshape(-1), cosets, out.reshape(-1))
+        return out
+
+    def inject(self, nodes: Words, leaves: Words) -> Words:
+        """The level of `nodes` with `leaves` hashed into it."""
+        out = np.empty_like(nodes)
+        self.native.gl_inject(
+            self.pool, self.instruction_set, INJECT_TAG, nodes.reshape(-1), leaves.reshape(-1), out.reshape(-1)
+        )
+        return out
+
+
+class CpuMerkleTree:
+    """A tree whose levels lie in memory; it keeps the matrices. Raises SizeError for matrices that make no tree."""
+
+    def __init__(self, hasher: Hasher, matrices: Sequence[Words], log_arity: int, log_cap: int) -> None:
+        self._blowup, self._arity = _check(matrices, log_arity, log_cap), 1 << log_arity
+        self._matrices = tuple(matrices)
+        by_size: dict[int, list[Words]] = {}
+        for m in matrices:
+            by_size.setdefault(self._leaf_count(m), []).append(m)
+        size = max(by_size)
+        self._levels = [hasher.leaves(by_size[size], self._arity)]
+        while size > 1:
+            size //= 2
+            level = hasher.parents(self._levels[-1], self._blowup)
+            if size in by_size:
+                level = hasher.inject(level, hasher.leaves(by_size[size], self._arity))
+            self._levels.append(level)
+        self._log_cap = min(log_cap, len(self._levels) - 1)
+
+    @property
+    def root(self) -> bytes:
+        """32 bytes."""
+        return self._nodes(len(self._levels) - 1, np.zeros(1, dtype=np.int64)).tobytes()
+
+    @property
+    def cap(self) -> Bytes:
+        """(2^c, 32): the level of 2^c nodes."""
+        return self._nodes(len(self._levels) - 1 - self._log_cap, np.arange(1 << self._log_cap))
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        """Rows and paths at leaf indices, in natural order, of the tallest matrix. Raises SizeError for others."""
+        leaves = self._levels[0].shape[1]
+        if any(not 0 <= i < leaves for i in indices):
+            raise SizeError(f"a tree of {leaves} leaves has no other indices")
+        at = np.array(indices, dtype=np.int64)
+        rows = tuple(self._rows(m, at % self._leaf_count(m)) for m in self._matrices)
+        depth = len(self._levels) - 1 - self._log_cap
+        path = np.empty((len(at), depth, 32), dtype=np.uint8)
+        for d in range(depth):
+            size = leaves >> d
+            path[:, d] = self._nodes(d, (at % size + size // 2) % size)
+        return TreeOpening(rows, path)
+
+    def _leaf_count(self, matrix: Words) -> int:
+        return int(matrix.shape[1] * matrix.shape[2]) // self._arity
+
+    def _nodes(self, depth: int, indices: NDArray[np.int64]) -> Bytes:
+        """(k, 32): nodes of a level by natural index."""
+        level = self._levels[depth]
+        size, blowup = level.shape[1], self._blowup
+        positions = indices if size < blowup else indices % blowup * (size // blowup) + indices // blowup
+        return level.T[positions].astype("<u8").view(np.uint8)
+
+    def _rows(self, matrix: Words, leaves: NDArray[np.int64]) -> Words:
+        """(k, arity * width): the elements of leaves in the order in which they are hashed."""
+        rows = leaves[:, None] + np.arange(self._arity) * self._leaf_count(matrix)
+        elements = matrix[:, rows % self._blowup, rows // self._blowup]  # (w, k, arity)
+        return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), -1)
+
+
+def _check(matrices: Sequence[Words], log_arity: int, log_cap: int) -> int:
+    """The blow-up of all. Raises SizeError."""
+    if not matrices or any(m.ndim != 3 or 0 in m.shape for m in matrices):
+        raise SizeError("a tree commits to one matrix or more, of shape (w, B, n)")
+    if any(m.shape[1] != matrices[0].shape[1] for m in matrices):
+        raise SizeError("the matrices of a tree have one blow-up")
+    if any(size & (size - 1) for m in matrices for size in m.shape[1:]):
+        raise SizeError("the blow-up and the rows of a committed matrix are powers of two")
+    if log_cap < 0 or log_arity < 0 or (log_arity and (len(matrices) > 1 or matrices[0].shape[2] >> log_arity == 0)):
+        raise SizeError("2^log_arity rows to a leaf: of one matrix with at least as many rows")
+    return int(matrices[0].shape[1])
