@@ -19,8 +19,8 @@ MAX_GRIND_BITS = 40
 class CpuTransforms:
     """The transforms and hashes of `GoldilocksKernels`, on the threads of `pool`.
 
-    `native` is a build of the extension (`kernels.native.load`), `pool` one of its pools. `instruction_set` names one of
-    `native.gl_instruction_sets()`; None is the fastest that this processor runs.
+    `native` is a build of the extension (`kernels.native.load`), `pool` one of its pools. `instruction_set` names one
+    of `native.gl_instruction_sets()`; None is the fastest that this processor runs.
     """
 
     def __init__(self, native: Any, pool: Any, *, instruction_set: str | None = None) -> None:
