@@ -19,8 +19,8 @@ MAX_GRIND_BITS = 40
 class CpuTransforms:
     """The transforms and hashes of `GoldilocksKernels`, on the threads of `pool`.
 
-    `native` is a build of the extension (`kernels.native.load`), `pool` one of its pools. `instruction_set` names one of
-    `native.gl_instruction_sets()`; None is the fastest that this processor runs.
+    `native` is a build of the extension (`kernels.native.load`), `pool` one of its pools. `instruction_set` names one
+    of `native.gl_instruction_sets()`; None is the fastest that this processor runs.
     """
 
     def __init__(self, native: Any, pool: Any, *, instruction_set: str | None = None) -> None:
@@ -66,8 +66,8 @@ class CpuTransforms:
             raise SizeError(
                 f"no extension of 2^{log_n} rows by 2^{log_blowup}: the field has 2^{TWO_ADICITY} roots of 1"
             )
-        if coset % P == 0:
-            raise SizeError("a coset's shift cannot be zero")
+        if not 0 < coset < P:
+            raise SizeError("a coset's shift is a field element that is not zero")
         shape = (width, 1 << log_blowup, n)
         target = np.empty(shape, dtype=np.uint64) if out is None else out
         if target.shape != shape or target.dtype != np.uint64 or not target.flags.writeable:

@@ -1,8 +1,8 @@
 """Keccak-256 Merkle trees on the CPU, as `GoldilocksKernels.commit` defines them.
 
 A level of m nodes is a (4, m) uint64 array: word w of node p at [w, p]. Position p of natural index i = j B + k is
-k (m / B) + j while m >= B, and i below: then the children of p lie at the same place of the two halves of its coset, and of
-the whole level from there on, and everything that is hashed is read in sequence.
+k (m / B) + j while m >= B, and i below. So the children of p lie at the same place of the two halves of its coset, or
+of the whole level from there on, and everything that is hashed is read in sequence.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class CpuMerkleTree:
         level = self._levels[depth]
         size, blowup = level.shape[1], self._blowup
         positions = indices if size < blowup else indices % blowup * (size // blowup) + indices // blowup
-        return level.T[positions].astype("<u8").view(np.uint8)
+        nodes: Bytes = level.T[positions].astype("<u8").view(np.uint8)
+        return nodes
 
     def _rows(self, matrix: Words, leaves: NDArray[np.int64]) -> Words:
         """(k, arity * width): the elements of leaves in the order in which they are hashed."""

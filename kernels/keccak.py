@@ -1,6 +1,6 @@
-"""Keccak-256 with the original padding (Ethereum's, not SHA-3's), in the native code. The Keccak reference, version 3.0.
+"""Keccak-256 with the original padding (Ethereum's, not SHA-3's), in native code.
 
-The verifier and the transcript take it from here; it runs on every processor.
+The Keccak reference, version 3.0. The verifier and the transcript take it from here; it runs on every processor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def keccak256(data: bytes) -> bytes:
 
 
 def keccak256_rows(rows: Bytes) -> Bytes:
-    """Digests (m, 32) of the rows of an (m, k) uint8 array, on the calling thread. Raises SizeError for another shape."""
+    """Digests (m, 32) of the rows of an (m, k) uint8 array, on the calling thread. Raises SizeError."""
     if rows.ndim != 2 or rows.dtype != np.uint8:
         raise SizeError(f"rows to hash have shape (m, k) and dtype uint8, not {rows.shape} {rows.dtype}")
     out = np.empty((len(rows), 32), dtype=np.uint8)
