@@ -16,6 +16,7 @@ summed and the sum multiplied once.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,6 +40,9 @@ MAX_UNIFORM_WORDS = 440
 """Of 8 bytes: with the shape and the addresses they stay within 4096 bytes, what every driver takes."""
 MIN_SHARED = 8
 """Folded values of a kernel with one factor in common from which it is taken out: summing apart costs some products."""
+
+MAX_SUMS = 3
+"""Sums of base values that are added up side by side, 27 registers each; one of extension values, 45, counts as two."""
 
 _LINEAR, _LOAD = 0.5, 0.5
 _NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
@@ -189,12 +193,13 @@ class _Analysis:
 
 
 @dataclass(frozen=True)
-class _Segment:
-    """Folded values with one factor in common."""
+class _Term:
+    """One folded output: `factor` times `value`, or `value` alone without a factor that is taken out."""
 
+    position: int
+    """Among the program's outputs."""
+    value: int
     factor: int | None
-    terms: tuple[tuple[int, int], ...]
-    """(position among the outputs, value): the output is the factor times the value, or just the value without one."""
 
 
 def _groups(analysis: _Analysis, max_work: float) -> list[range]:
@@ -219,23 +224,20 @@ def _groups(analysis: _Analysis, max_work: float) -> list[range]:
     return groups
 
 
-def _segments(analysis: _Analysis, group: range) -> list[_Segment]:
-    """The folded outputs of a group by the factor that is taken out of them."""
+def _terms(analysis: _Analysis, group: range) -> list[_Term]:
+    """The folded outputs of a group, with the factors that enough of them share taken out."""
     outputs = analysis.program.outputs
-    uses: dict[int, int] = {}
+    uses = Counter(v for i in group for v in analysis.factors(outputs[i]))
+    terms = []
     for i in group:
-        for v in analysis.factors(outputs[i]):
-            uses[v] = uses.get(v, 0) + 1
-    segments: dict[int | None, list[tuple[int, int]]] = {}
-    for i in group:
-        candidates = [v for v in analysis.factors(outputs[i]) if uses[v] >= MIN_SHARED]
-        factor = max(candidates, key=lambda v: uses[v], default=None)
+        shared = [v for v in analysis.factors(outputs[i]) if uses[v] >= MIN_SHARED]
+        factor = max(shared, key=lambda v: uses[v], default=None)
         value = outputs[i]
         if factor is not None:
-            _, a, b, _ = analysis.code[outputs[i]]
+            _, a, b, _ = analysis.code[value]
             value = b if factor == a else a
-        segments.setdefault(factor, []).append((i, value))
-    return [_Segment(factor, tuple(terms)) for factor, terms in segments.items()]
+        terms.append(_Term(i, value, factor))
+    return terms
 
 
 def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKernel:
@@ -246,7 +248,7 @@ def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKern
     if program.fold is None:
         writer.columns(group)
     else:
-        writer.fold(_segments(analysis, group), group.start)
+        writer.fold(_terms(analysis, group))
     text = _text(len(program.widths), max(1, writer.room), profile.blocks_per_sm, writer.lines)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return RowKernel(KernelSource(f"{KERNEL}_{digest}", text=text), weights, tuple(writer.places))
@@ -272,23 +274,34 @@ class _Writer:
             self.lines.append(f"write_row(out, shape, row, {column}, {self._name(outputs[i])});")
             column += 3 if extension[outputs[i]] else 1
 
-    def fold(self, segments: Sequence[_Segment], first: int) -> None:
-        """Outputs that are folded; output `first` has the first weight."""
-        self.lines += ["Ext total = embed(0);", "ExtSum base_terms;", "ExtProductSum ext_terms;"]
-        for segment in segments:
-            if segment.factor is not None:
-                self._compute(segment.factor)
-            kinds: dict[str, None] = {}
-            for position, value in segment.terms:
-                self._compute(value)
-                kind = "ext_terms" if self._analysis.extension[value] else "base_terms"
-                kinds[kind] = None
-                self.lines.append(f"{kind}.add(uniform.ext({3 * (position - first)}), {self._name(value)});")
-            for kind in kinds:
-                term = f"{kind}.value()"
-                term = term if segment.factor is None else f"mul({term}, {self._name(segment.factor)})"
-                self.lines += [f"total = add(total, {term});", f"{kind} = {{}};"]
+    def fold(self, terms: Sequence[_Term]) -> None:
+        """Outputs that are folded, the first term's with the first weight: one sum for each factor and kind of value.
+
+        In the outputs' order as long as the sums fit the registers, so that neighbours share what they load; else sum
+        after sum.
+        """
+        sums: dict[tuple[int | None, bool], list[_Term]] = {}
+        for term in terms:
+            sums.setdefault((term.factor, self._analysis.extension[term.value]), []).append(term)
+        names = {key: f"sum{i}" for i, key in enumerate(sums)}
+        self.lines.append("Ext total = embed(0);")
+        self.lines += [f"{'ExtProductSum' if ext else 'ExtSum'} {name};" for (_, ext), name in names.items()]
+        together = sum(2 if ext else 1 for _, ext in sums) <= MAX_SUMS
+        for term in terms if together else [t for parts in sums.values() for t in parts]:
+            key = term.factor, self._analysis.extension[term.value]
+            self._compute(term.value)
+            weight = f"uniform.ext({3 * (term.position - terms[0].position)})"
+            self.lines.append(f"{names[key]}.add({weight}, {self._name(term.value)});")
+            if term is sums[key][-1]:
+                self._add_sum(names[key], term.factor)
         self.lines.append("write_row(out, shape, row, 0, total);")
+
+    def _add_sum(self, name: str, factor: int | None) -> None:
+        value = f"{name}.value()"
+        if factor is not None:
+            self._compute(factor)
+            value = f"mul({value}, {self._name(factor)})"
+        self.lines.append(f"total = add(total, {value});")
 
     def _compute(self, v: int) -> None:
         self.lines += [self._statement(x) for x in self._analysis.schedule(v, self._done)]

@@ -84,6 +84,21 @@ struct FoldStep {
   Ext betas[4];   // beta^(2^step), and last the one that `added` is multiplied by
 };
 
+// The second half of f onto the first, by *betas; then that half, until one is left. h becomes its squares. Recursive, so
+// that every index is a constant and the arrays stay in registers.
+template <int HALF>
+DP_HD void fold_halves(Ext* f, u64* h, const Ext* betas) {
+  if constexpr (HALF > 0) {
+#pragma unroll
+    for (int t = 0; t < HALF; ++t) {
+      Ext odd = mul(sub(f[t], f[t + HALF]), h[t]);
+      f[t] = add(add(f[t], f[t + HALF]), mul(odd, *betas));
+      h[t] = sqr(h[t]);
+    }
+    fold_halves<HALF / 2>(f, h, betas + 1);
+  }
+}
+
 // One row of the result: the arity's values, folded in registers. Steps leave out their halves; `scale` makes up for it.
 template <int LOG_ARITY>
 DP_HD void fold_row(const u64* codeword, const u64* added, u64* out, const Powers& inverse_powers, u64 rows, u32 log_n,
@@ -101,16 +116,7 @@ DP_HD void fold_row(const u64* codeword, const u64* added, u64* out, const Power
   h[0] = inverse_powers[(j << log_blowup) + coset];
 #pragma unroll
   for (int t = 1; t < ARITY / 2; ++t) h[t] = mul(h[0], step.roots[t]);
-#pragma unroll
-  for (int level = 0; level < LOG_ARITY; ++level) {
-    const int half = ARITY >> (level + 1);
-#pragma unroll
-    for (int t = 0; t < half; ++t) {
-      Ext odd = mul(sub(f[t], f[t + half]), h[t]);
-      f[t] = add(add(f[t], f[t + half]), mul(odd, step.betas[level]));
-      h[t] = sqr(h[t]);
-    }
-  }
+  fold_halves<ARITY / 2>(f, h, step.betas);
   Ext r = mul(f[0], step.scale);
   if (added) r = add(r, mul(load(added, row, rows), step.betas[LOG_ARITY]));
   store(out, row, rows, r);
