@@ -76,6 +76,12 @@ PROGRAMS: dict[str, ProgramEntry] = {
             ),
             "distprove.stark.programs.wide_fibonacci:WideFibonacci",
         ),
+        ProgramEntry(
+            "file-root",
+            "The Merkle root of a file by Keccak-256 (RFC 6962's tree over chunks of 128 bytes), and its length.",
+            (Argument("file", "path", "the file; only a prover needs it", ""),),
+            "distprove.stark.programs.file_root:FileRoot",
+        ),
     )
 }
 
