@@ -269,12 +269,12 @@ class FileRoot(Program):
         cuts = [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
         common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
         out = []
-        for k, (start, stop) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        for k, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
             part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
             if k == partitions - 1:
                 part["nodes"] = nodes_across(tree, cuts[1:-1])
-                part["edge"] = [tree.node(l, (leaves - 1) >> l) for l in range(LEVELS)]
+                part["edge"] = [tree.node(height, (leaves - 1) >> height) for height in range(LEVELS)]
             out.append(Slice(f"part-{k:04}", {**common, **part}))
         return out
 
@@ -356,9 +356,12 @@ def nodes_across(tree: FileTree, cuts: Sequence[int]) -> list[tuple[int, int, by
         (level, cut >> level)
         for cut in cuts
         for level in range(1, (tree.leaves - 1).bit_length() + 1)
-        if cut % (1 << level) and 2 * (cut >> level) + 1 << (level - 1) < tree.leaves
+        if cut % (1 << level) and (2 * (cut >> level) + 1) << (level - 1) < tree.leaves
     }
-    return [(l, i, tree.node(l - 1, 2 * i) + tree.node(l - 1, 2 * i + 1)) for l, i in sorted(found)]
+    return [
+        (level, index, tree.node(level - 1, 2 * index) + tree.node(level - 1, 2 * index + 1))
+        for level, index in sorted(found)
+    ]
 
 
 def leaf_messages(data: bytes) -> NDArray[np.uint8]:

@@ -77,25 +77,26 @@ class FileTree:
         block = 1 << least_level
         reads = max(READ_CHUNKS // block, 1) * block
         found = []
+        self._edge: dict[int, bytes] = {}
         for data in read_slice(path, 0, self.length, self.length, reads):
             level = leaves_of(data)
-            self._edge = {}  # that of the last block read is the file's
             for height in range(least_level):
-                self._edge[height] = level[-1].tobytes()
+                # That of the last block read is the file's.
+                self._edge[height] = bytes(level[-1])
                 level = level_above(level)
             found.append(level)
         self._levels = levels_of(np.concatenate(found))
 
     @property
     def root(self) -> bytes:
-        return self._levels[-1][0].tobytes()
+        return bytes(self._levels[-1][0])
 
     def node(self, level: int, index: int) -> bytes:
         """Any node from `least_level` on; below it, the last one of a level."""
         if level < self.least_level:
             return self._edge[level]
         height = level - self.least_level
-        return self._levels[height][index].tobytes() if height < len(self._levels) else self.root
+        return bytes(self._levels[height][index]) if height < len(self._levels) else self.root
 
 
 def file_length(path: Path) -> int:
