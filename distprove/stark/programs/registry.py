@@ -76,6 +76,31 @@ PROGRAMS: dict[str, ProgramEntry] = {
             ),
             "distprove.stark.programs.wide_fibonacci:WideFibonacci",
         ),
+        ProgramEntry(
+            "keccak-f",
+            "Keccak-f[1600] permutations of numbered states, and the sums of their results.",
+            (
+                Argument("permutations", "integer", "permutations in a partition", 1365),
+                Argument("first", "integer", "number of the first state", 0),
+            ),
+            "distprove.stark.programs.keccak_f:KeccakF",
+        ),
+        ProgramEntry(
+            "range-check",
+            "Values whose limbs are looked up in a table: an example of two tables that meet on a bus.",
+            (
+                Argument("values", "integer", "values in a partition", 1 << 16),
+                Argument("bits", "integer", "bits of a limb; a value has two limbs", 16),
+                Argument("seed", "integer", "what the values are made from", 1),
+            ),
+            "distprove.stark.programs.range_check:RangeCheck",
+        ),
+        ProgramEntry(
+            "file-root",
+            "The Merkle root of a file by Keccak-256 (RFC 6962's tree over chunks of 128 bytes), and its length.",
+            (Argument("file", "path", "the file; only a prover needs it", ""),),
+            "distprove.stark.programs.file_root:FileRoot",
+        ),
     )
 }
 

@@ -1,0 +1,148 @@
+"""Keccak-f[1600] of numbered states, one after the other, and the sums of what comes out.
+
+Stated, for each partition: with f(i) the first 256 bits, as eight 32-bit words, of Keccak-f[1600] applied to the state
+whose first 32-bit word is i and whose other 49 are zero, `total[k]` is the sum of word k of f(i) over all i from
+`start` to `end` - 1, modulo p. Each partition starts where the one before ended.
+
+24 rows make a permutation, and a table has a power of two of rows: 2^15 - 1 rows hold 1,365 permutations. A partition of
+43,690 fills 2^20 rows, about 20 GB, and its extension at blow-up 2 about 40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import UsageError
+from distprove.stark.air import Air, Table
+from distprove.stark.field import P
+from distprove.stark.params import MAX_LOG_HEIGHT
+from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.programs.keccak_rounds import (
+    COLUMNS,
+    LANES,
+    ROUNDS,
+    WIDTH,
+    WORDS,
+    blocks_for,
+    constrain_rounds,
+    fill_rounds,
+    rows_for,
+)
+from distprove.stark.statement import Statement
+from kernels.backend import Array, Backend
+
+SUMMED = 8
+"""Words of each result that are added up."""
+MOST = ((1 << MAX_LOG_HEIGHT) - 1) // ROUNDS
+
+
+class KeccakFAir(Air):
+    name = "keccak-f"
+    main: Mapping[str, int] = MappingProxyType({**COLUMNS, "on": 1, "begin": 1, "number": 1, "sum": SUMMED})
+    public: Mapping[str, int] = MappingProxyType({"start": 1, "end": 1, "total": SUMMED})
+
+    def define(self, t: Table) -> None:
+        before = constrain_rounds(t)
+        this, after = t.this, t.next
+        begins, ends = this["round"][0], this["round"][-1]
+        t.boolean(this.on)
+        t.transition((1 - ends) * (after.on - this.on), "a permutation counts whole")
+        t.last(this.on, "the last one, cut off, does not count")
+        t.always(this.begin - begins * this.on)
+        for k in range(WORDS):
+            t.always(this.begin * (before.word(k) - (this.number if k == 0 else 0)), f"input {k}")
+        t.first(this.number - t.public.start)
+        t.transition(after.number - this.number - ends * this.on)
+        t.last(this.number - t.public.end)
+        for k in range(SUMMED):
+            t.first(this.sum[k])
+            t.transition(after.sum[k] - this.sum[k] - ends * this.on * this.out[k])
+            t.last(this.sum[k] - t.public.total[k])
+
+
+class KeccakF(Program):
+    """See the module's text."""
+
+    name = "keccak-f"
+
+    def __init__(self, permutations: int = 1365, first: int = 0) -> None:
+        """Raises UsageError."""
+        if not 1 <= permutations <= MOST:
+            raise UsageError(f"permutations must be from 1 to {MOST}, not {permutations}")
+        if not 0 <= first < 1 << 32:
+            raise UsageError("first must be from 0 to 2^32 - 1")
+        self.permutations, self.first = permutations, first
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"permutations": self.permutations, "first": self.first}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (KeccakFAir(),)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
+
+    def slices(self, partitions: int) -> list[Slice]:
+        if self.first + partitions * self.permutations > 1 << 32:
+            raise UsageError("the states' numbers must stay below 2^32")
+        starts = range(self.first, self.first + partitions * self.permutations, self.permutations)
+        return [Slice(f"part-{i:04}", {"start": start}) for i, start in enumerate(starts)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        return {"start": np.array([source["start"]], dtype=np.uint64)}
+
+    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        start = int(backend.to_host(inputs["start"])[0])
+        used, rows = self.permutations, rows_for(self.permutations)
+        blocks = blocks_for(rows)
+        numbers = np.minimum(np.arange(blocks), used).astype(np.uint64)
+        counted = backend.to_device(np.stack((numbers < used, numbers)).astype(np.uint64))
+        states = backend.zeros((LANES, blocks))
+        states[0] = (counted[1] + inputs["start"]) * counted[0]
+        columns = backend.empty((WIDTH + 3 + SUMMED, rows))
+        fill_rounds(columns, states, backend)
+        on, begin, number, first_sum = range(WIDTH, WIDTH + 4)
+        results = results_of(columns, rows) * counted[0, : rows // ROUNDS]
+        # A sum of at most 2^24 words of 32 bits stays below p: no reduction.
+        sums = backend.zeros((SUMMED, blocks))
+        sums[:, 1:] = prefix_sums(results)[:, : blocks - 1]
+        columns[begin] = 0
+        columns[begin, ::ROUNDS] = counted[0]
+        for r in range(ROUNDS):
+            here = -(-(rows - r) // ROUNDS)
+            columns[on, r::ROUNDS] = counted[0, :here]
+            columns[number, r::ROUNDS] = counted[1, :here] + inputs["start"]
+            columns[first_sum : first_sum + SUMMED, r::ROUNDS] = sums[:, :here]
+        total = [int(v) for v in backend.to_host(sums[:, -1].copy())]
+        return Trace([columns], (start, start + used, *total))
+
+    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+        totals = [sum(p[2 + k] for p in public) % P for k in range(SUMMED)]
+        return {
+            "states": f"{public[0][0]} to {public[-1][1] - 1}",
+            "sums of the results' words": ", ".join(map(str, totals)),
+        }
+
+
+def results_of(columns: Array, rows: int) -> Array:
+    """(SUMMED, permutations): the first words after the last round of each permutation that the rows hold whole."""
+    first = sum(COLUMNS[name] for name in ("state", "parity", "theta"))
+    return columns[first : first + SUMMED, ROUNDS - 1 : rows : ROUNDS]
+
+
+def prefix_sums(values: Array) -> Array:
+    """Sums of the first 1, 2, .. values of each row, by doubling steps that any array library has."""
+    total, step = values.copy(), 1
+    while step < total.shape[1]:
+        moved = total[:, :-step].copy()
+        total[:, step:] += moved
+        step *= 2
+    return total

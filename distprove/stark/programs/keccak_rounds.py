@@ -1,0 +1,216 @@
+"""Keccak-f[1600] (FIPS 202) as rules for a table, one row per round, and the rows themselves.
+
+A row holds a round's state after theta as bits, A'; the parities of its columns, C'; the bits D that theta added; and
+the state after the round as 32-bit words, `out`. So, with C = C' xor D the parities before theta:
+
+    D[x, z] = C[x-1, z] xor C[x+1, z-1]     the five bits D, C'[x-1], D[x-1], C'[x+1], D[x+1] have an even sum
+    C'[x, z] = parity of A'[x, ., z]        their sum, less C', is even
+    state before the round = A' xor D       degree 2, so that a selector fits beside it at degree 3
+    out = iota(chi(pi(rho(A'))))            degree 3; where the round constants have bits, chi has a column of its own
+
+2,321 columns in all, where a layout that commits to every state in words and to C besides takes about 2,630.
+
+Lanes are numbered x + 5 y, bits from the least significant, words low half first: word k of the state is bytes 4 k to
+4 k + 3 of a message block, little-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from distprove.stark.air import Expression, Table
+from kernels.backend import Array, Backend
+
+ROUNDS = 24
+LANES = 25
+WORDS = 2 * LANES
+RATE_LANES = 17
+"""Lanes that Keccak-256 absorbs a block into: 136 bytes."""
+
+COLUMNS: Mapping[str, int] = MappingProxyType(
+    {"state": 64 * LANES, "parity": 320, "theta": 320, "out": WORDS, "chi": 7, "round": ROUNDS}
+)
+"""Columns that `constrain_rounds` uses, first in a table."""
+WIDTH = sum(COLUMNS.values())
+
+CONSTANT_BITS = (0, 1, 3, 7, 15, 31, 63)
+"""Bits of lane 0 that a round constant can set: `chi` has their values before iota."""
+_BITS_AT_ONCE = 8
+"""Bit columns made together: bounds the scratch memory of a trace."""
+
+
+def _round_constants() -> tuple[int, ...]:
+    """By the shift register x^8 + x^6 + x^5 + x^4 + 1 of the standard, seven steps a round."""
+    register, constants = 1, []
+    for _ in range(ROUNDS):
+        constant = 0
+        for bit in CONSTANT_BITS:
+            constant |= (register & 1) << bit
+            register = (register << 1) ^ (0x171 if register >> 7 else 0)
+        constants.append(constant)
+    return tuple(constants)
+
+
+def _rotations() -> tuple[int, ...]:
+    """rho's offset of each lane."""
+    offsets, x, y = [0] * LANES, 1, 0
+    for t in range(24):
+        offsets[x + 5 * y] = (t + 1) * (t + 2) // 2 % 64
+        x, y = y, (2 * x + 3 * y) % 5
+    return tuple(offsets)
+
+
+ROUND_CONSTANTS = _round_constants()
+ROTATIONS = _rotations()
+PI_SOURCE = tuple((x + 3 * y) % 5 + 5 * x for y in range(5) for x in range(5))
+"""pi: lane x + 5 y comes from lane (x + 3 y) + 5 x."""
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+class Rounds:
+    """The cells of one row, as the state before its round."""
+
+    def __init__(self, cells: Sequence[Expression], theta: Sequence[Expression]) -> None:
+        self._state, self._theta = cells, theta
+
+    def bits(self, start: int, stop: int) -> Expression:
+        """Bits start to stop - 1 of the state before the round, at most 32, as one number. Degree 2."""
+        total: Expression | int = 0
+        for weight, bit in enumerate(range(start, stop)):
+            lane, z = divmod(bit, 64)
+            a, d = self._state[bit], self._theta[64 * (lane % 5) + z]
+            total = total + (a + d - 2 * a * d) * (1 << weight)
+        assert isinstance(total, Expression), "some bits are asked for"
+        return total
+
+    def word(self, k: int) -> Expression:
+        """Word k of the state before the round. Degree 2."""
+        return self.bits(32 * k, 32 * k + 32)
+
+
+def constrain_rounds(t: Table) -> Rounds:
+    """State that every row is a round; that rounds count 0 to 23 and start over; and that each takes up where the one
+    before ended, but that a round 0 takes any state. Returns the state before this row's round. Degree 3.
+    """
+    rounds = t.this["round"]
+    for i, flag in enumerate(rounds):
+        t.first(flag - (i == 0), f"round {i}: first")
+        t.transition(t.next["round"][(i + 1) % ROUNDS] - flag, f"round {i}: next")
+    for flag in (rounds[0], rounds[-1]):  # implied; stated for interactions that count with them
+        t.boolean(flag)
+    state, parity, theta = t.this["state"], t.this["parity"], t.this["theta"]
+    for bit in (*state, *parity, *theta):
+        t.boolean(bit)
+    for x in range(5):
+        for z in range(64):
+            added = sum(state[64 * (x + 5 * y) + z] for y in range(5)) - parity[64 * x + z]
+            t.always(added * (added - 2) * (added - 4), f"parity of {x}, {z}")
+            beside, behind = 64 * ((x - 1) % 5) + z, 64 * ((x + 1) % 5) + (z - 1) % 64
+            five = theta[64 * x + z] + parity[beside] + theta[beside] + parity[behind] + theta[behind]
+            t.always(five * (five - 2) * (five - 4), f"theta of {x}, {z}")
+    for k, word in enumerate(t.this["out"]):
+        bits = (_after_round(t, *divmod(bit, 64)) for bit in range(32 * k, 32 * k + 32))
+        t.always(word - sum(bit * (1 << i) for i, bit in enumerate(bits)), f"out {k}")
+    for value, z in zip(t.this["chi"], CONSTANT_BITS, strict=True):
+        t.always(value - _chi(t, 0, z), f"chi {z}")
+    after = Rounds(t.next["state"], t.next["theta"])
+    for k, word in enumerate(t.this["out"]):
+        t.transition((1 - rounds[-1]) * (word - after.word(k)), f"next {k}")
+    return Rounds(state, theta)
+
+
+def _chi(t: Table, lane: int, z: int) -> Expression:
+    """Bit z of a lane after chi. Degree 3."""
+
+    def rotated(x: int, y: int) -> Expression:
+        source = PI_SOURCE[x % 5 + 5 * y]
+        bit: Expression = t.this["state"][64 * source + (z - ROTATIONS[source]) % 64]
+        return bit
+
+    y, x = divmod(lane, 5)
+    a, b, c = (rotated(x + i, y) for i in range(3))
+    masked = c - b * c
+    return a + masked - 2 * a * masked
+
+
+def _after_round(t: Table, lane: int, z: int) -> Expression:
+    if lane or z not in CONSTANT_BITS:
+        return _chi(t, lane, z)
+    value: Expression = t.this["chi"][CONSTANT_BITS.index(z)]
+    constant = sum(flag * (c >> z & 1) for flag, c in zip(t.this["round"], ROUND_CONSTANTS, strict=True))
+    return value + constant - 2 * value * constant
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def rows_for(permutations: int) -> int:
+    """The power of two of rows that hold so many permutations. At least one row more, which no permutation ends in."""
+    return 1 << (ROUNDS * permutations).bit_length()
+
+
+def blocks_for(rows: int) -> int:
+    """Permutations begun in so many rows; the last is cut off."""
+    return -(-rows // ROUNDS)
+
+
+def fill_rounds(columns: Array, states: Array, backend: Backend) -> None:
+    """Write the columns of `COLUMNS`, the first of `columns` (>= WIDTH, rows), for the permutations of `states`.
+
+    `states`: (25, blocks_for(rows)) uint64, lanes. Takes scratch memory of about 3 % of what it fills.
+    """
+    rows, blocks = columns.shape[1], states.shape[1]
+    lanes = backend.empty((60, blocks, ROUNDS))  # A', C', D, out
+    state = [states[i] for i in range(LANES)]
+    for r in range(ROUNDS):
+        before = [_xor(state[x::5]) for x in range(5)]
+        added = [before[(x - 1) % 5] ^ _rotated(before[(x + 1) % 5], 1) for x in range(5)]
+        state = [lane ^ added[i % 5] for i, lane in enumerate(state)]
+        for i, lane in enumerate((*state, *(b ^ d for b, d in zip(before, added, strict=True)), *added)):
+            lanes[i, :, r] = lane
+        moved = [_rotated(state[source], ROTATIONS[source]) for source in PI_SOURCE]
+        state = [moved[i] ^ (~moved[i // 5 * 5 + (i + 1) % 5] & moved[i // 5 * 5 + (i + 2) % 5]) for i in range(LANES)]
+        after_chi = state[0]
+        for i, z in enumerate(CONSTANT_BITS):
+            _block(columns, "chi", i)[r::ROUNDS] = (after_chi[: -(-(rows - r) // ROUNDS)] >> np.uint64(z)) & _ONE
+        state[0] = after_chi ^ np.uint64(ROUND_CONSTANTS[r])
+        for i, lane in enumerate(state):
+            lanes[35 + i, :, r] = lane
+    flat = lanes.reshape(60, blocks * ROUNDS)[:, :rows]
+    shifts = backend.to_device(np.arange(64, dtype=np.uint64).reshape(64, 1))
+    for i in range(35):  # the bits of A', C' and D stand in this order in the table too
+        for z in range(0, 64, _BITS_AT_ONCE):
+            bits = columns[64 * i + z : 64 * i + z + _BITS_AT_ONCE]
+            bits[...] = flat[i] >> shifts[z : z + _BITS_AT_ONCE]
+            bits &= _ONE
+    for i in range(LANES):
+        _block(columns, "out", 2 * i)[...] = flat[35 + i] & _LOW
+        _block(columns, "out", 2 * i + 1)[...] = flat[35 + i] >> np.uint64(32)
+    for r in range(ROUNDS):
+        flag = _block(columns, "round", r)
+        flag[...] = 0
+        flag[r::ROUNDS] = 1
+
+
+_ONE, _LOW = np.uint64(1), np.uint64(0xFFFFFFFF)
+_START = {name: sum(list(COLUMNS.values())[:i]) for i, name in enumerate(COLUMNS)}
+
+
+def _block(columns: Array, name: str, i: int) -> Array:
+    return columns[_START[name] + i]
+
+
+def _xor(lanes: Sequence[Array]) -> Array:
+    total = lanes[0]
+    for lane in lanes[1:]:
+        total = total ^ lane
+    return total
+
+
+def _rotated(lane: Array, by: int) -> Array:
+    return (lane << np.uint64(by)) | (lane >> np.uint64(64 - by)) if by else lane

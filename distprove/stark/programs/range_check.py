@@ -1,0 +1,123 @@
+"""Two tables and a local bus: values cut into limbs, each limb looked up in a table of all that a limb can be.
+
+Stated, for each partition: the prover knows `count` values, each from 0 to 2^(2 bits) - 1, whose sum is `total` (which
+stays below p: nothing wraps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import UsageError
+from distprove.stark.air import Air, Bus, Table
+from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.statement import Statement
+from kernels.backend import Array, Backend
+
+LIMB = Bus("limb", 1)
+MAX_BITS = 16
+MAX_LOG_VALUES = 24
+
+
+class ValuesAir(Air):
+    """A value per row; rows beyond the last are padding, with nothing in them."""
+
+    name = "values"
+    main: Mapping[str, int] = MappingProxyType({"limbs": 2, "on": 1, "count": 1, "sum": 1})
+    public = ("count", "total")
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    def define(self, t: Table) -> None:
+        low, high = t.this.limbs
+        t.boolean(t.this.on)
+        value = low + high * (1 << self._bits)
+        # What counts and is added up in a row is in `count` and `sum` of the row itself.
+        t.first(t.this.count - t.this.on)
+        t.transition(t.next.count - t.this.count - t.next.on)
+        t.last(t.this.count - t.public.count)
+        next_low, next_high = t.next.limbs
+        t.first(t.this.sum - t.this.on * value)
+        t.transition(t.next.sum - t.this.sum - t.next.on * (next_low + next_high * (1 << self._bits)))
+        t.last(t.this.sum - t.public.total)
+        for limb in (low, high):
+            t.send(LIMB, [limb], times=t.this.on)
+
+
+class LimbsAir(Air):
+    """Every limb there is, and how often it is looked up."""
+
+    name = "limbs"
+    preprocessed: Mapping[str, int] = MappingProxyType({"limb": 1})
+    main: Mapping[str, int] = MappingProxyType({"times": 1})
+
+    def define(self, t: Table) -> None:
+        t.receive(LIMB, [t.fixed.limb], times=t.this.times)
+
+
+class RangeCheck(Program):
+    """See the module's text. The values are made up from a seed."""
+
+    name = "range-check"
+
+    def __init__(self, values: int = 1 << 16, bits: int = MAX_BITS, seed: int = 1) -> None:
+        """Raises UsageError."""
+        if not 1 <= values <= 1 << MAX_LOG_VALUES:
+            raise UsageError(f"values must be from 1 to 2^{MAX_LOG_VALUES}, not {values}")
+        if not 1 <= bits <= MAX_BITS:
+            raise UsageError(f"bits must be from 1 to {MAX_BITS}, not {bits}")
+        self.values, self.bits, self.seed = values, bits, seed
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"values": self.values, "bits": self.bits, "seed": self.seed}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (ValuesAir(self.bits), LimbsAir())
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return (LIMB,)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(public=(("count", 1), ("total", 1)))
+
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        return {"limbs": np.arange(1 << self.bits, dtype=np.uint64).reshape(1, -1)}
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice(f"part-{i:04}", {"seed": [self.seed, i]}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        random = np.random.Generator(np.random.PCG64(source["seed"]))
+        values = random.integers(1 << (2 * self.bits), size=self.values, dtype=np.uint64)
+        rows = 1 << (self.values - 1).bit_length()
+        main = np.zeros((5, rows), dtype=np.uint64)
+        main[0, : self.values] = values & np.uint64((1 << self.bits) - 1)
+        main[1, : self.values] = values >> np.uint64(self.bits)
+        main[2, : self.values] = 1
+        main[3] = np.cumsum(main[2])
+        main[4, : self.values] = np.cumsum(values)
+        main[4, self.values :] = main[4, self.values - 1]
+        limbs = main[:2, : self.values].reshape(-1).astype(np.int64)
+        times = np.bincount(limbs, minlength=1 << self.bits).astype(np.uint64).reshape(1, -1)
+        return {"values": main, "limbs": times}
+
+    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        total = int(backend.to_host(inputs["values"][4, -1:])[0])
+        return Trace([inputs["values"], inputs["limbs"]], (self.values, total))
+
+    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+        return {
+            "values": str(sum(p[0] for p in public)),
+            "each below": str(1 << (2 * self.bits)),
+            "sum": str(sum(p[1] for p in public)),
+        }
