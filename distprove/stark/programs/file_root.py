@@ -20,6 +20,7 @@ cuts off can be none of the others.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -269,7 +270,7 @@ class FileRoot(Program):
         cuts = [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
         common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
         out = []
-        for k, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        for k, (start, stop) in enumerate(itertools.pairwise(cuts)):
             roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
             part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
             if k == partitions - 1:
