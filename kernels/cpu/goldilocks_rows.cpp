@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "goldilocks_branchless.h"
+
 namespace dp {
 namespace rows {
 
@@ -20,6 +22,8 @@ constexpr size_t LEAST_ROWS = 16;
 constexpr size_t DEEP_COLUMNS = 64;
 constexpr size_t DEEP_ROWS = 64;
 
+// The same of `evaluate_at`.
+constexpr size_t OPENING_COLUMNS = 8;
 constexpr size_t OPENING_ROWS = 256;
 
 // Rows that a thread takes at a time.
@@ -94,6 +98,7 @@ struct Tasks {
 std::vector<const Kernels*> all_kernels() {
   std::vector<const Kernels*> all = {&SCALAR_KERNELS};
 #if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) all.push_back(&AVX2_KERNELS);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back(&AVX512_KERNELS);
 #endif
   return all;
@@ -192,7 +197,7 @@ Ext RowOps::running_sum(const u64* terms, size_t m, size_t n, u64* sums) const {
     kernels.sum_terms(terms + tasks.first(task), m, n, gl::embed(0), tasks.rows, sum);
     Ext total = gl::embed(0);
     for (size_t k = 0; k < 3; ++k)
-      for (size_t i = 0; i < tasks.rows; ++i) total.c[k] = gl::add(total.c[k], sum[k * tasks.rows + i]);
+      for (size_t i = 0; i < tasks.rows; ++i) total.c[k] = gl::branchless::add(total.c[k], sum[k * tasks.rows + i]);
     starts[task] = total;
   });
   Ext total = gl::embed(0);
@@ -213,7 +218,7 @@ Ext RowOps::running_sum(const u64* terms, size_t m, size_t n, u64* sums) const {
       u64* out = sums + k * n + tasks.first(task);
       for (size_t i = 0; i < tasks.rows; ++i) {
         out[i] = value;
-        value = gl::add(value, sum[k * tasks.rows + i]);
+        value = gl::branchless::add(value, sum[k * tasks.rows + i]);
       }
     }
   });
@@ -223,8 +228,10 @@ Ext RowOps::running_sum(const u64* terms, size_t m, size_t n, u64* sums) const {
 // With x_j = 7 w^j: f(z) = (z^n - 7^n) / (n 7^n) sum_j f(x_j) x_j / (z - x_j), and since w z stands to x_j as z to x_{j-1},
 // f(w z) has the same weights, one row on.
 void RowOps::evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, bool next_row, u64* out) const {
-  size_t columns = 0;
-  for (const Matrix& m : matrices) columns += m.width;
+  std::vector<const u64*> all;  // coset 0 of every column
+  for (const Matrix& m : matrices)
+    for (size_t c = 0; c < m.width; ++c) all.push_back(m.column(c));
+  const size_t columns = all.size();
   if (columns == 0) return;
   const size_t n = matrices[0].n, points = next_row ? 2 : 1;
   int log_n = 0;
@@ -236,36 +243,40 @@ void RowOps::evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, 
   const std::vector<u64> powers = powers_of(root, tasks.rows);
   const Pole pole = pole_at(point);
 
-  std::vector<Scratch> scratch = scratch_per_thread(pool_, 3 * tasks.rows + rows);
+  std::vector<Scratch> scratch = scratch_per_thread(pool_, 3 * tasks.rows + (OPENING_COLUMNS + 1) * rows);
+  const auto accumulate = [&](const u64* column, const u64* weights, Ext& sum) {
+    u64 lanes[3 * MAX_LANES];
+    kernels.dot(column, weights, tasks.rows, rows, lanes);
+    for (size_t k = 0; k < 3; ++k) {
+      unsigned __int128 total = sum.c[k];
+      for (size_t i = 0; i < kernels.lanes; ++i) total += lanes[k * kernels.lanes + i];
+      sum.c[k] = gl::reduce128((u64)(total >> 64), (u64)total);
+    }
+  };
   std::vector<std::vector<Ext>> partial(pool_.threads(), std::vector<Ext>(columns * points, gl::embed(0)));
   pool_.run(tasks.count, [&](size_t task, int worker) {
     u64* weights = scratch[worker].get();
-    u64* wrapped = weights + 3 * tasks.rows;
+    u64* gathered = weights + 3 * tasks.rows;
+    u64* shifted = gathered + OPENING_COLUMNS * rows;
     const Points xs{powers.data(), gl::mul(gl::GENERATOR, gl::pow(root, tasks.first(task)))};
     kernels.point_inverses(xs, pole, true, tasks.rows, weights);
     for (size_t done = 0; done < tasks.rows; done += rows) {
       const size_t first = tasks.first(task) + done;
-      Ext* sums = partial[worker].data();
-      const auto accumulate = [&](const u64* column) {
-        u64 lanes[3 * MAX_LANES];
-        kernels.dot(column, weights + done, tasks.rows, rows, lanes);
-        for (size_t k = 0; k < 3; ++k)
-          for (size_t i = 0; i < kernels.lanes; ++i) sums->c[k] = gl::add(sums->c[k], lanes[k * kernels.lanes + i]);
-        ++sums;
-      };
-      for (const Matrix& m : matrices)
-        for (size_t c = 0; c < m.width; ++c) {
-          const u64* column = m.column(c) + first;
-          accumulate(column);
+      for (size_t begin = 0; begin < columns; begin += OPENING_COLUMNS) {
+        const size_t count = std::min(OPENING_COLUMNS, columns - begin);
+        const u64* parts[OPENING_COLUMNS];
+        for (size_t c = 0; c < count; ++c) parts[c] = all[begin + c] + first;
+        kernels.gather(parts, count, rows, gathered);
+        for (size_t c = 0; c < count; ++c) {
+          const u64* column = gathered + c * rows;
+          Ext* sums = partial[worker].data() + (begin + c) * points;
+          accumulate(column, weights + done, sums[0]);
           if (!next_row) continue;
-          const u64* next = column + 1;
-          if (first + rows == n) {
-            std::copy(column + 1, column + rows, wrapped);
-            wrapped[rows - 1] = m.column(c)[0];
-            next = wrapped;
-          }
-          accumulate(next);
+          std::copy(column + 1, column + rows, shifted);
+          shifted[rows - 1] = first + rows < n ? parts[c][rows] : all[begin + c][0];
+          accumulate(shifted, weights + done, sums[1]);
         }
+      }
     }
   });
   const u64 shift = gl::pow(gl::GENERATOR, n);
@@ -304,14 +315,23 @@ void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vec
     most = std::max(most, last - first);
     first = last;
   }
+  // Several openings at one point share its inverses.
+  std::vector<Ext> points;
   std::vector<Pole> poles;
+  std::vector<size_t> pole_of;
   for (const Opening& o : openings) {
-    poles.push_back(pole_at(o.point));
+    size_t i = 0;
+    while (i < points.size() && !std::equal(o.point.c, o.point.c + 3, points[i].c)) ++i;
+    pole_of.push_back(i);
+    if (i == points.size()) {
+      points.push_back(o.point);
+      poles.push_back(pole_at(o.point));
+    }
     weights.emplace_back(3 * widths[o.group]);
     kernels.split(o.weights, weights.back().size(), weights.back().data());
   }
 
-  const size_t inverse_words = 3 * tasks.rows * openings.size();
+  const size_t inverse_words = 3 * tasks.rows * poles.size();
   std::vector<Scratch> scratch = scratch_per_thread(pool_, inverse_words + DEEP_COLUMNS * rows + 3 * rows * most);
   pool_.run(tasks.count, [&](size_t task, int worker) {
     const size_t coset = tasks.coset(task);
@@ -320,7 +340,7 @@ void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vec
     u64* sums = gathered + DEEP_COLUMNS * rows;
     const Points xs{powers.data(),
                     gl::mul(gl::mul(gl::GENERATOR, gl::pow(step, coset)), gl::pow(root, tasks.first(task)))};
-    for (size_t p = 0; p < openings.size(); ++p)
+    for (size_t p = 0; p < poles.size(); ++p)
       kernels.point_inverses(xs, poles[p], false, tasks.rows, inverses + 3 * tasks.rows * p);
 
     for (size_t done = 0; done < tasks.rows; done += rows) {
@@ -333,21 +353,21 @@ void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vec
         const u64* columns[DEEP_COLUMNS];
         size_t count = 0, combined = 0;
         const auto combine = [&] {
+          kernels.gather(columns, count, rows, gathered);
           for (size_t p = first; p < last; ++p)
-            kernels.combine(columns, count, weights[p].data() + 3 * combined, rows, sums + 3 * rows * (p - first));
+            kernels.combine(gathered, count, weights[p].data() + 3 * combined, rows, sums + 3 * rows * (p - first));
           combined += count;
           count = 0;
         };
         for (const Matrix& m : groups[openings[first].group])
           for (size_t c = 0; c < m.width; ++c) {
-            std::copy_n(m.column(c, coset) + at, rows, gathered + count * rows);
-            columns[count] = gathered + count * rows;
-            if (++count == DEEP_COLUMNS) combine();
+            columns[count++] = m.column(c, coset) + at;
+            if (count == DEEP_COLUMNS) combine();
           }
         combine();
         for (size_t p = first; p < last; ++p)
-          kernels.add_quotient(sums + 3 * rows * (p - first), openings[p].value, inverses + 3 * tasks.rows * p + done,
-                               tasks.rows, rows, out + coset * n + at, blowup * n);
+          kernels.add_quotient(sums + 3 * rows * (p - first), openings[p].value,
+                               inverses + 3 * tasks.rows * pole_of[p] + done, tasks.rows, rows, out + coset * n + at, blowup * n);
         first = last;
       }
     }

@@ -25,6 +25,7 @@ using gl::avx512::pieces;
 
 constexpr char NAME[] = "avx512";
 constexpr size_t WIDTH = 8;
+constexpr bool MANY_REGISTERS = true;
 
 inline Pieces spread(const Weight& w) { return {{splat(w.part[0]), splat(w.part[1]), splat(w.part[2])}}; }
 inline Weight weight(u64 v) { return {{v & ((1 << 22) - 1), (v >> 22) & ((1 << 22) - 1), v >> 44}}; }

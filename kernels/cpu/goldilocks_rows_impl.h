@@ -1,7 +1,7 @@
 // The loops of goldilocks_rows_kernels.h, written once for any vector type. Included by one file per instruction set, which
 // defines V before; everything is in an unnamed namespace, so that code compiled for one processor is never linked for another.
 //
-// V, a vector of WIDTH canonical elements:
+// MANY_REGISTERS: whether three Dots fit in the processor's registers. V, a vector of WIDTH canonical elements:
 //   V load(p), V set1(x), store(p, v), add, sub, mul, V select_zero(v, a, b): a where v is zero, else b
 //   Halves halves(v), Pieces pieces(v), Pieces spread(Weight): the two sides of an unreduced product
 //   Dot: zero at the start; add(Halves, Pieces), at most MAX_TERMS times; reduce()
@@ -131,20 +131,32 @@ void combine_columns(const Column& column, size_t count, const Weight* weights, 
   for (size_t begin = 0; begin < count; begin += MAX_TERMS) {
     const size_t end = count - begin < MAX_TERMS ? count : begin + MAX_TERMS;
     for (size_t i = 0; i < rows; i += WIDTH) {
-      Dot c0, c1, c2;
-      for (size_t c = begin; c < end; ++c) {
-        const Halves v = halves(load(column(c) + i));
-        c0.add(v, spread(weights[3 * c]));
-        c1.add(v, spread(weights[3 * c + 1]));
-        c2.add(v, spread(weights[3 * c + 2]));
+      if constexpr (MANY_REGISTERS) {
+        Dot c0, c1, c2;
+        for (size_t c = begin; c < end; ++c) {
+          const Halves v = halves(load(column(c) + i));
+          c0.add(v, spread(weights[3 * c]));
+          c1.add(v, spread(weights[3 * c + 1]));
+          c2.add(v, spread(weights[3 * c + 2]));
+        }
+        store3(sum + i, rows, add(load3(sum + i, rows), X{{c0.reduce(), c1.reduce(), c2.reduce()}}));
+      } else {
+        for (size_t k = 0; k < 3; ++k) {
+          Dot dot;
+          for (size_t c = begin; c < end; ++c) dot.add(halves(load(column(c) + i)), spread(weights[3 * c + k]));
+          store(sum + k * rows + i, add(load(sum + k * rows + i), dot.reduce()));
+        }
       }
-      store3(sum + i, rows, add(load3(sum + i, rows), X{{c0.reduce(), c1.reduce(), c2.reduce()}}));
     }
   }
 }
 
-void combine(const u64* const* columns, size_t count, const Weight* weights, size_t rows, u64* sum) {
-  combine_columns([&](size_t c) { return columns[c]; }, count, weights, rows, sum);
+void combine(const u64* columns, size_t count, const Weight* weights, size_t rows, u64* sum) {
+  combine_columns([&](size_t c) { return columns + c * rows; }, count, weights, rows, sum);
+}
+
+void gather(const u64* const* columns, size_t count, size_t rows, u64* out) {
+  for (size_t c = 0; c < count; ++c) copy(out + c * rows, columns[c], rows);
 }
 
 void execute(const Block& block) {
@@ -274,14 +286,22 @@ void point_inverses(const Points& points, const Pole& pole, bool times_x, size_t
 // -- openings -----------------------------------------------------------------------------------------------------------
 
 void dot(const u64* column, const u64* weights, size_t stride, size_t rows, u64* out) {
-  Dot c0, c1, c2;
-  for (size_t i = 0; i < rows; i += WIDTH) {
-    const Pieces v = pieces(load(column + i));
-    c0.add(halves(load(weights + i)), v);
-    c1.add(halves(load(weights + stride + i)), v);
-    c2.add(halves(load(weights + 2 * stride + i)), v);
+  if constexpr (MANY_REGISTERS) {
+    Dot c0, c1, c2;
+    for (size_t i = 0; i < rows; i += WIDTH) {
+      const Pieces v = pieces(load(column + i));
+      c0.add(halves(load(weights + i)), v);
+      c1.add(halves(load(weights + stride + i)), v);
+      c2.add(halves(load(weights + 2 * stride + i)), v);
+    }
+    store3(out, WIDTH, X{{c0.reduce(), c1.reduce(), c2.reduce()}});
+  } else {
+    for (size_t k = 0; k < 3; ++k) {
+      Dot dot;
+      for (size_t i = 0; i < rows; i += WIDTH) dot.add(halves(load(weights + k * stride + i)), pieces(load(column + i)));
+      store(out + k * WIDTH, dot.reduce());
+    }
   }
-  store3(out, WIDTH, X{{c0.reduce(), c1.reduce(), c2.reduce()}});
 }
 
 void add_quotient(const u64* sum, const Ext& value, const u64* inverses, size_t stride, size_t rows, u64* out,
@@ -328,8 +348,8 @@ void split(const u64* elements, size_t count, Weight* out) {
   for (size_t i = 0; i < count; ++i) out[i] = weight(elements[i]);
 }
 
-constexpr Kernels KERNELS = {NAME,      WIDTH,          split, execute,      combine,   divide,
-                             selectors, point_inverses, dot,   add_quotient, sum_terms, fold};
+constexpr Kernels KERNELS = {NAME,   WIDTH,     split,          execute, combine,      gather,
+                             divide, selectors, point_inverses, dot,     add_quotient, sum_terms, fold};
 
 }  // namespace
 }  // namespace rows

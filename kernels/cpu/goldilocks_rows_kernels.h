@@ -1,5 +1,5 @@
 // The inner loops of what the CPU computes row by row over Goldilocks, each over one block of rows. They exist once per
-// instruction set (goldilocks_rows_scalar.cpp, goldilocks_rows_avx512.cpp), behind this table; goldilocks_rows.cpp cuts the
+// instruction set (goldilocks_rows_scalar.cpp, _avx2, _avx512), behind this table; goldilocks_rows.cpp cuts the
 // work into blocks. All pointers are to canonical elements; `rows` is a power of two and a multiple of `lanes`.
 #pragma once
 #include <cstddef>
@@ -76,8 +76,10 @@ struct Kernels {
   // cuts `count` elements into weights
   void (*split)(const u64* elements, size_t count, Weight* out);
   void (*execute)(const Block& block);
-  // sum (3, rows) += sum over c < count of columns[c] (rows each) times the extension weights[3 c .. 3 c + 2]
-  void (*combine)(const u64* const* columns, size_t count, const Weight* weights, size_t rows, u64* sum);
+  // sum (3, rows) += sum over c < count of columns (count, rows) times the extension weights[3 c .. 3 c + 2]
+  void (*combine)(const u64* columns, size_t count, const Weight* weights, size_t rows, u64* sum);
+  // out (count, rows) = copies of the columns. Before columns are computed with: so many loads in flight hide the memory's latency.
+  void (*gather)(const u64* const* columns, size_t count, size_t rows, u64* out);
   // out (3 columns, `stride` apart) = a / b; zero where b is. rows <= INVERSION_ROWS
   void (*divide)(const u64* a, const u64* b, u64* out, size_t stride, size_t rows);
   // first = vanishing / (x - 1), last = vanishing / before_last, before_last = x - end
@@ -116,6 +118,7 @@ constexpr int MAX_LOG_ARITY = 6;
 
 extern const Kernels SCALAR_KERNELS;
 #if defined(__x86_64__)
+extern const Kernels AVX2_KERNELS;
 extern const Kernels AVX512_KERNELS;
 #endif
 

@@ -1,4 +1,5 @@
 // The row kernels for any processor: one element at a time.
+#include "goldilocks_branchless.h"
 #include "goldilocks_rows_kernels.h"
 
 namespace dp {
@@ -7,14 +8,14 @@ namespace {
 
 constexpr char NAME[] = "scalar";
 constexpr size_t WIDTH = 1;
+constexpr bool MANY_REGISTERS = false;
 
 using u128 = unsigned __int128;
-using gl::mul;
-using gl::add;
-using gl::sub;
-
-// A type of its own, so that it does not take part in the overloads of u64.
 using V = u64;
+
+using gl::branchless::add;
+using gl::branchless::mul;
+using gl::branchless::sub;
 
 inline V load(const u64* p) { return *p; }
 inline void store(u64* p, V v) { *p = v; }
@@ -38,7 +39,7 @@ struct Dot {
     high += low < product;
   }
   V reduce() const {  // 2^128 = -2^32 (mod p)
-    return gl::sub(gl::reduce128((u64)(low >> 64), (u64)low), high << 32);
+    return gl::branchless::sub(gl::branchless::reduce128((u64)(low >> 64), (u64)low), high << 32);
   }
 };
 
