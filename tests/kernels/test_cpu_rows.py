@@ -239,6 +239,17 @@ def test_deep(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.Da
     assert np.array_equal(out, REFERENCE.deep(points, start))
 
 
+def test_deep_at_a_point_of_the_domain(rows: CpuRows) -> None:
+    """Nothing is divided by zero: that row's quotient counts as zero, the others are what they are."""
+    rng = np.random.default_rng(5)
+    matrix = elements(rng, 3, 2, 64)
+    x = GENERATOR * pow(root_of_unity(7), 2 * 5 + 1, P) % P
+    point = DeepPoint((x, 0, 0), (matrix,), elements(rng, 3, 3), (1, 2, 3))
+    got = rows.deep([point])
+    assert not got[:, 1, 5].any()
+    assert np.array_equal(got, REFERENCE.deep([point]))
+
+
 def test_deep_refuses(rows: CpuRows) -> None:
     a, b = np.zeros((1, 2, 8), dtype=np.uint64), np.zeros((1, 2, 4), dtype=np.uint64)
     w = np.zeros((1, 3), dtype=np.uint64)
