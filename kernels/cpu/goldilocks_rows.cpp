@@ -368,7 +368,8 @@ void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vec
         combine();
         for (size_t p = first; p < last; ++p)
           kernels.add_quotient(sums + 3 * rows * (p - first), openings[p].value,
-                               inverses + 3 * tasks.rows * pole_of[p] + done, tasks.rows, rows, out + coset * n + at, blowup * n);
+                               inverses + 3 * tasks.rows * pole_of[p] + done, tasks.rows, rows,
+                               out + coset * n + at, blowup * n);
         first = last;
       }
     }
