@@ -104,15 +104,26 @@ constexpr StepFunction ARITHMETIC[3][4][4] = {DP_OPERANDS(OP_ADD), DP_OPERANDS(O
 #undef DP_OPERANDS
 #undef DP_KINDS
 
+constexpr size_t LINE = 64 / sizeof(u64);
+
 inline void copy(u64* target, const u64* source, size_t rows) {
   for (size_t i = 0; i < rows; i += WIDTH) store(target + i, load(source + i));
+}
+
+// As copy, while the rows after these are asked for: they arrive during the computation on these. A prefetch may lie beyond
+// the array's end.
+inline void fetch(u64* target, const u64* source, size_t rows) {
+  for (size_t i = 0; i < rows; i += WIDTH) {
+    if (i % LINE == 0) __builtin_prefetch(source + rows + i, 0, 2);
+    store(target + i, load(source + i));
+  }
 }
 
 // Values used again lie beside each other, not a power of two apart as the columns do, where they would share cache sets.
 inline void load_column(const Block& block, const Step& step, bool next) {
   const u64* column = block.matrices[step.a] + step.b * block.column_strides[step.a];
   u64* target = block.slots + step.target * block.rows;
-  if (!next) return copy(target, column + block.first, block.rows);
+  if (!next) return fetch(target, column + block.first, block.rows);
   if (block.first + block.rows < block.n) return copy(target, column + block.first + 1, block.rows);
   for (size_t i = 0; i + 1 < block.rows; ++i) target[i] = column[block.first + 1 + i];
   target[block.rows - 1] = column[0];
@@ -156,7 +167,7 @@ void combine(const u64* columns, size_t count, const Weight* weights, size_t row
 }
 
 void gather(const u64* const* columns, size_t count, size_t rows, u64* out) {
-  for (size_t c = 0; c < count; ++c) copy(out + c * rows, columns[c], rows);
+  for (size_t c = 0; c < count; ++c) fetch(out + c * rows, columns[c], rows);
 }
 
 void execute(const Block& block) {

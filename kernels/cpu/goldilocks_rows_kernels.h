@@ -78,7 +78,7 @@ struct Kernels {
   void (*execute)(const Block& block);
   // sum (3, rows) += sum over c < count of columns (count, rows) times the extension weights[3 c .. 3 c + 2]
   void (*combine)(const u64* columns, size_t count, const Weight* weights, size_t rows, u64* sum);
-  // out (count, rows) = copies of the columns. Before columns are computed with: so many loads in flight hide the memory's latency.
+  // out (count, rows) = copies of the columns, before they are computed with: many loads in flight hide the memory's latency
   void (*gather)(const u64* const* columns, size_t count, size_t rows, u64* out);
   // out (3 columns, `stride` apart) = a / b; zero where b is. rows <= INVERSION_ROWS
   void (*divide)(const u64* a, const u64* b, u64* out, size_t stride, size_t rows);

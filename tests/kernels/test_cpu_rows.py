@@ -87,6 +87,17 @@ def test_many_live_values(rows: CpuRows) -> None:
     assert np.array_equal(rows.evaluate(program, [trace], scalars), REFERENCE.evaluate(program, [trace], scalars))
 
 
+def test_slots_and_steps_are_few(rows: CpuRows) -> None:
+    """Values give their slots back after their last use; what nothing uses, or no row changes, costs no step."""
+    code = [(Op.LOAD, 0, 0, 0), (Op.LOAD, 0, 1, 1), (Op.CONST, 0, 0, 0), (Op.MUL, 2, 2, 0), (Op.MUL, 0, 1, 0)]
+    code += [(Op.ADD, v - 1, v % 4, 0) for v in range(5, 500)]
+    code += [(Op.MUL, 0, 0, 0)]
+    program = RowProgram((2,), np.array(code, dtype=np.int32), (7,), 0, (499,))
+    prepared = rows._prepare(program)
+    assert prepared.slots == 3  # the two columns, the running sum
+    assert prepared.steps == 2 + 1 + 495 + 1  # loads, the product, sums, the output
+
+
 def test_worst_case_sums(rows: CpuRows) -> None:
     """All elements p - 1: the largest unreduced sums."""
     width = 2100
@@ -237,6 +248,17 @@ def test_deep(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.Da
     out = start.copy()
     assert rows.deep(points, out) is out
     assert np.array_equal(out, REFERENCE.deep(points, start))
+
+
+def test_deep_at_a_point_of_the_domain(rows: CpuRows) -> None:
+    """Nothing is divided by zero: that row's quotient counts as zero, the others are what they are."""
+    rng = np.random.default_rng(5)
+    matrix = elements(rng, 3, 2, 64)
+    x = GENERATOR * pow(root_of_unity(7), 2 * 5 + 1, P) % P
+    point = DeepPoint((x, 0, 0), (matrix,), elements(rng, 3, 3), (1, 2, 3))
+    got = rows.deep([point])
+    assert not got[:, 1, 5].any()
+    assert np.array_equal(got, REFERENCE.deep([point]))
 
 
 def test_deep_refuses(rows: CpuRows) -> None:
