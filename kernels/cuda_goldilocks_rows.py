@@ -18,7 +18,7 @@ from kernels.cuda_row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, Ro
 from kernels.device import ByValue, Device, check_index32, grid_for
 from kernels.goldilocks import DeepPoint, Words
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
-from kernels.goldilocks_scalar import ext_inverse, ext_mul, ext_pow, ext_scale, ext_sub
+from kernels.goldilocks_scalar import ext_add, ext_inverse, ext_mul, ext_pow, ext_scale, ext_sub
 from kernels.row_program import RowProgram
 
 ROWS, SCAN, OPENINGS = KernelSource("gl_rows"), KernelSource("gl_scan"), KernelSource("gl_openings")
@@ -268,8 +268,8 @@ class CudaRows:
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """See `GoldilocksKernels.deep`.
 
-        Two points in a row that share matrices go together. Where the second's weights are the first's times one
-        factor, as when both are consecutive powers of one challenge, a column costs what it costs at one point.
+        Matrices at one point or two are combined in one launch. Where a matrix' weights at the second point are those
+        at the first times one factor, as when both are consecutive powers of a challenge, it costs what one point does.
         """
         shape = next((m.shape[1:] for p in points for m in p.matrices), None)
         if shape is None or len(shape) != 2:
@@ -285,10 +285,9 @@ class CudaRows:
             raise SizeError(f"an output of shape {out.shape} for a codeword of {(3, *shape)}")
         result = self._device.empty((3, *shape)) if out is None else out
         add = out is not None
-        for pair in _pairs(points):
-            for job in _jobs(pair):
-                self._deep(job, result, add=add)
-                add = True
+        for job in _jobs(points):
+            self._deep(job, result, add=add)
+            add = True
         return result
 
     def _deep(self, job: _DeepJob, out: Array, *, add: bool) -> None:
@@ -353,28 +352,35 @@ class _DeepJob:
     values: tuple[Ext, ...]
 
 
-def _pairs(points: Sequence[DeepPoint]) -> list[tuple[DeepPoint, ...]]:
-    """Points two by two where neighbours share a matrix, else alone."""
-    pairs: list[tuple[DeepPoint, ...]] = []
-    i = 0
-    while i < len(points):
-        shared = i + 1 < len(points) and {id(m) for m in points[i].matrices} & {id(m) for m in points[i + 1].matrices}
-        pairs.append(tuple(points[i : i + 2]) if shared else (points[i],))
-        i += len(pairs[-1])
-    return pairs
-
-
-def _jobs(pair: tuple[DeepPoint, ...]) -> list[_DeepJob]:
-    """The launches for one point or two that share matrices."""
-    uses: list[tuple[Array, list[Words | None]]] = []
-    for p, point in enumerate(pair):
+def _jobs(points: Sequence[DeepPoint]) -> list[_DeepJob]:
+    """The launches for points of one height: what has one point goes together, and the points two by two."""
+    columns: dict[Ext, list[tuple[Array, Words]]] = {}
+    values: dict[Ext, Ext] = {}
+    for p in points:
+        here = columns.setdefault(p.point, [])
         begin = 0
-        for matrix in point.matrices:
-            weights = point.weights[begin : begin + matrix.shape[0]]
-            begin += len(weights)
+        for matrix in p.matrices:
+            here.append((matrix, p.weights[begin : begin + matrix.shape[0]]))
+            begin += matrix.shape[0]
+        values[p.point] = ext_add(values.get(p.point, (0, 0, 0)), p.value)
+    distinct = list(columns)
+    jobs: list[_DeepJob] = []
+    for i in range(0, len(distinct), 2):
+        pair = distinct[i : i + 2]
+        jobs += _pair_jobs([columns[p] for p in pair], pair, [values[p] for p in pair])
+    return jobs
+
+
+def _pair_jobs(
+    columns: Sequence[list[tuple[Array, Words]]], points: Sequence[Ext], values: Sequence[Ext]
+) -> list[_DeepJob]:
+    """The launches for one point or two, given the matrices and weights of each."""
+    uses: list[tuple[Array, list[Words | None]]] = []
+    for p, here in enumerate(columns):
+        for matrix, weights in here:
             use = next((u for m, u in uses if m is matrix and u[p] is None), None)
             if use is None:
-                use = [None] * len(pair)
+                use = [None] * len(points)
                 uses.append((matrix, use))
             use[p] = weights
     factored = [_factors(use) for _, use in uses]
@@ -387,10 +393,9 @@ def _jobs(pair: tuple[DeepPoint, ...]) -> list[_DeepJob]:
         else:
             sets = [np.stack([_or_zero(w, m) for w in use], axis=1) for m, use in uses[part]]
             scales = ()
-        # The values are subtracted once.
-        values = tuple((0, 0, 0) if begin else p.value for p in pair)
+        subtracted = tuple((0, 0, 0) if begin else v for v in values)  # once
         matrices = tuple(m for m, _ in uses[part])
-        jobs.append(_DeepJob(matrices, np.concatenate(sets), scales, tuple(p.point for p in pair), values))
+        jobs.append(_DeepJob(matrices, np.concatenate(sets), scales, tuple(points), subtracted))
     return jobs
 
 

@@ -13,7 +13,7 @@ from stark.stark_reference import ReferenceKernels
 from emulation.device import EmulatedDevice
 from kernels.backend import SizeError
 from kernels.cuda import CudaBackend
-from kernels.cuda_goldilocks_rows import CudaRows
+from kernels.cuda_goldilocks_rows import OPENINGS, CudaRows
 from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
 from kernels.goldilocks import DeepPoint
 from kernels.goldilocks_field import P
@@ -187,6 +187,21 @@ def test_deep(rows: CudaRows, blowup: int, n: int) -> None:
         want = reference.deep(points, out.copy())
         assert rows.deep(points, out) is out
         assert np.array_equal(out, want)
+
+
+def test_deep_of_several_tables(emulated: CudaBackend, rows: CudaRows) -> None:
+    """As a proof has them: every table at zeta and at the next row, its quotient at zeta. One launch for all."""
+    gamma, zeta, after, points = element(1), element(2), element(3), []
+    for t in range(3):
+        both, quotient = (words(4, 2, 32, seed=t), words(3, 2, 32, seed=t)), words(6, 2, 32, seed=t)
+        for i, (point, matrices) in enumerate(((zeta, both), (after, both), (zeta, (quotient,)))):
+            count = sum(len(m) for m in matrices)
+            first = ext_pow(gamma, 20 * t + 7 * i)
+            points.append(DeepPoint(point, matrices, powers(count, gamma, first), element(10 * t + i)))
+    kernel = emulated.device.kernel(OPENINGS, "gl_deep_1")
+    before = kernel.launches
+    assert np.array_equal(rows.deep(points), reference.deep(points))
+    assert kernel.launches == before + 1
 
 
 def test_deep_of_many_matrices(rows: CudaRows) -> None:
