@@ -21,6 +21,7 @@ cuts off can be none of the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -269,7 +270,7 @@ class FileRoot(Program):
         cuts = [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
         common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
         out = []
-        for k, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        for k, (start, stop) in enumerate(pairwise(cuts)):
             roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
             part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
             if k == partitions - 1:
