@@ -138,7 +138,7 @@ class HashAir(Air):
         for side in (0, 1):
             first = 8 * (1 + 32 * side)
             child = [before.bits(first + 32 * k, first + 32 * k + 32) for k in range(DIGEST_WORDS)]
-            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=this.begin_node, at_most=1)
+            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=begins * this.node, at_most=1)
         t.send(NODES, [this.level, this.index, *this["out"][:DIGEST_WORDS]], times=ends * used)
 
 
@@ -176,8 +176,8 @@ class TailAir(Air):
 
     def define(self, t: Table) -> None:
         this, after = t.this, t.next
-        for flag in (*this.bits, *this.pad, this.done, this.active):
-            t.boolean(flag)
+        for flag in (*this.bits, *this.pad, this.done, this.active, t.fixed.begin):
+            t.boolean(flag)  # of `begin` it is plain, and said for whoever checks that `times` is bounded
         t.always(this.words[0] - sum(bit * (1 << i) for i, bit in enumerate(this.bits)))
         for i, word in enumerate(after.words):
             t.transition(word - (this.words[i + 1] if i + 1 < TAIL_WORDS else 0), f"word {i} moves")
