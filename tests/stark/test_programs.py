@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 from stark_reference import ReferenceBackend
@@ -9,8 +12,13 @@ from test_proofs import check, prove_job
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.field import P
-from distprove.stark.programs import load_program
+from distprove.stark.program import Trace
+from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.programs.fibonacci import advance
+from distprove.stark.programs.keccak_f import KeccakF
+from distprove.stark.programs.keccak_rounds import WIDTH
+from distprove.stark.programs.range_check import RangeCheck
+from kernels.cpu import CpuBackend
 
 
 def sequence(pair: tuple[int, int], steps: int) -> tuple[int, int]:
@@ -49,6 +57,96 @@ def test_wide_fibonacci() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("keccak-f", {"permutations": 2, "first": 5}, {"states": "5 to 8"}),
+        ("range-check", {"values": 20, "bits": 4}, {"values": "40", "each below": "256"}),
+        ("wide-fibonacci", {"rows": 8}, {"computed right": "16 rows of 32 columns, each from its first two"}),
+        ("fibonacci", {"rows": 4}, {"starts with": "0, 1", "after 8 steps": "21, 34"}),
+    ],
+)
+def test_on_the_cpu(name: str, arguments: dict[str, int | str], said: dict[str, str]) -> None:
+    program = load_program(name, arguments)
+    with CpuBackend(2) as backend:
+        key, names, publics, proofs = prove_job(program, 2, backend=backend)
+    check(key, names, publics, proofs)
+    assert said.items() <= program.explain(publics).items()
+
+
+def test_every_program_says_what_it_takes() -> None:
+    for name, entry in PROGRAMS.items():
+        assert entry.name == name
+        assert entry.help.endswith(".")
+        program = entry.make({})
+        assert program.name == name
+        assert set(program.arguments) <= {a.name for a in entry.arguments}
+        assert load_program(name, program.arguments).arguments == program.arguments
+
+
+class Forged(RangeCheck):
+    """The range check with its inputs in the hands of an attacker."""
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        inputs = super().inputs(source)
+        self.tamper(inputs["values"], inputs["limbs"][0])
+        return inputs
+
+    def tamper(self, values: np.ndarray, times: np.ndarray) -> None: ...
+
+
+def test_range_check() -> None:
+    """The sum is that of the values, and the honest inputs of the forgeries below pass."""
+    program = Forged(5, 4)
+    job = prove_job(program, 1)
+    check(*job)
+    low, high, on = program.inputs(program.slices(1)[0].source)["values"][:3]
+    assert job[2] == [(5, int((low + 16 * high).sum()))]
+    assert on.tolist() == [1] * 5 + [0] * 3
+
+
+def test_a_limb_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(low + 16, high - 1) is the same value; p - 1 would be a negative one."""
+
+    def tamper(self: Forged, values: np.ndarray, times: np.ndarray) -> None:
+        low, high = values[:2, 0].tolist()
+        values[0, 0], values[1, 0] = low + 16, (high - 1) % P
+        times[low] -= np.uint64(1)
+        times[high] -= np.uint64(1)
+
+    monkeypatch.setattr(Forged, "tamper", tamper)
+    with pytest.raises(InvalidProof, match="local buses"):
+        check(*prove_job(Forged(5, 4), 1))
+
+
+def test_padding_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value looked up on a padding row would be in neither the count nor the sum."""
+
+    def tamper(self: Forged, values: np.ndarray, times: np.ndarray) -> None:
+        values[2, 6] = 1
+        times[0] += np.uint64(2)
+
+    monkeypatch.setattr(Forged, "tamper", tamper)
+    with pytest.raises(InvalidProof, match="constraints of table values"):
+        check(*prove_job(Forged(5, 4), 1))
+
+
+@pytest.mark.parametrize("column", ["on", "begin"])
+def test_keccak_f_padding_that_counts(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    """A permutation beyond the last, or the one cut off by the table's end, cannot be counted."""
+    honest = KeccakF.trace
+
+    def forged(self: KeccakF, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        trace = honest(self, inputs, backend)
+        offset = WIDTH + ("on", "begin").index(column)
+        trace.main[0][offset, 24 * 3 : 24 * 4 if column == "on" else 24 * 3 + 1] = 1
+        return trace
+
+    monkeypatch.setattr(KeccakF, "trace", forged)
+    with CpuBackend(2) as backend, pytest.raises(InvalidProof, match="constraints of table keccak-f"):
+        check(*prove_job(KeccakF(3), 1, backend=backend))
+
+
+@pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
         ("fibonaci", {}, "did you mean fibonacci"),
@@ -57,6 +155,11 @@ def test_wide_fibonacci() -> None:
         ("fibonacci", {"rows": "many"}, "integer"),
         ("fibonacci", {"first": P}, "field elements"),
         ("wide-fibonacci", {"width": 2}, "width"),
+        ("keccak-f", {"permutations": 0}, "permutations must be"),
+        ("keccak-f", {"first": 1 << 32}, "first must be"),
+        ("range-check", {"bits": 17}, "bits must be"),
+        ("range-check", {"values": "2^40"}, "values must be"),
+        ("file-root", {"path": "x"}, "no argument path"),
         ("no_such_module:Thing", {}, "no_such_module"),
         ("distprove.errors:UsageError", {}, "not a class of"),
     ],

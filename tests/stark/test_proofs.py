@@ -16,13 +16,14 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
+from kernels.backend import Backend
 
 SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1, log_cap=2)
 
 
-def prove_job(program: Program, partitions: int, params: Parameters = SMALL):
+def prove_job(program: Program, partitions: int, params: Parameters = SMALL, backend: Backend | None = None):
     """Key, names, public values and proofs of a whole job."""
-    pk = make_key(program, params, ReferenceBackend())
+    pk = make_key(program, params, backend or ReferenceBackend())
     slices = program.slices(partitions)
     committed = [commit(pk, s.name, program.inputs(s.source), Phases()) for s in slices]
     challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])

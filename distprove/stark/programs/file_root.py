@@ -20,8 +20,8 @@ cuts off can be none of the others.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -138,7 +138,7 @@ class HashAir(Air):
         for side in (0, 1):
             first = 8 * (1 + 32 * side)
             child = [before.bits(first + 32 * k, first + 32 * k + 32) for k in range(DIGEST_WORDS)]
-            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=this.begin_node, at_most=1)
+            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=begins * this.node, at_most=1)
         t.send(NODES, [this.level, this.index, *this["out"][:DIGEST_WORDS]], times=ends * used)
 
 
@@ -176,8 +176,8 @@ class TailAir(Air):
 
     def define(self, t: Table) -> None:
         this, after = t.this, t.next
-        for flag in (*this.bits, *this.pad, this.done, this.active):
-            t.boolean(flag)
+        for flag in (*this.bits, *this.pad, this.done, this.active, t.fixed.begin):
+            t.boolean(flag)  # of `begin` it is plain, and said for whoever checks that `times` is bounded
         t.always(this.words[0] - sum(bit * (1 << i) for i, bit in enumerate(this.bits)))
         for i, word in enumerate(after.words):
             t.transition(word - (this.words[i + 1] if i + 1 < TAIL_WORDS else 0), f"word {i} moves")
@@ -270,7 +270,7 @@ class FileRoot(Program):
         cuts = [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
         common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
         out = []
-        for k, (start, stop) in enumerate(itertools.pairwise(cuts)):
+        for k, (start, stop) in enumerate(pairwise(cuts)):
             roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
             part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
             if k == partitions - 1:

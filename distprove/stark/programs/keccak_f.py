@@ -4,8 +4,8 @@ Stated, for each partition: with f(i) the first 256 bits, as eight 32-bit words,
 whose first 32-bit word is i and whose other 49 are zero, `total[k]` is the sum of word k of f(i) over all i from
 `start` to `end` - 1, modulo p. Each partition starts where the one before ended.
 
-24 rows make a permutation, and a table has a power of two of rows: 2^15 - 1 rows hold 1,365 permutations. A partition
-of 43,690 fills 2^20 rows, about 20 GB, and its extension at blow-up 2 about 40.
+24 rows make a permutation, and a table has a power of two of rows: 2^15 of them hold 1,365 permutations, 2^20 of them
+43,690. At 2,332 columns the latter are 20 GB, and their extension at blow-up 2 another 39.
 """
 
 from __future__ import annotations

@@ -72,6 +72,8 @@ class RangeCheck(Program):
             raise UsageError(f"values must be from 1 to 2^{MAX_LOG_VALUES}, not {values}")
         if not 1 <= bits <= MAX_BITS:
             raise UsageError(f"bits must be from 1 to {MAX_BITS}, not {bits}")
+        if not 0 <= seed < 1 << 32:
+            raise UsageError("seed must be from 0 to 2^32 - 1")
         self.values, self.bits, self.seed = values, bits, seed
 
     @property
@@ -94,11 +96,12 @@ class RangeCheck(Program):
         return {"limbs": np.arange(1 << self.bits, dtype=np.uint64).reshape(1, -1)}
 
     def slices(self, partitions: int) -> list[Slice]:
-        return [Slice(f"part-{i:04}", {"seed": [self.seed, i]}) for i in range(partitions)]
+        if not 0 <= partitions * self.values <= 1 << 32:
+            raise UsageError("a job has at most 2^32 values")
+        return [Slice(f"part-{i:04}", {"first": (self.seed << 32) + i * self.values}) for i in range(partitions)]
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        random = np.random.Generator(np.random.PCG64(source["seed"]))
-        values = random.integers(1 << (2 * self.bits), size=self.values, dtype=np.uint64)
+        values = scrambled(source["first"], self.values) >> np.uint64(64 - 2 * self.bits)
         rows = 1 << (self.values - 1).bit_length()
         main = np.zeros((5, rows), dtype=np.uint64)
         main[0, : self.values] = values & np.uint64((1 << self.bits) - 1)
@@ -121,3 +124,12 @@ class RangeCheck(Program):
             "each below": str(1 << (2 * self.bits)),
             "sum": str(sum(p[1] for p in public)),
         }
+
+
+def scrambled(first: int, count: int) -> NDArray[np.uint64]:
+    """Elements `first` on of the sequence of SplitMix64 (Steele, Lea, Flood 2014), the same on every machine."""
+    x: NDArray[np.uint64] = (np.arange(count, dtype=np.uint64) + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x

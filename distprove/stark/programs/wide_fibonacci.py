@@ -88,3 +88,6 @@ class WideFibonacci(Program):
             return c
 
         return row_function([3], columns, scalars=1)
+
+    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+        return {"computed right": f"{len(public) * self.rows} rows of {self.width} columns, each from its first two"}
