@@ -32,9 +32,9 @@ from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
 from cluster.timeline import Span, Timeline
 from distprove import canonical
-from distprove.errors import InputError
+from distprove.errors import FormatError, InputError
 from distprove.job import ExecutorSettings
-from distprove.system import ChecksKey, Partition, PartitionProof, PhaseTimes, ProofSystem
+from distprove.system import ChecksKey, DrawsChallenge, Partition, PartitionProof, PhaseTimes, ProofSystem
 from kernels.backend import OutOfMemory
 
 MAX_STRIKES = 3
@@ -233,12 +233,7 @@ class Dispatcher:
         if len(self._at[Stage.COMMITTED]) < len(self._items):
             return
         commitments = {name: item.commitment or b"" for name, item in self._items.items()}
-        challenge = canonical.digest(
-            "distprove/challenge/1",
-            self._system.name,
-            self._system.key_digest(),
-            [list(c) for c in commitments.items()],
-        )
+        challenge = draw_challenge(self._system, commitments)
         self._run.store_barrier(commitments, challenge)
         self._run.note("barrier", challenge=challenge.hex())
         self._barrier = (commitments, challenge)
@@ -369,6 +364,9 @@ class Dispatcher:
             assert item.proof is not None
             if (item.proof.name, item.proof.digest) != (item.partition.name, item.partition.digest):
                 self._bad_proof(item, "the prover returned the proof of another partition")
+                return
+            if self._barrier is not None and not made_under(self._system, item.proof, self._barrier):
+                self._bad_proof(item, "the proof was made under another commitment or challenge")
                 return
             self._move(item, Stage.VERIFYING)
             self._executor.verify(item.proof)
@@ -556,3 +554,21 @@ class Dispatcher:
                 detail,
             )
         )
+
+
+def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:
+    """The challenge that binds all partitions: the system's own, or a digest of the commitments by name, in order."""
+    if isinstance(system, DrawsChallenge):
+        return system.draw_challenge(list(commitments.values()))
+    listed = [list(c) for c in commitments.items()]
+    return canonical.digest("distprove/challenge/1", system.name, system.key_digest(), listed)
+
+
+def made_under(system: ProofSystem, proof: PartitionProof, barrier: Barrier) -> bool:
+    """Whether a proof names the commitment and challenge of this barrier; True where the system cannot tell."""
+    if not isinstance(system, DrawsChallenge):
+        return True
+    try:
+        return system.made_under(proof) == (barrier[0].get(proof.name), barrier[1])
+    except FormatError:
+        return False

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from cluster.dispatch import Dispatcher, Progress
+from cluster.dispatch import Dispatcher, Progress, draw_challenge, made_under
 from cluster.executors import Executor
 from cluster.report import PartitionReport, Report, public_message
 from cluster.run import Barrier, Run
 from cluster.timeline import Timeline
-from distprove.errors import FormatError, InputError, JobFailed
+from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof, invalid_among
-from distprove.system import Partition, PartitionProof, ProofSystem
+from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 
 
 def prove(
@@ -61,9 +61,17 @@ def prove(
                 )
 
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
-            proof = Proof.assemble(system, [proofs[p.name] for p in plan])
+            ordered = [proofs[p.name] for p in plan]
+            if isinstance(system, VerifiesJob):
+                try:
+                    system.verify_job(ordered)
+                except (InvalidProof, FormatError) as error:
+                    raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
+            proof = Proof.assemble(system, ordered)
             Proof.from_bytes(proof.to_bytes())
             run.store_proof(proof)
+            if isinstance(system, Explains):
+                report.proven = system.explain(ordered)
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter
             report.status, report.error = "interrupted", "interrupted; the run can be resumed"
@@ -104,14 +112,15 @@ def take_up(
     for place in invalid_among(system, [found[partition.name] for partition in stored]):
         del found[stored[place].name]
         _discard(run, stored[place], report, "does not verify")
-    barrier = None
-    if system.needs_barrier and found:
-        barrier = _load_barrier(run)
-        if barrier is None or barrier[0].keys() != {p.name for p in plan}:
-            for partition in plan:
-                if found.pop(partition.name, None) is not None:
-                    _discard(run, partition, report, "the commitments it was proven under are lost")
-            barrier = None
+    barrier = _load_barrier(system, run, plan) if system.needs_barrier and found else None
+    if system.needs_barrier:
+        lost = "the commitments it was proven under are lost" if barrier is None else "it was proven under others"
+        for partition in plan:
+            proof = found.get(partition.name)
+            if proof is not None and (barrier is None or not made_under(system, proof, barrier)):
+                del found[partition.name]
+                _discard(run, partition, report, lost)
+        barrier = barrier if found else None
     for entry in report.partitions:
         if entry.name in found:
             entry.status = "resumed"
@@ -120,9 +129,14 @@ def take_up(
     return found, barrier
 
 
-def _load_barrier(run: Run) -> Barrier | None:
+def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barrier | None:
+    """The stored barrier, if it is of this plan and its challenge follows from its commitments."""
     try:
-        return run.load_barrier()
+        barrier = run.load_barrier()
+        if barrier is None or barrier[0].keys() != {p.name for p in plan}:
+            return None
+        commitments = {p.name: barrier[0][p.name] for p in plan}
+        return barrier if draw_challenge(system, commitments) == barrier[1] else None
     except FormatError:
         return None
 

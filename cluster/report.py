@@ -89,6 +89,8 @@ class Report:
     status: str = "running"
     error: str | None = None
     job_digest: str | None = None
+    proven: dict[str, Any] = field(default_factory=dict)
+    """What the proof says, and how sure that is, for systems that tell (`distprove.system.Explains`)."""
     started: float = 0.0
     wall_seconds: float = 0.0
 

@@ -105,11 +105,9 @@ class Run:
         if [name for name, _ in began] != [name for name, _ in now]:
             raise InputError(f"{self.path}: the partitions are not those that this run began with")
         stamps = _stamps(self.job()) if self.record["sources"] else {}
-        changed = [
-            name
-            for (name, old), (_, new) in zip(began, now, strict=True)
-            if old != new or self.record["sources"].get(name) != stamps.get(name)
-        ]
+        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
+        recorded = self.record["sources"]
+        changed += [s for s in {**recorded, **stamps} if recorded.get(s) != stamps.get(s) and s not in changed]
         if changed:
             raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
 
@@ -240,7 +238,7 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _stamps(job: Job) -> dict[str, list[int]]:
-    """Size and time of change (nanoseconds) of each input's file, by partition. Raises InputError."""
+    """Size and time of change (nanoseconds) of each input's file, by its name in the job. Raises InputError."""
     stamps = {}
     for source in job.sources:
         try:

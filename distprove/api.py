@@ -5,6 +5,8 @@
     result = distprove.prove(system="groth16", zkey="c.zkey", wasm="c.wasm", inputs="inputs/*.json", out="run")
     checked = distprove.verify("run/proof.msgpack", vk="verification_key.json")
 
+    result = distprove.prove(system="stark", program="fibonacci", arguments={"rows": "2^20"}, partitions=4, out="run")
+
 `prove` and `resume` run a whole job and return when every partition is proven and verified; errors are the types in
 `distprove.errors`. On a cluster call them from the driver (`ray job submit`), with `executor=ExecutorSettings(
 address="auto")`.
@@ -13,7 +15,7 @@ address="auto")`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,7 @@ from cluster.session import prove_job, resume_job
 from distprove.errors import InputError, UsageError
 from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
-from distprove.verification import Verified, verify_proof
-
-Paths = str | Path | Sequence[str | Path]
+from distprove.verification import LEAST_SECURITY, Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
@@ -50,33 +50,30 @@ def prove(
     *,
     out: str | Path,
     system: str = "groth16",
-    zkey: str | Path | None = None,
-    wasm: str | Path | None = None,
-    inputs: Paths = (),
-    witnesses: Paths = (),
-    vk: str | Path | None = None,
     title: str = "",
     executor: ExecutorSettings | None = None,
     resume_existing: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    **options: Any,
 ) -> ProveResult:
     """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
 
-    Either `job` (a `Job`, or the path of a job file), or `zkey` with `wasm` and `inputs`, or with `witnesses`; these
-    take files, globs and folders, and partitions are named after their files. `executor` overrides the job's own
-    settings. With `resume_existing` a run that is already at `out` is continued; it must be of the same key and inputs.
+    Either `job` (a `Job`, or the path of a job file), or `system` with the keys of its job file as `options`:
+
+    * "groth16": zkey, with wasm and inputs, or with witnesses; these take files, globs and folders, and partitions are
+      named after their files; vk, optional.
+    * "stark": program, and optionally arguments, partitions, blowup, security, grinding.
+
+    `executor` overrides the job's own settings. With `resume_existing` a run that is already at `out` is continued; it
+    must be of the same key and inputs.
 
     Raises UsageError and InputError for what was given, ClusterError when the workers cannot be placed, JobFailed when
     a partition could not be proven (the run keeps the others and can be resumed).
     """
-    if job is not None and (zkey is not None or wasm is not None or inputs or witnesses):
-        raise UsageError("give either a job or zkey, wasm, inputs and witnesses, not both")
+    if job is not None and options:
+        raise UsageError(f"give either a job or {', '.join(options)}, not both")
     if job is None:
-        if zkey is None:
-            raise UsageError("a job needs a proving key: give zkey")
-        job = Job.from_options(
-            system, zkey=zkey, wasm=wasm, inputs=inputs, witnesses=witnesses, vk=vk, title=title, executor=executor
-        )
+        job = Job.from_options(system, title=title, executor=executor, **options)
     elif not isinstance(job, Job):
         job = Job.from_toml(Path(job))
     if executor is not None:
@@ -98,11 +95,19 @@ def resume(
     return ProveResult(run, resume_job(run, progress, executor), read_report(run))
 
 
-def verify(proof: str | Path | Proof, *, vk: str | Path | None = None, expected_job: bytes | None = None) -> Verified:
+def verify(
+    proof: str | Path | Proof,
+    *,
+    vk: str | Path | None = None,
+    expected_job: bytes | None = None,
+    least_security: float = LEAST_SECURITY,
+) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
-    `vk` is the verification key to trust (snarkjs' verification_key.json). Without it the proof is checked under the
-    key that came with it, which says nothing about whose key that is: compare `key_digest` of the result.
+    `vk` is the verification key to trust (snarkjs' verification_key.json, a STARK's verifying_key.msgpack). Without it
+    a Groth16 proof is checked under the key that came with it, which says nothing about whose key that is: compare
+    `key_digest` of the result. A STARK proof names its program and parameters, and the key is made again from them, for
+    programs that ship: compare `proven` of the result. `least_security` is how many bits a STARK must prove.
     `expected_job` is the job digest that fixes number, order, names and public values of the partitions.
 
     Raises InvalidProof when something does not hold, FormatError and InputError for files that cannot be read.
@@ -110,7 +115,7 @@ def verify(proof: str | Path | Proof, *, vk: str | Path | None = None, expected_
     if not isinstance(proof, Proof):
         path = Path(proof)
         proof = Proof.read(path / "proof.msgpack" if path.is_dir() else path)
-    return verify_proof(proof, Path(vk) if vk is not None else None, expected_job)
+    return verify_proof(proof, Path(vk) if vk is not None else None, expected_job, least_security)
 
 
 def read_report(run: Path) -> dict[str, Any]:

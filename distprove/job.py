@@ -14,31 +14,40 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     threads = 8
     memory = "48GiB"
 
+or, for a STARK:
+
+    system = "stark"
+    program = "fibonacci"            # one that ships, or a class of your own as "module:Class"
+    partitions = 4
+    blowup = 2                       # these three have defaults
+    security = 128
+    grinding = 16
+    arguments = { rows = "2^20" }    # the program's own
+
 Paths are relative to the file. Unknown keys are refused with the nearest right name.
 """
 
 from __future__ import annotations
 
-import difflib
-import glob
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, UsageError
-from distprove.names import is_name, name_after, natural_key, unique
+from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-SYSTEMS = ("groth16",)
+ProofOptions = Groth16Options | StarkOptions
+_OPTIONS: dict[str, type[Groth16Options] | type[StarkOptions]] = {"groth16": Groth16Options, "stark": StarkOptions}
+SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
-MAX_PARTITIONS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,33 +87,11 @@ class ExecutorSettings:
 
 
 @dataclass(frozen=True)
-class InputFile:
-    """One input: the file, and the name of the partition made from it."""
-
-    name: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Groth16Options:
-    """A Groth16 program with its key and inputs. Either `inputs` with `wasm`, or `witnesses`."""
-
-    zkey: Path
-    wasm: Path | None = None
-    inputs: tuple[InputFile, ...] = ()
-    """JSON inputs for the circuit's witness program."""
-    witnesses: tuple[InputFile, ...] = ()
-    """Witnesses already made (.wtns)."""
-    vk: Path | None = None
-    """snarkjs verification_key.json that the zkey's own key must equal."""
-
-
-@dataclass(frozen=True)
 class Job:
     """What to prove, and how to run it. Paths are absolute, inputs expanded and named."""
 
     system: str
-    options: Groth16Options
+    options: ProofOptions
     title: str = ""
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
@@ -131,62 +118,44 @@ class Job:
         cls,
         system: str,
         *,
-        zkey: str | Path,
-        wasm: str | Path | None = None,
-        inputs: str | Path | Sequence[str | Path] = (),
-        witnesses: str | Path | Sequence[str | Path] = (),
-        vk: str | Path | None = None,
         title: str = "",
         executor: ExecutorSettings | None = None,
         base: Path | None = None,
+        **options: Any,
     ) -> Job:
-        """A job from flags or Python; the keys of a job file, with paths relative to `base` (default: here)."""
-        table: dict[str, Any] = {"system": system, "title": title, "zkey": zkey, "wasm": wasm, "vk": vk}
-        table.update(inputs=_paths(inputs), witnesses=_paths(witnesses))
-        given = {key: str(v) if isinstance(v, Path) else v for key, v in table.items() if v is not None and v != []}
-        job = _job_from_table(given, (base or Path.cwd()).resolve())
+        """A job from flags or Python: `options` are the keys of a job file, those that are None left out.
+
+        Paths may be `Path` objects and lists of them; they are relative to `base` (default: here).
+        """
+        given = {key: _plain(value) for key, value in options.items() if value is not None}
+        table = {"system": system, "title": title, **{key: value for key, value in given.items() if value != []}}
+        job = _job_from_table(table, (base or Path.cwd()).resolve())
         return cls(job.system, job.options, job.title, executor or ExecutorSettings())
 
     @classmethod
     def from_record(cls, record: Any) -> Job:
         """The job that `to_record` wrote; files must still exist. Raises InputError."""
         try:
-            options = dict(record["options"])
-            for key in ("zkey", "wasm", "vk"):
-                options[key] = Path(options[key]) if options[key] is not None else None
-            for key in ("inputs", "witnesses"):
-                options[key] = tuple(InputFile(str(item["name"]), Path(item["path"])) for item in options[key])
-            job = cls(
+            return cls(
                 str(record["system"]),
-                Groth16Options(**options),
+                _OPTIONS[record["system"]].from_record(record["options"]),
                 str(record["title"]),
                 ExecutorSettings(**record["executor"]),
             )
-        except (KeyError, TypeError, UsageError) as error:
+        except (KeyError, TypeError, AttributeError, UsageError) as error:
             raise InputError(f"not the record of a job ({type(error).__name__}: {error})") from None
-        _check_groth16(job.options)
-        return job
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for job.json: paths, names and settings; no content of any file."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, Path):
-                return str(value)
-            if isinstance(value, dict):
-                return {key: plain(item) for key, item in value.items()}
-            return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-        record: dict[str, Any] = plain(asdict(self))
+        record: dict[str, Any] = _plain(asdict(self))
         return record
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The inputs or witnesses, one per partition, in order."""
-        return self.options.inputs or self.options.witnesses
+        """The files that are proven about: for Groth16 one per partition, in order."""
+        return self.options.sources
 
 
-_GROTH16_KEYS = {"zkey": str, "wasm": str, "vk": str, "inputs": list, "witnesses": list}
 _COMMON_KEYS = {"system": str, "title": str, "executor": dict}
 _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "local": bool,
@@ -206,80 +175,19 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     system = table.get("system")
     if system is None:
         # A misspelt `system` is better named as that than as missing.
-        _check_keys(table, {**_COMMON_KEYS, **_GROTH16_KEYS}, "")
-        raise UsageError(f'no `system`; expected system = "{SYSTEMS[0]}"')
+        every = {key: kind for options in _OPTIONS.values() for key, kind in options.KEYS.items()}
+        check_keys(table, {**_COMMON_KEYS, **every}, "")
+        known = " or ".join(f'system = "{name}"' for name in SYSTEMS)
+        raise UsageError(f"no `system`; expected {known}")
     if system not in SYSTEMS:
-        raise UsageError(
-            f"unknown proof system {system!r}{_nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}"
-        )
-    if isinstance(table.get("inputs"), str) or isinstance(table.get("witnesses"), str):
-        table = {k: [v] if k in ("inputs", "witnesses") and isinstance(v, str) else v for k, v in table.items()}
-    _check_keys(table, {**_COMMON_KEYS, **_GROTH16_KEYS}, "")
+        raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
+    options = _OPTIONS[system]
+    check_keys(table, {**_COMMON_KEYS, **options.KEYS}, "")
     settings = dict(table.get("executor", {}))
-    _check_keys(settings, _EXECUTOR_KEYS, "executor.")
+    check_keys(settings, _EXECUTOR_KEYS, "executor.")
     if isinstance(settings.get("memory"), str):
         settings["memory"] = parse_bytes(settings["memory"])
-    if "zkey" not in table:
-        raise UsageError("no `zkey`: the proving key")
-    for key in ("inputs", "witnesses"):
-        if not all(isinstance(item, str) for item in table.get(key, [])):
-            raise UsageError(f"{key} must be a list of strings")
-    if bool(table.get("inputs")) == bool(table.get("witnesses")):
-        raise UsageError("give either `inputs` (with `wasm`) or `witnesses`")
-    if bool(table.get("inputs")) != ("wasm" in table):
-        raise UsageError("`inputs` and `wasm` (the circuit's witness program) go together")
-    options = Groth16Options(
-        zkey=base / table["zkey"],
-        wasm=base / table["wasm"] if "wasm" in table else None,
-        inputs=expand(table.get("inputs", []), base, ".json"),
-        witnesses=expand(table.get("witnesses", []), base, ".wtns"),
-        vk=base / table["vk"] if "vk" in table else None,
-    )
-    _check_groth16(options)
-    return Job(system, options, table.get("title", ""), ExecutorSettings(**settings))
-
-
-def _check_groth16(options: Groth16Options) -> None:
-    sources = options.inputs or options.witnesses
-    if not 1 <= len(sources) <= MAX_PARTITIONS:
-        raise InputError(f"a job has 1 to {MAX_PARTITIONS} partitions, not {len(sources)}")
-    if len({source.name.lower() for source in sources}) != len(sources) or not all(is_name(s.name) for s in sources):
-        raise InputError("partition names must be distinct and fit for file names")
-    for what, path in (("zkey", options.zkey), ("wasm", options.wasm), ("vk", options.vk)):
-        if path is not None and not path.is_file():
-            raise InputError(f"{what}: no file at {path}")
-    for source in sources:
-        if not source.path.is_file():
-            raise InputError(f"input {source.name}: no file at {source.path}")
-
-
-def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:
-    """Files, globs (`**` included) and folders as named inputs, in order.
-
-    Patterns keep their order; the files of one glob or folder are sorted naturally (`in2` before `in10`). A folder
-    gives its files that end in `suffix`. A file that several patterns reach counts once. Names follow
-    `names.name_after`; files of equal name become `name`, `name-2`, ... in order. A pattern that gives nothing raises
-    InputError.
-    """
-    files: dict[Path, Path] = {}
-    for pattern in patterns:
-        path = base / pattern
-        if path.is_file():
-            found = [path]
-        elif path.is_dir():
-            found = [p for p in path.iterdir() if p.suffix == suffix and p.is_file()]
-        else:
-            matches = glob.iglob(str(pattern), root_dir=base, recursive=True)
-            found = [p for p in (base / match for match in matches) if p.is_file()]
-        if not found:
-            kind = f"folder without {suffix} files" if path.is_dir() else "no file matches"
-            raise InputError(f"{pattern}: {kind}")
-        for file in sorted(found, key=natural_key):
-            files.setdefault(file.resolve(), file)  # named as it was given, also when it is a link
-        if len(files) > MAX_PARTITIONS:
-            raise InputError(f"{pattern}: a job has at most {MAX_PARTITIONS} inputs")
-    given = list(files.values())
-    return tuple(InputFile(name, path) for name, path in zip(unique(map(name_after, given)), given, strict=True))
+    return Job(system, options.from_table(table, base), table.get("title", ""), ExecutorSettings(**settings))
 
 
 def parse_bytes(text: str) -> int:
@@ -291,30 +199,10 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
-def _paths(value: str | Path | Sequence[str | Path]) -> list[str]:
-    return [str(value)] if isinstance(value, (str, Path)) else [str(item) for item in value]
-
-
-def _check_keys(table: Mapping[str, Any], known: Mapping[str, type | tuple[type, ...]], prefix: str) -> None:
-    for key, value in table.items():
-        if key not in known:
-            raise UsageError(f"unknown key `{prefix}{key}`{_nearest(key, known)}; known: {', '.join(known)}")
-        kinds = known[key]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-            wanted = " or ".join(_KINDS[kind] for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-            raise UsageError(f"`{prefix}{key}` must be {wanted}, not {_KINDS.get(type(value), type(value).__name__)}")
-
-
-_KINDS = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-}
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean `{close[0]}`?" if close else ""
+def _plain(value: Any) -> Any:
+    """Paths as strings, tuples as lists, at any depth."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -37,7 +37,7 @@ from distprove import canonical
 from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.files import read_bounded, write_atomically
 from distprove.names import is_name
-from distprove.system import FindsInvalid, PartitionProof, ProofSystem
+from distprove.system import FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.proof"
 VERSION = 1
@@ -139,7 +139,9 @@ class Proof:
         write_atomically(path, self.to_bytes())
 
     def verify(self, verifier: Verifier, expected_job: bytes | None = None) -> None:
-        """Verify every partition, as one batch, under `verifier`'s key; raises InvalidProof with what does not hold.
+        """Verify every partition, as one batch, under `verifier`'s key, then that they fit each other.
+
+        Raises InvalidProof with what does not hold.
 
         `expected_job` is the job digest the caller wants this to be a proof of. Without it, success means: each of
         these statements is true under this key.
@@ -153,6 +155,8 @@ class Proof:
         bad = [self.partitions[i].name for i in invalid_among(verifier, self.partitions)]
         if bad:
             raise InvalidProof(f"does not verify: {', '.join(bad[:8])}{' ...' if len(bad) > 8 else ''}")
+        if isinstance(verifier, VerifiesJob):
+            verifier.verify_job(self.partitions)
 
 
 def invalid_among(verifier: Verifier, proofs: Sequence[PartitionProof]) -> list[int]:

@@ -8,6 +8,7 @@ between processes are plain data: bytes, str, int, dicts and lists of them, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -168,6 +169,36 @@ class Diagnoses(Protocol):
 
     def diagnose(self, partition: Partition, work: Synthesised) -> None:
         """Raise UnsatisfiedWitness when the witness is at fault; return when it is not."""
+
+
+@runtime_checkable
+class DrawsChallenge(Protocol):
+    """A proof system with a barrier that draws the shared challenge its own way. Optional.
+
+    What the challenge is drawn from, and which one a proof was made under, is for the verifier to see again.
+    """
+
+    def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
+        """The job's challenge, from the commitments of all partitions in order. Raises FormatError."""
+
+    def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
+        """The partition's commitment and the challenge that `proof` claims. Raises FormatError."""
+
+
+@runtime_checkable
+class VerifiesJob(Protocol):
+    """A proof system, or a verifier, for which the partitions of a job must fit each other. Optional."""
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        """Check what only all partitions together show, each verified on its own. Raises InvalidProof, FormatError."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A proof system, or a verifier, that can tell what proofs say and how sure that is. Optional."""
+
+    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
+        """Public facts of a whole job whose proofs hold, as plain data for reports."""
 
 
 @runtime_checkable

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from distprove.errors import FormatError, UsageError
 from distprove.job import Job
+from distprove.options import Groth16Options, StarkOptions
 from distprove.proof import Verifier
 from distprove.system import ProofSystem
+
+Options = TypeVar("Options", Groth16Options, StarkOptions)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class _Entry:
 def _groth16_system(job: Job) -> ProofSystem:
     from distprove.groth16.system import Groth16System
 
-    return Groth16System.from_options(job.options)
+    return Groth16System.from_options(_options(job, Groth16Options))
 
 
 def _groth16_verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
@@ -39,7 +42,36 @@ def _groth16_verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
     return Groth16Verifier(VerificationKey.from_dict(own_key) if vk is None else read_verification_key(vk))
 
 
-_SYSTEMS = {"groth16": _Entry(_groth16_system, _groth16_verifier)}
+def _stark_system(job: Job) -> ProofSystem:
+    from distprove.stark.system import StarkSystem
+
+    return StarkSystem.from_options(_options(job, StarkOptions))
+
+
+def _stark_verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.stark.keyfile import key_of, program_of, read_key, shipped_program
+    from distprove.stark.system import StarkVerifier
+
+    if vk is not None:
+        key = read_key(vk)
+        return StarkVerifier(key, program_of(key))
+    program, params = shipped_program(own_key)
+    try:
+        return StarkVerifier(key_of(program, params), program)
+    except UsageError as error:
+        raise FormatError(f"verification key: {error}") from None
+
+
+def _options(job: Job, kind: type[Options]) -> Options:
+    if not isinstance(job.options, kind):
+        raise UsageError(f"the options of a job of {job.system} must be {kind.__name__}")
+    return job.options
+
+
+_SYSTEMS = {
+    "groth16": _Entry(_groth16_system, _groth16_verifier),
+    "stark": _Entry(_stark_system, _stark_verifier),
+}
 
 
 def load_system(job: Job) -> ProofSystem:

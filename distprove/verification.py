@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from distprove.errors import InvalidProof
 from distprove.proof import Proof
+from distprove.system import Explains
 from distprove.systems import load_verifier
+
+LEAST_SECURITY = 100.0
+"""Proven bits below which a proof is refused unless fewer are asked for: a STARK's proof names its own parameters."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +31,23 @@ class Verified:
     """Whether the key was given. If not it came with the proof, which says nothing about whose key it is."""
     partitions: int
     seconds: float
+    proven: dict[str, Any] = field(default_factory=dict)
+    """What the proof says and how sure that is, for systems that tell (`distprove.system.Explains`)."""
 
 
-def verify_proof(proof: Proof, vk: Path | None = None, expected_job: bytes | None = None) -> Verified:
+def verify_proof(
+    proof: Proof, vk: Path | None = None, expected_job: bytes | None = None, least_security: float = LEAST_SECURITY
+) -> Verified:
     """Verify all partitions as one batch; see `distprove.api.verify`. Raises InvalidProof, FormatError, InputError."""
     begin = time.perf_counter()
     verifier = load_verifier(proof.system, proof.verification_key, vk)
     if vk is None and verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
     proof.verify(verifier, expected_job)
+    proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
+    bits = proven.get("security", {}).get("bits", math.inf)
+    if bits < least_security:
+        raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security} are asked for")
     return Verified(
         system=proof.system,
         job_digest=proof.job_digest,
@@ -42,4 +56,5 @@ def verify_proof(proof: Proof, vk: Path | None = None, expected_job: bytes | Non
         key_given=vk is not None,
         partitions=len(proof.partitions),
         seconds=time.perf_counter() - begin,
+        proven=proven,
     )

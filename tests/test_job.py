@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distprove.errors import InputError, UsageError
-from distprove.job import ExecutorSettings, Job, expand, parse_bytes
+from distprove.job import ExecutorSettings, Job, parse_bytes
 from distprove.names import MAX_LENGTH, is_name, name_after, natural_key, unique
+from distprove.options import expand
 
 
 @pytest.fixture

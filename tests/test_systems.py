@@ -8,7 +8,8 @@ import pytest
 
 from distprove import systems
 from distprove.errors import FormatError, UsageError
-from distprove.job import SYSTEMS, Groth16Options, Job
+from distprove.job import SYSTEMS, Job
+from distprove.options import Groth16Options
 
 
 def test_every_system_that_a_job_may_name_is_in_the_table() -> None:

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli import air, bench, setup
+from distprove.cli import air, bench, prove, setup
 from distprove.cli.console import DEBUG_FLAG
 from distprove.cli.demo import demo
 from distprove.cli.doctor import doctor
 from distprove.cli.kernels import kernels
-from distprove.cli.prove import prove, resume
+from distprove.cli.prove import resume
 from distprove.cli.variadic import VariadicCommand
 from distprove.cli.verify import export, verify
 
@@ -38,7 +38,7 @@ def options(
     """Prove big statements, cut into partitions, on many GPUs or none."""
 
 
-app.command("prove", cls=VariadicCommand)(prove)
+app.add_typer(prove.app, name="prove")
 app.command("resume")(resume)
 app.command("verify")(verify)
 app.command("export")(export)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
+from distprove.cli.programs import Blowup, Grinding, Partitions, Queries, Security, program_app
 from distprove.cli.summary import show_summary
+from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
 from distprove.job import SYSTEMS, ExecutorSettings, Job, parse_bytes
 
 EXECUTION = "How it is run"
 GROTH16 = "Groth16"
+JOB_FILE = "job-file"
+HELP = ("-h", "--help")
 
 Local = Annotated[bool, typer.Option("--local", help="Run in this process, without Ray.", rich_help_panel=EXECUTION)]
 Address = Annotated[
@@ -33,15 +39,81 @@ MemoryBudget = Annotated[
     str | None,
     typer.Option("--memory", help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
 ]
+Out = Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")]
+Title = Annotated[str, typer.Option(help="A name for the job, kept in the run.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else, on stdout.")]
 
 
+class ProveGroup(TyperGroup):
+    """The proof systems as subcommands; anything else is a job file, and options may also come first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, subject_first(args, self.commands))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        return "", self.commands[JOB_FILE], args
+
+
+def subject_first(args: list[str], systems: Collection[str]) -> list[str]:
+    """`--out R groth16 ...` as `groth16 --out R ...`: what is proven comes first where options stood before it."""
+    if not args or not args[0].startswith("-") or args[0] in HELP:
+        return args
+    for position, arg in enumerate(args):
+        if (arg in systems or arg.endswith(".toml")) and args[position - 1] not in ("--out", "--title"):
+            return [arg, *args[:position], *args[position + 1 :]]
+    return args
+
+
+app = typer.Typer(
+    cls=ProveGroup,
+    subcommand_metavar="groth16|stark|JOB.toml ...",
+    help="Prove every partition of a job, verify each, and bind them into one proof.",
+    epilog="What is proven is said by options, after the name of a proof system, or by a job file. "
+    "Exit code 0 only if every partition was proven and verified.",
+)
+
+
+@app.callback()
+def options() -> None:
+    """Prove every partition of a job, verify each, and bind them into one proof."""
+
+
+@app.command(JOB_FILE, hidden=True)
 @reports_errors
-def prove(
-    what: Annotated[
-        str, typer.Argument(metavar="SYSTEM|JOB.toml", help="A proof system (groth16), or the path of a job file.")
-    ],
-    out: Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")],
+def job_file(
+    path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job file: what to prove, from what.")],
+    out: Out,
+    resume_existing: Resume = False,
+    overwrite: Overwrite = False,
+    local: Local = False,
+    address: Address = None,
+    threads: Threads = None,
+    gpus: GpuCount = None,
+    backend: Backend = None,
+    memory: MemoryBudget = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove the job that a file describes."""
+    if path.suffix != ".toml" and not path.exists():
+        raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
+    _prove(
+        Job.from_toml(path),
+        out,
+        given_settings(local, address, threads, gpus, backend, memory),
+        resume_existing=resume_existing,
+        overwrite=overwrite,
+        as_json=as_json,
+    )
+
+
+@app.command("groth16", cls=VariadicCommand)
+@reports_errors
+def groth16(
+    out: Out,
     zkey: Annotated[Path | None, typer.Option(help="Proving key.", rich_help_panel=GROTH16)] = None,
     wasm: Annotated[
         Path | None, typer.Option(help="circom's witness program, for --input.", rich_help_panel=GROTH16)
@@ -58,11 +130,9 @@ def prove(
         Path | None,
         typer.Option(help="verification_key.json that the key must agree with.", rich_help_panel=GROTH16),
     ] = None,
-    title: Annotated[str, typer.Option(help="A name for the job, kept in the run.")] = "",
-    resume_existing: Annotated[
-        bool, typer.Option("--resume", help="Continue the run at --out if there is one.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")] = False,
+    title: Title = "",
+    resume_existing: Resume = False,
+    overwrite: Overwrite = False,
     local: Local = False,
     address: Address = None,
     threads: Threads = None,
@@ -71,37 +141,68 @@ def prove(
     memory: MemoryBudget = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove every partition of a job, verify each, and bind them into one proof.
+    """Prove a circuit for many inputs or witnesses: a partition for each, named after its file."""
+    if zkey is None:
+        raise UsageError("--zkey is missing: the proving key")
+    if bool(inputs) == bool(wtns):
+        raise UsageError("give either --input with --wasm, or --wtns")
+    _prove(
+        Job.from_options("groth16", zkey=zkey, wasm=wasm, inputs=inputs, witnesses=wtns, vk=vk, title=title),
+        out,
+        given_settings(local, address, threads, gpus, backend, memory),
+        resume_existing=resume_existing,
+        overwrite=overwrite,
+        as_json=as_json,
+    )
 
-    Partitions are named after their input files. Exit code 0 only if every partition was proven and verified.
-    """
-    given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
-    given["memory"] = parse_bytes(memory) if memory is not None else None
-    if resume_existing and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other")
-    if what in SYSTEMS:
-        if zkey is None:
-            raise UsageError("--zkey is missing: the proving key")
-        if bool(inputs) == bool(wtns):
-            raise UsageError("give either --input with --wasm, or --wtns")
-        job = Job.from_options(
-            what, zkey=zkey, wasm=wasm, inputs=inputs or (), witnesses=wtns or (), vk=vk, title=title
-        )
-    else:
-        if not what.endswith(".toml") and not Path(what).exists():
-            raise UsageError(f"{what!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
-        if zkey or wasm or inputs or wtns or vk or title:
-            raise UsageError(
-                "a job file says what to prove; --zkey, --wasm, --input, --wtns, --vk, --title go without one"
-            )
-        job = Job.from_toml(Path(what))
-    job = replace(job, executor=executor_settings(job.executor, given))
-    if (out / "job.json").is_file() and not resume_existing:
-        if not overwrite:
-            raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
-        # Only what is a run goes; whatever else stands there is left alone, and refused below.
-        shutil.rmtree(out)
-    run_job(out, job, resume_existing=resume_existing, as_json=as_json)
+
+def stark(
+    program: str,
+    arguments: Mapping[str, int | str],
+    *,
+    out: Out,
+    partitions: Partitions = 1,
+    blowup: Blowup = 2,
+    security: Security = 128,
+    grinding: Grinding = 16,
+    queries: Queries = None,
+    title: Title = "",
+    resume_existing: Resume = False,
+    overwrite: Overwrite = False,
+    local: Local = False,
+    address: Address = None,
+    threads: Threads = None,
+    gpus: GpuCount = None,
+    backend: Backend = None,
+    memory: MemoryBudget = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove a program, cut into partitions: what `distprove prove stark PROGRAM` runs."""
+    job = Job.from_options(
+        "stark",
+        program=program,
+        arguments=dict(arguments),
+        partitions=partitions,
+        blowup=blowup,
+        security=security,
+        grinding=grinding,
+        queries=queries,
+        title=title,
+    )
+    _prove(
+        job,
+        out,
+        given_settings(local, address, threads, gpus, backend, memory),
+        resume_existing=resume_existing,
+        overwrite=overwrite,
+        as_json=as_json,
+    )
+
+
+app.add_typer(
+    program_app(stark, "Prove a program over Goldilocks, cut into partitions; `PROGRAM --help` tells its options."),
+    name="stark",
+)
 
 
 @reports_errors
@@ -118,11 +219,32 @@ def resume(
     """Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here."""
     from cluster.run import Run
 
-    given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
-    given["memory"] = parse_bytes(memory) if memory is not None else None
+    given = given_settings(local, address, threads, gpus, backend, memory)
     with Run.open(run) as opened:
         recorded = opened.job().executor
     run_job(run, None, settings=executor_settings(recorded, given), as_json=as_json)
+
+
+def given_settings(
+    local: bool, address: str | None, threads: int | None, gpus: int | None, backend: str | None, memory: str | None
+) -> dict[str, Any]:
+    """The flags of `EXECUTION` by the settings they stand for; None where one was not given. Raises UsageError."""
+    given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
+    return {**given, "memory": parse_bytes(memory) if memory is not None else None}
+
+
+def _prove(
+    job: Job, out: Path, given: dict[str, Any], *, resume_existing: bool, overwrite: bool, as_json: bool
+) -> None:
+    if resume_existing and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    job = replace(job, executor=executor_settings(job.executor, given))
+    if (out / "job.json").is_file() and not resume_existing:
+        if not overwrite:
+            raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
+        # Only what is a run goes; whatever else stands there is left alone, and refused below.
+        shutil.rmtree(out)
+    run_job(out, job, resume_existing=resume_existing, as_json=as_json)
 
 
 def executor_settings(base: ExecutorSettings, given: dict[str, Any]) -> ExecutorSettings:

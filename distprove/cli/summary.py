@@ -104,11 +104,28 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     trouble = [f"{count} {COUNTERS.get(name, name)}" for name, count in report["counters"].items() if count]
     if trouble:
         table.add_row("trouble", f"[yellow]{', '.join(trouble)}[/]")
+    for name, value in proven_rows(report.get("proven", {})):
+        table.add_row(name, escape(value))
     table.add_row("key", key_line(report["key_digest"], report["facts"]))
     if report["job_digest"]:
         table.add_row("job", report["job_digest"])
         table.add_row("proof", escape(str(run / "proof.msgpack")))
     return table
+
+
+def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
+    """Rows on what a proof says and how sure that is; none for systems that do not tell."""
+    if not proven:
+        return []
+    arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
+    rows = [("program", f"{proven['program']}({arguments})")]
+    rows += [("says", f"{name} {value}") for name, value in proven["says"].items()]
+    security = proven["security"]
+    detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"
+    rows.append(
+        ("security", f"{security['bits']:.1f} bits, proven ({detail}, {security['grinding_bits']} bits of work)")
+    )
+    return rows
 
 
 def key_line(digest: str, facts: dict[str, Any]) -> str:

@@ -10,27 +10,35 @@ from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.summary import proven_rows
 from distprove.errors import UsageError
+from distprove.verification import LEAST_SECURITY
 
 
 @reports_errors
 def verify(
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="proof.msgpack, or a run folder.")],
-    vk: Annotated[Path | None, typer.Option(help="The verification_key.json to trust.")] = None,
+    vk: Annotated[
+        Path | None, typer.Option(help="The key to trust: verification_key.json, or a STARK's .msgpack.")
+    ] = None,
     job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
+    security: Annotated[
+        float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
+    ] = LEAST_SECURITY,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
 ) -> None:
     """Verify a proof: its binding, then all partitions as one batch with random coefficients.
 
-    Exit code 0 only if everything holds; 1 if something does not; 2 if the file cannot be read as a proof.
+    A STARK of a program that ships needs no key: see that program and arguments are those you expect. Exit code 0 only
+    if everything holds; 1 if something does not; 2 if the file cannot be read as a proof.
     """
     from distprove import api
     from distprove.proof import Proof
 
     expected = _digest(job) if job is not None else None
     loaded = Proof.read(proof / "proof.msgpack" if proof.is_dir() else proof)
-    verified = api.verify(loaded, vk=vk, expected_job=expected)
+    verified = api.verify(loaded, vk=vk, expected_job=expected, least_security=security)
     if as_json:
         print_json(
             {
@@ -41,6 +49,7 @@ def verify(
                 "job_digest_given": expected is not None,
                 "key_digest": verified.key_digest.hex(),
                 "key_given": verified.key_given,
+                "proven": verified.proven,
                 "seconds": verified.seconds,
             }
         )
@@ -51,7 +60,10 @@ def verify(
         table.add_column(overflow="fold")
         count = len(loaded.partitions)
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
-        origin = f"given: {escape(str(vk))}" if verified.key_given else "came with the proof"
+        for name, value in proven_rows(verified.proven):
+            table.add_row(name, escape(value))
+        known = "made from the program" if verified.proven else "came with the proof"
+        origin = f"given: {escape(str(vk))}" if verified.key_given else known
         table.add_row("key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]")
         stated = "as expected" if expected else "what the file states; --job says which one you expect"
         table.add_row("job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]")
@@ -60,7 +72,7 @@ def verify(
         if show_public:
             for p in loaded.partitions:
                 console.print(f"{escape(p.name)}: {', '.join(map(str, p.public))}")
-    if not verified.key_given:
+    if not verified.key_given and not verified.proven:
         warn("verified under the key that came with the proof; --vk says which key you trust")
 
 

@@ -22,7 +22,7 @@ from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
-from distprove.job import Groth16Options, InputFile
+from distprove.options import Groth16Options, InputFile
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend

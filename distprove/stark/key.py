@@ -148,16 +148,8 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
 
     Raises UsageError when the blow-up is too small for an AIR, or for inconsistent tables and buses.
     """
-    statement = program.statement
-    numbers = {bus.name: number for number, bus in enumerate(program.buses, start=1)}
-    tables = tuple(compile_air(air, statement.layout(), numbers) for air in program.tables)
-    for table in tables:
-        if table.quotient_chunks > params.blowup:
-            raise UsageError(
-                f"table {table.name} has constraints of degree {table.degree}, which need a blow-up of at least "
-                f"{table.quotient_chunks}; it is {params.blowup}"
-            )
-    kernels = backend.goldilocks
+    key = compile_program(program, params)
+    tables, kernels = key.tables, backend.goldilocks
     kernels.prepare([p for t in tables for p in (t.constraints, t.interactions) if p is not None])
     fixed = program.preprocessed()
     columns: list[Array | None] = []
@@ -169,8 +161,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
         columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, dtype=np.uint64)))
     extensions = [None if c is None else kernels.lde(c, params.log_blowup) for c in columns]
     heights = tuple(None if c is None else int(c.shape[1]).bit_length() - 1 for c in columns)
-    buses = tuple(bus_record(bus) for bus in program.buses)
-    key = VerifyingKey(program.name, program.arguments, params, tables, buses, statement, heights, b"")
+    key = replace(key, fixed_heights=heights)
     present = [e for e in extensions if e is not None]
     tree = None
     if present:
@@ -180,6 +171,24 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
         key = replace(key, preprocessed_root=tree.root)
     key.check(f"program {program.name}")
     return ProvingKey(program, key, backend, columns, extensions, tree)
+
+
+def compile_program(program: Program, params: Parameters) -> VerifyingKey:
+    """A program's key but for what its preprocessed columns add: their heights and root.
+
+    Raises UsageError when the blow-up is too small for an AIR.
+    """
+    statement = program.statement
+    numbers = {bus.name: number for number, bus in enumerate(program.buses, start=1)}
+    tables = tuple(compile_air(air, statement.layout(), numbers) for air in program.tables)
+    for table in tables:
+        if table.quotient_chunks > params.blowup:
+            raise UsageError(
+                f"table {table.name} has constraints of degree {table.degree}, which need a blow-up of at least "
+                f"{table.quotient_chunks}; it is {params.blowup}"
+            )
+    buses = tuple(bus_record(bus) for bus in program.buses)
+    return VerifyingKey(program.name, program.arguments, params, tables, buses, statement, (None,) * len(tables), b"")
 
 
 def bus_record(bus: Bus) -> tuple[str, str, int]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus
 from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
@@ -57,6 +58,16 @@ class Program(ABC):
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         """Fixed columns by table name, (width, rows): such a table always has this many rows."""
         return {}
+
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        """Per partition log2 of each table's rows, known before a trace is made: the number of queries follows from it.
+
+        Raises UsageError for a program that does not say, whose jobs must name their queries.
+        """
+        raise UsageError(
+            f"program {self.name} does not say how tall its tables are (Program.log_heights), so the number of queries "
+            "must be given"
+        )
 
     @abstractmethod
     def slices(self, partitions: int) -> list[Slice]:

@@ -18,11 +18,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from distprove.errors import UsageError
 from distprove.stark.field import P
-from distprove.stark.params import FoldStep, Parameters, fri_schedule
+from distprove.stark.key import VerifyingKey, compile_program
+from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
+from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape
 
 FIELD_BITS = 3 * math.log2(P)
@@ -185,3 +188,72 @@ def choose_queries(stats: Statistics, log_blowup: int, security_bits: int, grind
             f"{stats.columns} opened columns over a field of {FIELD_BITS:.0f} bits"
         )
     return max(1, best)
+
+
+def choose_parameters(
+    program: Program,
+    partitions: int,
+    *,
+    blowup: int = 2,
+    security_bits: int = 128,
+    grinding_bits: int = 16,
+    queries: int | None = None,
+) -> Parameters:
+    """Parameters under which every partition's proof, and the job's, has `security_bits`, proven.
+
+    `queries` is for programs that do not say how tall their tables are; proofs of too few do not verify. Raises
+    UsageError.
+    """
+    log_blowup = blowup.bit_length() - 1
+    params = Parameters(log_blowup, queries or 1, grinding_bits, security_bits)
+    if queries is not None:
+        return params
+    key = compile_program(program, params)
+    heights = [tuple(h) for h in program.log_heights(partitions)]
+    if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in h) for h in heights):
+        raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
+    needed = [
+        choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security_bits, grinding_bits)
+        for shape in sorted(set(heights))
+    ]
+    return replace(params, queries=max(needed))
+
+
+@dataclass(frozen=True)
+class SecurityReport:
+    """How secure a proof is, for people and reports."""
+
+    params: Parameters
+    statistics: Statistics
+    regime: Regime
+    rounds: tuple[Round, ...]
+
+    @classmethod
+    def of(cls, params: Parameters, stats: Statistics) -> SecurityReport:
+        regime, found = best_rounds(params, stats)
+        return cls(params, stats, regime, tuple(found))
+
+    @property
+    def bits(self) -> float:
+        """Of the weakest round."""
+        return min(r.bits for r in self.rounds)
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "bits": round(self.bits, 2),
+            "target": self.params.security_bits,
+            "regime": self.regime.name,
+            "blowup": self.params.blowup,
+            "queries": self.params.queries,
+            "grinding_bits": self.params.grinding_bits,
+            "log_heights": list(self.statistics.log_heights),
+            "columns": self.statistics.columns,
+            "rounds": [{"name": r.name, "bits": round(r.bits, 2), "formula": r.formula} for r in self.rounds],
+        }
+
+
+def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int]]) -> SecurityReport:
+    """Of the weakest of a job's partitions, given the log2 heights of each."""
+    shapes = [ProofShape(key, heights) for heights in sorted({tuple(h) for h in partitions})]
+    reports = [SecurityReport.of(key.params, statistics_of(shape, partitions)) for shape in shapes]
+    return min(reports, key=lambda r: r.bits)

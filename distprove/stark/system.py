@@ -12,17 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof, UsageError
+from distprove.options import StarkOptions
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
+from distprove.stark.keyfile import key_of
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
+from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import Committed, commit, prove
+from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend
-from kernels.cpu import CpuBackend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
@@ -31,10 +34,14 @@ KEPT_SHARE = 4
 
 
 class StarkVerifier:
-    """Verifies partition proofs, and whole jobs, under one verifying key. Implements `distprove.proof.Verifier`."""
+    """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    def __init__(self, key: VerifyingKey) -> None:
-        self.key = key
+    Implements `distprove.proof.Verifier`, `VerifiesJob` and `Explains` of `distprove.system`.
+    """
+
+    def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
+        """`program` is that of the key, when it is to be had: it explains the public values."""
+        self.key, self.program = key, program
 
     def key_digest(self) -> bytes:
         return self.key.digest
@@ -58,10 +65,25 @@ class StarkVerifier:
         """
         parsed = [StarkProof.from_record(p.data, self.key, p.name)[0] for p in proofs]
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
+        reached = job_security(self.key, [p.log_heights for p in parsed]).bits
+        if reached < self.key.params.security_bits:
+            raise InvalidProof(
+                f"{reached:.1f} bits of security over all partitions; the key asks for {self.key.params.security_bits}"
+            )
+
+    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
+        """The program with its arguments, what the public values say, and how secure the job's proof is."""
+        heights = [StarkProof.from_record(p.data, self.key, p.name)[0].log_heights for p in proofs]
+        return {
+            "program": self.key.program,
+            "arguments": dict(self.key.arguments),
+            "says": self.program.explain([p.public for p in proofs]) if self.program is not None else {},
+            "security": job_security(self.key, heights).to_record(),
+        }
 
 
 class StarkSystem:
-    """Implements `distprove.system.ProofSystem` and `DrawsChallenge`."""
+    """Implements `distprove.system.ProofSystem`, `DrawsChallenge`, `VerifiesJob` and `Explains`."""
 
     name = "stark"
     needs_barrier = True
@@ -72,14 +94,27 @@ class StarkSystem:
             raise UsageError(f"a job has at least one partition, not {partitions}")
         self.program, self.params, self.partitions = program, params, partitions
 
+    @classmethod
+    def from_options(cls, options: StarkOptions) -> StarkSystem:
+        """The system of a job. Raises UsageError for a program, arguments or a target that cannot be had."""
+        program = load_program(options.program, options.arguments)
+        params = choose_parameters(
+            program,
+            options.partitions,
+            blowup=options.blowup,
+            security_bits=options.security,
+            grinding_bits=options.grinding,
+            queries=options.queries,
+        )
+        return cls(program, params, options.partitions)
+
     @cached_property
     def key(self) -> VerifyingKey:
-        with CpuBackend() as backend:
-            return make_key(self.program, self.params, backend).key
+        return key_of(self.program, self.params)
 
     @cached_property
     def verifier(self) -> StarkVerifier:
-        return StarkVerifier(self.key)
+        return StarkVerifier(self.key, self.program)
 
     def key_digest(self) -> bytes:
         return self.key.digest
@@ -112,6 +147,12 @@ class StarkSystem:
         """The job's challenge, from what `commit` gave for every partition, in order."""
         return job_challenge(self.key_digest(), [Commitment.from_bytes(c) for c in commitments])
 
+    def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
+        """The commitment and the challenge in a partition's proof. Raises FormatError."""
+        parsed, _ = StarkProof.from_record(proof.data, self.key, proof.name)
+        commitment = Commitment(proof.name, parsed.log_heights, proof.public, parsed.roots[0])
+        return commitment.to_bytes(), parsed.challenge
+
     def verify(self, proof: PartitionProof) -> bool:
         return self.verifier.verify(proof)
 
@@ -120,6 +161,9 @@ class StarkSystem:
 
     def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
         self.verifier.verify_job(proofs)
+
+    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
+        return self.verifier.explain(proofs)
 
     def verification_key(self) -> dict[str, Any]:
         """What names the key: a verifier makes it again from the program, or is given it, and compares the digest."""

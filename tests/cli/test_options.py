@@ -67,13 +67,13 @@ def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["prove"], "Missing argument"),
+        (["prove"], "Missing command"),
         (["prove", "groth16"], "--out"),
         (["prove", "groth16", "--out", "R"], "--zkey"),
         (["prove", "groth61", "--out", "R"], "neither a proof system"),
         (["prove", "groth16", "--out", "R", "--zkey", "K"], "--wtns"),
         (["prove", "groth16", "--out", "R", "--zkey", "K", "--wtns", "w", "--threads", "0"], "--threads"),
-        (["prove", "job.toml", "--out", "R", "--zkey", "K"], "job file"),
+        (["prove", "job.toml", "--out", "R", "--zkey", "K"], "--zkey"),
         (["prove", "missing.toml", "--out", "R"], "missing.toml"),
         (["proof"], "prove"),
         (["verify", "missing.msgpack"], "missing.msgpack"),

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_system import SECRET, Faults, ToySystem, toy_backend
+from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
 from cluster.dispatch import Progress
 from cluster.run import read_journal
-from distprove.errors import InvalidKey, JobFailed
+from distprove.errors import InvalidKey, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.system import Partition, PartitionProof
 
 Make = Callable[..., Faults]
 Prove = Callable[..., Proof]
@@ -273,3 +275,66 @@ def test_resume_of_a_finished_run_starts_no_worker(
     proof = run_toy(system, local)
     assert run_toy(system, local) == proof
     assert report(tmp_path)["workers"] == []
+
+
+class JoiningToySystem(ToySystem):
+    """A toy that draws the challenge itself and looks at all proofs together."""
+
+    joined = True
+
+    def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
+        return hashlib.sha256(b"".join(commitments)).digest()
+
+    def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
+        work = next(p for p in self.plan() if p.name == proof.name)
+        words = ToySynthesiser(self.faults).synthesise(work)
+        return ToyProver(self, self.key, False).commit(work, words) or b"", proof.data["challenge"]
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        if not self.joined or [p.name for p in proofs] != [p.name for p in self.plan()]:
+            raise InvalidProof("the buses do not balance")
+
+    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
+        return {"squares": len(proofs)}
+
+
+def test_a_system_may_draw_the_challenge_itself(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = JoiningToySystem(3, faults(), needs_barrier=True)
+    proof = run_toy(system, settings)
+    commitments = [system.made_under(p)[0] for p in proof.partitions]
+    assert {p.data["challenge"] for p in proof.partitions} == {system.draw_challenge(commitments)}
+    assert report(tmp_path)["proven"] == {"squares": 3}
+
+
+def test_proofs_that_hold_alone_and_not_together_fail_the_job(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = JoiningToySystem(2, faults(), needs_barrier=True)
+    system.joined = False
+    with pytest.raises(JobFailed, match="not together: the buses do not balance"):
+        run_toy(system, local)
+    assert not (tmp_path / "run" / "proof.msgpack").exists()
+    system.joined = True
+    proof = run_toy(system, local)
+    system.joined = False
+    with pytest.raises(InvalidProof, match="the buses"):
+        proof.verify(system)
+
+
+def test_a_proof_under_another_challenge_is_a_bad_proof(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, strayed = ToyProver.prove, []
+
+    def prove(self: ToyProver, partition: Partition, work: Any, challenge: bytes | None = None) -> Any:
+        if not strayed:
+            strayed.append(partition.name)
+            challenge = bytes(32)
+        return honest(self, partition, work, challenge)
+
+    monkeypatch.setattr(ToyProver, "prove", prove)
+    system = JoiningToySystem(3, faults(), needs_barrier=True)
+    run_toy(system, local).verify(system)
+    assert report(tmp_path)["counters"]["bad_proofs"] == 1

@@ -124,7 +124,8 @@ def test_a_bad_record_is_refused(content: str, faults: Make, tmp_path: Path) -> 
 
 
 def test_a_changed_input_is_noticed(faults: Make, tmp_path: Path) -> None:
-    from distprove.job import Groth16Options, InputFile, Job
+    from distprove.job import Job
+    from distprove.options import Groth16Options, InputFile
 
     files = [tmp_path / "a.wtns", tmp_path / "k.zkey"]
     for file in files:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from distprove.stark.programs.registry import PROGRAMS, Argument, ProgramEntry, load_program
+from distprove.stark.programs.registry import PROGRAMS, Argument, ProgramEntry, find_program, load_program
 
-__all__ = ["PROGRAMS", "Argument", "ProgramEntry", "load_program"]
+__all__ = ["PROGRAMS", "Argument", "ProgramEntry", "find_program", "load_program"]

@@ -63,6 +63,9 @@ class Fibonacci(Program):
     def statement(self) -> Statement:
         return Statement(public=(("start", 2), ("end", 2)), chain=(("end", "start"),))
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [(log_rows("rows", self.rows),)] * partitions
+
     def slices(self, partitions: int) -> list[Slice]:
         out, pair = [], (self.first, self.second)
         for index in range(partitions):

@@ -36,8 +36,16 @@ class ProgramEntry:
     module: str
     """Where its class is: "module:Class". Imported when it is used."""
 
-    def make(self, given: Mapping[str, int | str]) -> Program:
-        """The program with these arguments. Raises UsageError for one that is unknown, missing or of the wrong kind."""
+    def make(self, given: Mapping[str, int | str], *, proving: bool = True) -> Program:
+        """The program with these arguments; see `values`."""
+        return load_class(self.module)(**self.values(given, proving=proving))
+
+    def values(self, given: Mapping[str, int | str], *, proving: bool = True) -> dict[str, int | str]:
+        """All arguments, checked and with their defaults.
+
+        Paths say where a prover's input is and are no part of a key: a verifier, who is not `proving`, leaves them out,
+        and the program gets "". Raises UsageError for an argument that is unknown, missing or of the wrong kind.
+        """
         known = {a.name: a for a in self.arguments}
         for name in given:
             if name not in known:
@@ -47,10 +55,12 @@ class ProgramEntry:
         values: dict[str, int | str] = {}
         for argument in self.arguments:
             value = given.get(argument.name, argument.default)
+            if value is None and argument.kind == "path" and not proving:
+                value = ""
             if value is None:
                 raise UsageError(f"program {self.name} needs the argument {argument.name}: {argument.help}")
             values[argument.name] = integer(argument.name, value) if argument.kind == "integer" else str(value)
-        return load_class(self.module)(**values)
+        return values
 
 
 PROGRAMS: dict[str, ProgramEntry] = {
@@ -112,11 +122,16 @@ def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
             return load_class(name)(**{key: _number(value) for key, value in arguments.items()})
         except TypeError as error:
             raise UsageError(f"{name} does not take these arguments: {error}") from None
+    return find_program(name).make(arguments)
+
+
+def find_program(name: str) -> ProgramEntry:
+    """The shipped program `name`. Raises UsageError."""
     if name not in PROGRAMS:
         near = difflib.get_close_matches(name, PROGRAMS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
         raise UsageError(f"there is no program {name!r}; {hint}")
-    return PROGRAMS[name].make(arguments)
+    return PROGRAMS[name]
 
 
 def load_class(path: str) -> Callable[..., Program]:

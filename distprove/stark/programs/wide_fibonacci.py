@@ -66,6 +66,9 @@ class WideFibonacci(Program):
     def statement(self) -> Statement:
         return Statement()
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [(log_rows("rows", self.rows),)] * partitions
+
     def slices(self, partitions: int) -> list[Slice]:
         return [Slice(f"part-{i:04}", {"start": pow(GENERATOR, self.seed + i, P)}) for i in range(partitions)]
 

@@ -1,0 +1,153 @@
+"""Commands that take a STARK program: `COMMAND PROGRAM [the program's options] [the command's own]`.
+
+Each program that ships is a subcommand with its arguments as options, made from the registry when it is asked for. A
+program of one's own is named MODULE:CLASS and takes its arguments as `--with NAME=VALUE`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from distprove.cli.console import reports_errors
+from distprove.errors import UsageError
+
+if TYPE_CHECKING:
+    from distprove.stark.programs import Argument, ProgramEntry
+
+PROGRAM = "The program"
+OWN = "MODULE:CLASS"
+FIRST = 2
+"""A run function's first parameters are the program's name and its arguments; the rest are the command's options."""
+
+Run = Callable[..., None]
+
+SECURITY = "How secure it is"
+Partitions = Annotated[int, typer.Option(min=1, help="Partitions to cut it into.", rich_help_panel=PROGRAM)]
+Blowup = Annotated[
+    int, typer.Option(help="2, 4 or 8: larger proofs faster, or smaller ones slower.", rich_help_panel=SECURITY)
+]
+Security = Annotated[int, typer.Option(min=1, max=128, help="Proven bits; queries follow.", rich_help_panel=SECURITY)]
+Grinding = Annotated[int, typer.Option(min=0, max=40, help="Bits of proof of work.", rich_help_panel=SECURITY)]
+Queries = Annotated[
+    int | None,
+    typer.Option(min=1, help="For programs that do not say how tall they are.", rich_help_panel=SECURITY),
+]
+
+With = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="NAME=VALUE", help="An argument of the program.", rich_help_panel=PROGRAM),
+]
+
+
+class ProgramGroup(TyperGroup):
+    """The programs as subcommands. Subclasses say what is done with one: `run(program, arguments, **options)`."""
+
+    run: Run
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from distprove.stark.programs import PROGRAMS
+
+        return [*PROGRAMS, OWN]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from distprove.stark.programs import PROGRAMS
+
+        if cmd_name in PROGRAMS:
+            return _shipped(PROGRAMS[cmd_name], type(self).run)
+        return _own(cmd_name, type(self).run) if ":" in cmd_name else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and ":" not in args[0]:
+            from distprove.stark.programs import find_program
+
+            try:
+                find_program(args[0])
+            except UsageError as error:
+                ctx.fail(str(error))
+        return super().resolve_command(ctx, args)
+
+
+def program_app(run: Run, help: str) -> typer.Typer:
+    """A command group over all programs that does `run` with the one that is named."""
+    group = type("Programs", (ProgramGroup,), {"run": staticmethod(run)})
+    app = typer.Typer(cls=group, no_args_is_help=True, help=help)
+    app.callback()(lambda: None)
+    return app
+
+
+def _shipped(entry: ProgramEntry, run: Run) -> Any:
+    def command(**given: Any) -> None:
+        arguments = {a.name: given.pop(_parameter(a)) for a in entry.arguments}
+        run(entry.name, {name: value for name, value in arguments.items() if value is not None}, **given)
+
+    options = [
+        inspect.Parameter(
+            _parameter(argument),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if argument.default is not None else inspect.Parameter.empty,
+            annotation=_annotation(argument),
+        )
+        for argument in entry.arguments
+    ]
+    return _command(entry.name, escape(entry.help), command, options, run)
+
+
+def _own(name: str, run: Run) -> Any:
+    def command(arguments: list[str] | None, **given: Any) -> None:
+        here = str(Path.cwd())
+        if here not in sys.path:  # as `python -m` does: authors run this beside their module
+            sys.path.insert(0, here)
+        run(name, _pairs(arguments or []), **given)
+
+    option = inspect.Parameter("arguments", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=With)
+    return _command(name, "A program of your own: package.module:Class.", command, [option], run)
+
+
+def _command(name: str, help: str, command: Run, options: Sequence[inspect.Parameter], run: Run) -> Any:
+    """A command with `options` and those of `run`: typer reads both from the signature."""
+    own = list(inspect.signature(run, eval_str=True).parameters.values())[FIRST:]
+    parameters = [*options, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
+    required_first = sorted(parameters, key=lambda p: p.default is not inspect.Parameter.empty)
+    typed: Any = reports_errors(command)
+    typed.__signature__ = inspect.Signature(required_first)
+    typed.__annotations__ = {p.name: p.annotation for p in required_first}
+    app = typer.Typer(add_completion=False)
+    app.command(name, help=help)(typed)
+    return typer.main.get_command(app)
+
+
+def _parameter(argument: Argument) -> str:
+    """The argument as a Python parameter, which none of the commands' own options can be called."""
+    return f"program_{argument.name}"
+
+
+def _annotation(argument: Argument) -> Any:
+    metavar = {"integer": "N", "path": "PATH", "text": "TEXT"}[argument.kind]
+    default = shown(argument.default) if argument.default is not None else None
+    help = argument.help if default is None else f"{argument.help} (default {default})"
+    option = typer.Option(
+        f"--{argument.name.replace('_', '-')}", metavar=metavar, help=escape(help), rich_help_panel=PROGRAM
+    )
+    return Annotated[str if argument.default is None else (str | None), option]
+
+
+def shown(value: int | str) -> str:
+    """2^16 for 65536, as these numbers are meant."""
+    if isinstance(value, int) and value >= 1 << 10 and value & (value - 1) == 0:
+        return f"2^{value.bit_length() - 1}"
+    return str(value)
+
+
+def _pairs(given: Sequence[str]) -> Mapping[str, str]:
+    pairs = [text.partition("=") for text in given]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise UsageError("--with takes NAME=VALUE")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,69 @@
+"""Where a verifier's key comes from: a key file, or the program itself when it ships with distprove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from distprove import canonical
+from distprove.errors import FormatError, InputError, UsageError
+from distprove.files import read_bounded, write_atomically
+from distprove.proof import check_fields
+from distprove.stark.key import VerifyingKey, make_key
+from distprove.stark.params import Parameters
+from distprove.stark.program import Program
+from distprove.stark.programs import PROGRAMS
+from kernels.cpu import CpuBackend
+
+FORMAT = "distprove.stark-key"
+MAX_BYTES = 1 << 27
+
+
+def write_key(path: Path, key: VerifyingKey) -> None:
+    """Write a verifying key, atomically, for those who verify without the program."""
+    write_atomically(path, canonical.encode({"format": FORMAT, "key": key.to_record()}))
+
+
+def read_key(path: Path) -> VerifyingKey:
+    """The key that `write_key` wrote. Raises InputError, FormatError."""
+    content = canonical.decode(read_bounded(path, MAX_BYTES), str(path))
+    check_fields(content, {"format": str, "key": dict}, str(path))
+    if content["format"] != FORMAT:
+        raise FormatError(f"{path}: not a STARK's verifying key")
+    return VerifyingKey.from_record(content["key"], str(path))
+
+
+def shipped_program(named: Any) -> tuple[Program, Parameters]:
+    """The program and parameters that a proof file names as its own (`StarkSystem.verification_key`).
+
+    Only programs that ship are made: a proof file must not choose what code a verifier runs. Raises FormatError, and
+    InputError for a program that does not ship.
+    """
+    check_fields(named, {"program": str, "arguments": dict, "params": dict}, "verification key")
+    name = named["program"]
+    if name not in PROGRAMS:
+        raise InputError(
+            f"the program {name!r} does not ship with distprove: verify with --vk and its verifying key, "
+            "which `distprove export` writes beside the program"
+        )
+    try:
+        return PROGRAMS[name].make(named["arguments"], proving=False), Parameters.from_record(named["params"])
+    except UsageError as error:
+        raise FormatError(f"verification key: {error}") from None
+
+
+def key_of(program: Program, params: Parameters) -> VerifyingKey:
+    """The verifying key of a program, made on the CPU. Raises UsageError."""
+    with CpuBackend() as backend:
+        return make_key(program, params, backend).key
+
+
+def program_of(key: VerifyingKey) -> Program | None:
+    """The program that ships under this very key; None for any other key."""
+    try:
+        program, params = shipped_program(
+            {"program": key.program, "arguments": dict(key.arguments), "params": key.params.to_record()}
+        )
+        return program if key_of(program, params).digest == key.digest else None
+    except (InputError, UsageError):
+        return None

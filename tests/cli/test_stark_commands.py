@@ -1,0 +1,169 @@
+"""STARK jobs from the command line: prove, resume, verify, from flags and from job files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import distprove
+from distprove import canonical
+from distprove.cli.prove import subject_first
+from distprove.errors import InputError, InvalidProof
+from distprove.job import ExecutorSettings, Job
+from distprove.proof import Proof
+from tests.cli.conftest import run
+
+LOCAL = ("--local", "--threads", "2", "--backend", "cpu")
+
+
+@pytest.fixture(scope="module")
+def fibonacci(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a job of two partitions of 16 rows."""
+    out = tmp_path_factory.mktemp("stark") / "run"
+    done = run("prove", "stark", "fibonacci", "--rows", "2^4", "--partitions", "2", "--out", out, *LOCAL, "--json")
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def test_the_report_says_what_was_proven_and_how_surely(fibonacci: Path) -> None:
+    report = json.loads((fibonacci / "report.json").read_text())
+    assert [p["status"] for p in report["partitions"]] == ["proved", "proved"]
+    proven = report["proven"]
+    assert proven["arguments"] == {"rows": 16, "first": 0, "second": 1}
+    assert proven["says"]["after 32 steps"] == "2178309, 3524578"
+    assert proven["security"]["bits"] >= proven["security"]["target"] == 128
+    assert {r["name"] for r in proven["security"]["rounds"]} >= {"DEEP", "batching", "FRI queries"}
+
+
+def test_verify_needs_nothing_but_the_file(fibonacci: Path, tmp_path: Path) -> None:
+    shutil.copy(fibonacci / "proof.msgpack", tmp_path)
+    done = run("verify", tmp_path / "proof.msgpack")
+    assert done.exit_code == 0, done.output
+    for text in ("fibonacci(rows = 16", "2178309, 3524578", "bits, proven", "made from the program"):
+        assert text in done.stdout
+    assert done.stderr == ""
+    facts = json.loads(run("verify", fibonacci, "--json").stdout)
+    assert facts["proven"]["security"]["queries"] > 0
+
+
+def test_a_job_file_is_the_same_job(fibonacci: Path, tmp_path: Path) -> None:
+    text = 'system = "stark"\nprogram = "fibonacci"\npartitions = 2\n[arguments]\nrows = 16\n'
+    (tmp_path / "job.toml").write_text(text)
+    done = run("prove", tmp_path / "job.toml", "--out", tmp_path / "run", *LOCAL)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == (fibonacci / "proof.msgpack").read_bytes()
+    record = json.loads((tmp_path / "run" / "job.json").read_text())["job"]
+    assert Job.from_record(record).to_record() == record
+
+
+def test_resume_proves_what_is_missing_under_the_same_challenge(fibonacci: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(fibonacci, out)
+    (out / "partitions" / "part-0001.msgpack").unlink()
+    (out / "proof.msgpack").unlink()
+    done = run("resume", out, "--json")
+    assert done.exit_code == 0, done.output
+    assert [p["status"] for p in json.loads(done.stdout)["partitions"]] == ["resumed", "proved"]
+    assert (out / "proof.msgpack").read_bytes() == (fibonacci / "proof.msgpack").read_bytes()
+
+
+@pytest.mark.parametrize("part", ["commitments", "challenge"])
+def test_a_changed_barrier_is_noticed_and_all_is_proven_again(fibonacci: Path, tmp_path: Path, part: str) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(fibonacci, out)
+    barrier = canonical.decode((out / "barrier.msgpack").read_bytes(), "barrier")
+    if part == "challenge":
+        barrier["challenge"] = bytes(32)
+    else:
+        barrier["commitments"]["part-0000"] = barrier["commitments"]["part-0001"]
+    (out / "barrier.msgpack").write_bytes(canonical.encode(barrier))
+    done = run("resume", out, "--json")
+    assert [p["status"] for p in json.loads(done.stdout)["partitions"]] == ["proved", "proved"]
+    assert (out / "proof.msgpack").read_bytes() == (fibonacci / "proof.msgpack").read_bytes()
+
+
+def test_proofs_of_other_jobs_do_not_mix(fibonacci: Path, tmp_path: Path) -> None:
+    """Each partition's proof holds by itself; together they are not one job."""
+    proof = Proof.read(fibonacci / "proof.msgpack")
+    cut = Proof(proof.system, proof.key_digest, proof.verification_key, proof.partitions[:1])
+    with pytest.raises(InvalidProof, match="part of this job"):
+        distprove.verify(cut)
+
+
+def test_fewer_bits_than_asked_for_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    args = ("prove", "stark", "fibonacci", "--rows", "16", "--security", "60", "--grinding", "4", "--out", out)
+    assert run(*args, *LOCAL).exit_code == 0
+    refused = run("verify", out)
+    assert refused.exit_code == 1
+    assert "100.0 are asked for" in refused.stderr
+    assert run("verify", out, "--security", "60").exit_code == 0
+
+
+def test_a_proof_file_does_not_choose_what_code_is_run(fibonacci: Path) -> None:
+    proof = Proof.read(fibonacci / "proof.msgpack")
+    for name in ("os:system", "mine"):
+        named = {**proof.verification_key, "program": name}
+        with pytest.raises(InputError, match="--vk"):
+            distprove.verify(Proof(proof.system, proof.key_digest, named, proof.partitions))
+    other = {**proof.verification_key, "arguments": {"rows": 32, "first": 0, "second": 1}}
+    with pytest.raises(InvalidProof, match="is not the one that its digest names"):
+        distprove.verify(Proof(proof.system, proof.key_digest, other, proof.partitions))
+
+
+def test_the_same_from_python(fibonacci: Path, tmp_path: Path) -> None:
+    result = distprove.prove(
+        system="stark",
+        program="fibonacci",
+        arguments={"rows": "2^4"},
+        partitions=2,
+        out=tmp_path / "run",
+        executor=ExecutorSettings(local=True, threads=2, backend="cpu"),
+    )
+    assert result.proof == Proof.read(fibonacci / "proof.msgpack")
+    assert distprove.verify(result.proof_path).proven == result.report["proven"]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("stark fibonaci --out R", "did you mean fibonacci"),
+        ("stark nothing --out R", "there is no program"),
+        ("stark fibonacci", "--out"),
+        ("stark fibonacci --out R --row 8", "--rows"),
+        ("stark fibonacci --out R --rows many", "rows must be an integer"),
+        ("stark fibonacci --out R --rows 2^40", "rows must be a power of two"),
+        ("stark fibonacci --out R --blowup 3", "blowup must be 2, 4 or 8"),
+        ("stark fibonacci --out R --security 129", "--security"),
+        ("stark no_such:Thing --out R", "no_such"),
+        ("stark no_such:Thing --out R --with a", "NAME=VALUE"),
+    ],
+)
+def test_bad_usage(args: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("prove", *args.split())
+    assert done.exit_code == 2, done.output
+    assert says in " ".join(done.stderr.split())
+    assert not (tmp_path / "R").exists()
+
+
+def test_help_tells_programs_and_their_options() -> None:
+    assert "wide-fibonacci" in run("prove", "stark", "--help").stdout
+    text = run("prove", "stark", "wide-fibonacci", "--help").stdout
+    assert "--width" in text
+    assert "2^16" in text
+    assert "c[i+2]" in text
+
+
+def test_what_is_proven_may_come_after_options() -> None:
+    def first(text: str) -> str:
+        return " ".join(subject_first(text.split(), ("groth16", "stark")))
+
+    assert first("--out R groth16 --zkey K") == "groth16 --out R --zkey K"
+    assert first("--local job.toml --out R") == "job.toml --local --out R"
+    assert first("--out x.toml job.toml") == "job.toml --out x.toml"
+    assert first("stark p --out R") == "stark p --out R"
+    assert first("--help") == "--help"
