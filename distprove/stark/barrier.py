@@ -40,11 +40,14 @@ class Commitment:
         """Raises FormatError."""
         record = canonical.decode(data, "commitment")
         check_fields(record, {"commitment": list}, "commitment")
-        try:
-            name, heights, public, root = record["commitment"]
-            return cls(str(name), tuple(heights), tuple(public), bytes(root))
-        except (TypeError, ValueError):
-            raise FormatError("not a partition's commitment") from None
+        kinds = (str, list, list, bytes)
+        parts = record["commitment"]
+        if len(parts) != len(kinds) or not all(isinstance(p, kind) for p, kind in zip(parts, kinds, strict=True)):
+            raise FormatError("not a partition's commitment")
+        name, heights, public, root = parts
+        if len(root) != 32 or not all(type(v) is int and v >= 0 for v in (*heights, *public)):
+            raise FormatError("not a partition's commitment")
+        return cls(name, tuple(heights), tuple(public), root)
 
 
 def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:

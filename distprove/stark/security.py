@@ -124,8 +124,7 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
     steps, _ = fri_schedule(params, stats.log_heights)
     out = []
     if stats.interactions:
-        error = math.log2(stats.interactions * (stats.tuple_width + 2))
-        out.append(Round("LogUp", FIELD_BITS - error, "interactions * (width + 2) / |F|"))
+        out.append(Round("LogUp", logup_bits(stats), "interactions * (width + 2) / |F|"))
     size = math.log2(regime.list_size * stats.constraints)
     out.append(Round("constraints", FIELD_BITS - size, "L * constraints / |F|"))
     deep = regime.list_size * (stats.degree * (n + POINTS - 1) + (n - 1))
@@ -140,6 +139,11 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
     out.append(Round(QUERIES, queries, "(1 - radius)^queries * 2^-grinding"))
     out.append(Round("hash", HASH_BITS, "collisions of Keccak-256"))
     return out
+
+
+def logup_bits(stats: Statistics) -> float:
+    """Against buses that balance by chance. There must be interactions."""
+    return FIELD_BITS - math.log2(stats.interactions * (stats.tuple_width + 2))
 
 
 def fold_bits(regime: Regime, rate: float, step: FoldStep) -> float:

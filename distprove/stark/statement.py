@@ -126,6 +126,8 @@ class Statement:
         """The statement of a key that may come from anywhere. Raises FormatError."""
         if not isinstance(record, dict) or record.keys() != {"public", "same", "chain", "count", "index", "boundary"}:
             raise FormatError(f"{what}: not a statement")
+        if not all(isinstance(record[field], list) for field in ("public", "same", "chain", "boundary")):
+            raise FormatError(f"{what}: not a statement")
         try:
             statement = cls(
                 tuple((_text(n), _number(c)) for n, c in record["public"]),
@@ -161,10 +163,14 @@ class Statement:
 
 def _boundary(record: Any, what: str) -> Boundary:
     check_fields(record, {"bus": str, "values": list, "times": int, "where": str}, what)
-    values = tuple(
-        PublicRef(_text(v[0]), _number(v[1])) if isinstance(v, list) else _number(v) for v in record["values"]
-    )
-    return Boundary(record["bus"], values, record["times"], record["where"])
+    return Boundary(record["bus"], tuple(_value(v) for v in record["values"]), record["times"], record["where"])
+
+
+def _value(value: Any) -> int | PublicRef:
+    if isinstance(value, list):
+        name, index = value
+        return PublicRef(_text(name), _number(index))
+    return _number(value)
 
 
 def _text(value: Any) -> str:

@@ -46,7 +46,7 @@ from distprove.stark.field import (
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import opening_holds
 from distprove.stark.proof import StarkProof
-from distprove.stark.security import security_bits
+from distprove.stark.security import logup_bits, security_bits, statistics_of
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
 
@@ -125,6 +125,8 @@ def verify_job(
     The challenge that each started from must be that of exactly these commitments in this order; the public values must
     agree as the statement says; the global buses must balance over all partitions and the statement's own tuples.
     """
+    if not proofs:
+        raise InvalidProof("a job has at least one partition")
     if len(set(names)) != len(names):
         raise InvalidProof("two partitions have the same name")
     commitments = [
@@ -142,7 +144,12 @@ def verify_job(
         logup.BoundaryTerm(key.bus_numbers[bus], tuple(values), times)
         for bus, values, times in key.statement.boundary_tuples(publics)
     ]
-    check_multiplicities(key, [p.log_heights for p in proofs], boundary)
+    heights = [p.log_heights for p in proofs]
+    check_multiplicities(key, heights, boundary)
+    # Each partition has enough bits by itself; the global buses' error grows with all of them.
+    stats = statistics_of(ProofShape(key, heights[0]), heights)
+    if stats.interactions and logup_bits(stats) < key.params.security_bits:
+        raise InvalidProof(f"so many partitions leave {logup_bits(stats):.1f} bits of security to the buses")
     z, beta = global_challenges(challenge)
     sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
     if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):

@@ -21,7 +21,7 @@ import numpy as np
 
 from distprove.errors import FormatError
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_COLUMNS, MAX_NAME, Bus, Scope
-from distprove.stark.air.expression import AUX, MAIN, PREPROCESSED, leaf_degree, whole_degree
+from distprove.stark.air.expression import AUX, MAIN, PREPROCESSED, SELECTORS, leaf_degree, whole_degree
 from distprove.stark.air.point import PointProgram
 from kernels.backend import SizeError
 from kernels.goldilocks_field import P
@@ -266,6 +266,10 @@ class _Reader:
         constraints = self._program(fields["constraints"], 4, layout.weights + len(names), layout.weights)
         self._need(len(constraints.outputs) == len(names) > 0, f"{name}: constraints without a name each")
         self._need(constraints.widths[MAIN] > 0, f"{name}: no main columns")
+        op, matrix, _, next_row = constraints.code.T
+        self._need(
+            not ((op == Op.LOAD) & (matrix == SELECTORS) & (next_row == 1)).any(), f"{name}: the next row's selectors"
+        )
         self._need(constraints.widths[2:] == (scope_widths(groups), SELECTOR_COLUMNS), f"{name}: wrong widths")
 
         interactions = None
