@@ -1,4 +1,5 @@
-// Vectors of one lane: plain C++, for every processor. Elements stay canonical.
+// Vectors of one lane: plain C++, for every processor. Elements are any 64-bit words, as in the wider vectors, and what
+// depends on their values is masked: the branches of field/goldilocks.h on random values cost more than the arithmetic.
 #pragma once
 #include "field/goldilocks.h"
 
@@ -12,10 +13,22 @@ struct ScalarVector {
   static void store(u64* p, T x) { *p = x; }
   static T broadcast(u64 x) { return x; }
 
-  static T mul(T a, T b) { return gl::mul(a, b); }
-  static T canonical(T a) { return a; }
-  static T add(T a, T b) { return gl::add(a, b); }
-  static T sub(T a, T b) { return gl::sub(a, b); }
+  // All ones where `condition` holds.
+  static T mask(bool condition) { return -(T)condition; }
+  static T canonical(T a) { return a - (gl::P & mask(a >= gl::P)); }
+  // `b` is canonical, so that neither wraps twice: 2^64 = epsilon.
+  static T add(T a, T b) {
+    const T s = a + b;
+    return s + (gl::EPSILON & mask(s < b));
+  }
+  static T sub(T a, T b) { return a - b - (gl::EPSILON & mask(a < b)); }
+  // gl::reduce128 but for its last step
+  static T mul(T a, T b) {
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    const T hi = (T)(product >> 64), lo = (T)product, h1 = hi >> 32, h0 = (hi & gl::EPSILON) * gl::EPSILON;
+    const T t = lo - h1 - (gl::EPSILON & mask(lo < h1)), r = t + h0;
+    return r + (gl::EPSILON & mask(r < h0));
+  }
   static void transpose(T (&)[8]) {}
 };
 
