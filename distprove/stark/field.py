@@ -72,7 +72,16 @@ def power(a: Words, exponent: int) -> Words:
 
 def inverse(a: Words) -> Words:
     """1 / a; zero stays zero."""
-    return power(a, P - 2)
+    return np.array([pow(v, -1, P) if v else 0 for v in a.reshape(-1).tolist()], dtype=np.uint64).reshape(a.shape)
+
+
+def powers_at(base: int, exponents: NDArray[np.int64], bits: int) -> Words:
+    """base^e for each of `exponents` below 2^bits."""
+    out, step = np.ones(exponents.shape, dtype=np.uint64), base % P
+    for bit in range(bits):
+        out = np.where((exponents >> bit) & 1 == 1, mul(out, np.uint64(step)), out)
+        step = step * step % P
+    return out
 
 
 def powers(base: int, count: int) -> Words:
@@ -201,14 +210,31 @@ def is_canonical(a: Words) -> bool:
 
 
 def dot(rows: Words, weights: Words) -> Words:
-    """(q, 3): sum_i rows[q, i] weights[i] for base rows (q, w) and extension weights (w, 3)."""
-    return sum_axis(mul(rows[:, :, None], weights[None]), 1)
+    """(q, 3): sum_i rows[q, i] weights[i] for base rows (q, w) and extension weights (w, 3).
+
+    In limbs of 16 bits, whose products and their sums are exact in floating point, so that a matrix product does the
+    work: a verifier's rows may have thousands of columns.
+    """
+    total = np.zeros((len(rows), 3), dtype=np.uint64)
+    for start in range(0, rows.shape[1], _EXACT_TERMS):
+        part, weight = rows[:, start : start + _EXACT_TERMS], weights[start : start + _EXACT_TERMS]
+        limbs = np.concatenate(_limbs(weight), axis=1)  # (w, 4 * 3)
+        diagonals = np.zeros((7, len(rows), 3), dtype=np.uint64)
+        for i, limb in enumerate(_limbs(part)):
+            products = (limb @ limbs).astype(np.uint64).reshape(-1, 4, 3)
+            for j in range(4):
+                diagonals[i + j] += products[:, j]
+        for k, diagonal in enumerate(diagonals):
+            total = add(total, mul(diagonal, np.uint64(pow(2, 16 * k, P))))
+    return total
 
 
-def sum_axis(a: Words, axis: int) -> Words:
-    """The sum along an axis of fewer than 2^32 elements."""
-    high, low = (a >> _32).sum(axis=axis, dtype=np.uint64), (a & _LOW).sum(axis=axis, dtype=np.uint64)
-    return add(mul(high, np.uint64(1 << 32)), np.where(low >= _P, low - _P, low))
+_EXACT_TERMS = 1 << 19
+"""Products of 16-bit limbs that a double sums exactly: 2^19 of 2^32, and four such sums in a 64-bit integer."""
+
+
+def _limbs(a: Words) -> list[NDArray[np.float64]]:
+    return [((a >> np.uint64(16 * i)) & np.uint64(0xFFFF)).astype(np.float64) for i in range(4)]
 
 
 def interpolate(values: Words) -> Words:

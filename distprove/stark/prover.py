@@ -25,12 +25,12 @@ from distprove.stark.challenges import (
 )
 from distprove.stark.field import Ext, P, Words, e_dot, e_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey
-from distprove.stark.memory import tree_bytes
+from distprove.stark.memory import peak_bytes, tree_bytes
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.timing import Phases
-from kernels.backend import Array
+from kernels.backend import Array, Backend, OutOfMemory
 from kernels.goldilocks import DeepPoint, MerkleTree
 
 
@@ -56,12 +56,15 @@ class Committed:
 
 
 def commit(pk: ProvingKey, name: str, inputs: Mapping[str, NDArray[Any]], phases: Phases) -> Committed:
-    """Make the trace of a partition, extend it and commit to it. Raises UsageError for a trace of the wrong shape."""
+    """Make the trace of a partition, extend it and commit to it. Raises UsageError for a trace of the wrong shape,
+    OutOfMemory for one that the device cannot hold.
+    """
     backend, params = pk.backend, pk.key.params
     with phases("trace"):
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
+    check_memory(shape, backend)
     with phases("main_lde"):
         extensions = [backend.goldilocks.lde(columns, params.log_blowup) for columns in trace.main]
     with phases("main_tree"):
@@ -181,6 +184,17 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     return StarkProof(
         challenge, heights, tuple(roots), flat, values, tuple(t.root for t in layers), final, nonce, opened
     )
+
+
+def check_memory(shape: ProofShape, backend: Backend) -> None:
+    """Raise OutOfMemory, before anything large is made, when this partition cannot fit into the device."""
+    needed, there = peak_bytes(shape), backend.info().memory_budget
+    if needed > there:
+        rows = ", ".join(f"2^{t.log_height} x {t.widths[1]}" for t in shape.tables)
+        raise OutOfMemory(
+            f"a partition with tables of {rows} needs {needed / 2**30:.1f} GiB at blow-up {shape.key.params.blowup}, and "
+            f"the device has {there / 2**30:.1f}: cut the job into more partitions, or take a lower blow-up"
+        )
 
 
 def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:

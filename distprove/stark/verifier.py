@@ -40,6 +40,8 @@ from distprove.stark.field import (
     ext_mul,
     ext_scale,
     mul,
+    powers,
+    powers_at,
     root_of_unity,
     sub,
 )
@@ -210,9 +212,8 @@ def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> 
 def deep_at(shape: ProofShape, height: int, proof: StarkProof, gamma: Ext, zeta: Ext, at: np.ndarray) -> Words:
     """(q, 3): the DEEP codeword of one height at the queries, from the opened rows."""
     log_size = height + shape.key.params.log_blowup
-    local = (at & ((1 << log_size) - 1)).tolist()
-    w = root_of_unity(log_size)
-    x = embed(np.array([GENERATOR * pow(w, i, P) % P for i in local], dtype=np.uint64))
+    at_height = powers_at(root_of_unity(log_size), at & ((1 << log_size) - 1), log_size)
+    x = embed(mul(at_height, np.uint64(GENERATOR)))
     near = ext_inverse(sub(x, _vector(zeta)))
     after = ext_inverse(sub(x, _vector(next_point(zeta, height))))
     rows = _rows_by_table(shape, proof)
@@ -254,7 +255,7 @@ def folds_agree(
             value = add(value, ext_mul(codewords[step.log_reached], power))
     log_size = shape.log_final + log_blowup
     w = root_of_unity(log_size)
-    h = np.array([pow(w, i, P) for i in (at & ((1 << log_size) - 1)).tolist()], dtype=np.uint64)
+    h = powers_at(w, at & ((1 << log_size) - 1), log_size)
     expected = np.zeros_like(value)
     for coefficient in proof.final[::-1]:
         expected = add(ext_scale(expected, h), coefficient[None])
@@ -264,17 +265,17 @@ def folds_agree(
 def fold_leaf(leaf: Words, row: np.ndarray, log_size: int, beta: Ext) -> Words:
     """(q, 3): what leaves (q, arity, 3) fold to; element t of leaf `row` stands at w^(row + t size / arity)."""
     half = np.uint64(pow(2, -1, P))
+    log_rows = log_size - (leaf.shape[1].bit_length() - 1)
+    inverse_w = pow(root_of_unity(log_size), -1, P)
+    first = powers_at(inverse_w, row, log_rows)  # one over the point of element 0
     while leaf.shape[1] > 1:
         pairs = leaf.shape[1] // 2
-        log_rows = log_size - (leaf.shape[1].bit_length() - 1)
-        inverse_w = pow(root_of_unity(log_size), -1, P)
-        points = [[pow(inverse_w, int(r) + (t << log_rows), P) for t in range(pairs)] for r in row]
+        steps = powers(pow(inverse_w, 1 << log_rows, P), pairs)
         a, b = leaf[:, :pairs], leaf[:, pairs:]
         even = mul(add(a, b), half)
-        odd = ext_scale(mul(sub(a, b), half), np.array(points, dtype=np.uint64))
+        odd = ext_scale(mul(sub(a, b), half), mul(first[:, None], steps[None]))
         leaf = add(even, ext_mul(odd, _vector(beta)))
-        beta = e_mul(beta, beta)
-        log_size -= 1
+        beta, first, inverse_w = e_mul(beta, beta), mul(first, first), inverse_w * inverse_w % P
     return leaf[:, 0]
 
 

@@ -82,3 +82,18 @@ def test_the_extension_is_a_field() -> None:
     difference = field.e_sub(frobenius, (0, 1, 0))
     assert field.e_mul(difference, field.e_inv(difference)) == field.ONE
     assert field.e_pow((0, 1, 0), P**3) == (0, 1, 0)
+
+
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(0, 2**32))
+def test_dot(count: int, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, weights = (rng.integers(0, P, shape, dtype=np.uint64) for shape in ((count, width), (width, 3)))
+    rows[:, ::2], weights[::3] = P - 1, P - 1
+    for row, found in zip(rows.tolist(), field.dot(rows, weights).tolist(), strict=True):
+        assert found == [sum(r * w[c] for r, w in zip(row, weights.tolist(), strict=True)) % P for c in range(3)]
+
+
+@given(elements, st.lists(st.integers(0, 2**20 - 1), min_size=1, max_size=9))
+def test_powers_at(base: int, exponents: list[int]) -> None:
+    found = field.powers_at(base, np.array(exponents, dtype=np.int64), 20)
+    assert found.tolist() == [pow(base, e, P) for e in exponents]
