@@ -192,7 +192,7 @@ def check_memory(shape: ProofShape, backend: Backend) -> None:
     if needed > there:
         rows = ", ".join(f"2^{t.log_height} x {t.widths[1]}" for t in shape.tables)
         raise OutOfMemory(
-            f"a partition with tables of {rows} needs {needed / 2**30:.1f} GiB at blow-up {shape.key.params.blowup}, and "
+            f"a partition with tables of {rows} needs {needed / 2**30:.1f} GiB at blow-up {shape.key.params.blowup}; "
             f"the device has {there / 2**30:.1f}: cut the job into more partitions, or take a lower blow-up"
         )
 
