@@ -23,20 +23,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError, UsageError
-from distprove.stark.air import Air, Bus, Table
-from distprove.stark.field import P
+from distprove.stark.air import Air, Bus
 from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.programs.file_root_tables import (
+    DIGEST_WORDS,
+    FACT_END,
+    FACT_LENGTH,
+    FACT_START,
+    FACTS,
+    LEVELS,
+    NODES,
+    TAIL,
+    TAIL_ROWS,
+    TAIL_WORDS,
+    EdgeAir,
+    HashAir,
+    TailAir,
+    edge_columns,
+    hash_columns,
+    leaf_messages,
+    node_messages,
+    tail_columns,
+)
 from distprove.stark.programs.file_tree import (
     CHUNK,
-    LEAF,
-    NODE,
     FileTree,
     file_length,
     leaf_count,
@@ -44,169 +60,12 @@ from distprove.stark.programs.file_tree import (
     level_above,
     read_slice,
 )
-from distprove.stark.programs.keccak_rounds import (
-    COLUMNS,
-    LANES,
-    RATE_LANES,
-    ROUNDS,
-    WIDTH,
-    WORDS,
-    blocks_for,
-    constrain_rounds,
-    fill_rounds,
-    rows_for,
-)
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.backend import Array, Backend
 from kernels.keccak import keccak256
 
-LEVELS = 32
-"""The root stands on this level, whatever the length: files of up to 2^32 chunks, 512 GiB."""
-DIGEST_WORDS = 8
-BLOCK = 8 * RATE_LANES
-PAD, PAD_END = 0x01, 0x80
-"""First and last byte of Keccak's original padding, in a block that they do not share."""
-TAIL_WORDS = 33
-"""Words of a leaf's message that hold its tag, its chunk and, where that is full, the padding's first byte."""
-TAIL_ROWS = 64
 PIECES = 16
 """A partition has at least so many of the subtrees at whose ends files are cut: the longest is 1/16 above the mean."""
-
-NODES = Bus("nodes", 2 + DIGEST_WORDS, "global")
-FACTS = Bus("facts", 2, "global")
-TAIL = Bus("tail", 1 + TAIL_WORDS)
-FACT_START, FACT_END, FACT_LENGTH = 1, 2, 3
-
-Words = NDArray[np.uint64]
-
-
-# -- tables -----------------------------------------------------------------------------------------------------------
-
-
-class HashAir(Air):
-    """Permutations: each is a leaf, a node, or idle. `level`, `index` and `leaves` stay the same for its 24 rows."""
-
-    name = "hash"
-    main: Mapping[str, int] = MappingProxyType(
-        {
-            **COLUMNS,
-            "leaf": 1,
-            "node": 1,
-            "begin_leaf": 1,
-            "begin_node": 1,
-            "begin_tail": 1,
-            "level": 1,
-            "index": 1,
-            "leaves": 1,
-        }
-    )
-    public = ("leaf_start", "leaf_end")
-
-    def define(self, t: Table) -> None:
-        before = constrain_rounds(t)
-        this, after = t.this, t.next
-        begins, ends = this["round"][0], this["round"][-1]
-        used = this.leaf + this.node
-        for flag in (this.leaf, this.node, used, this.begin_tail):
-            t.boolean(flag)
-        for name in ("leaf", "node", "level", "index"):
-            t.transition((1 - ends) * (after[name][0] - this[name][0]), f"{name} stays")
-        t.last(used, "the last permutation, cut off, is idle")
-        t.always(this.begin_leaf - begins * this.leaf)
-        t.always(this.begin_node - begins * this.node)
-        t.always(this.begin_tail * (1 - this.begin_leaf))
-
-        t.first(this.leaves - t.public.leaf_start)
-        t.transition(after.leaves - this.leaves - ends * this.leaf)
-        t.last(this.leaves - t.public.leaf_end)
-        t.always(this.leaf * this.level)
-        t.always(this.leaf * (this.index - this.leaves))
-
-        # The message: tag, chunk or children, padding; then the capacity's zeros.
-        begin = this.begin_leaf + this.begin_node
-        t.always(begin * (before.bits(0, 8) - (NODE * this.begin_node + LEAF * this.begin_leaf)), "tag")
-        t.always(begin * (before.word(2 * RATE_LANES - 1) - (PAD_END << 24)), "padding's end")
-        for k in range(2 * RATE_LANES, WORDS):
-            t.always(begin * before.word(k), f"capacity {k}")
-        t.always(this.begin_node * (before.bits(8 * 65, 8 * 68) - PAD), "a node's padding")
-        for k in range(17, TAIL_WORDS):
-            t.always(this.begin_node * before.word(k), f"a node's zeros {k}")
-        full = this.begin_leaf - this.begin_tail
-        t.always(full * (before.bits(8 * (1 + CHUNK), 8 * (4 + CHUNK)) - PAD), "a full leaf's padding")
-        t.send(TAIL, [this.leaves, *(before.word(k) for k in range(TAIL_WORDS))], times=this.begin_tail)
-
-        for side in (0, 1):
-            first = 8 * (1 + 32 * side)
-            child = [before.bits(first + 32 * k, first + 32 * k + 32) for k in range(DIGEST_WORDS)]
-            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=begins * this.node, at_most=1)
-        t.send(NODES, [this.level, this.index, *this["out"][:DIGEST_WORDS]], times=ends * used)
-
-
-class EdgeAir(Air):
-    """The nodes that have no sibling: row l passes the last of m nodes on level l to level l + 1 when m is odd."""
-
-    name = "edge"
-    preprocessed: Mapping[str, int] = MappingProxyType({"level": 1})
-    main: Mapping[str, int] = MappingProxyType({"nodes": 1, "odd": 1, "active": 1, "digest": DIGEST_WORDS})
-    public = ("leaves",)
-
-    def define(self, t: Table) -> None:
-        this = t.this
-        t.boolean(this.odd)
-        t.boolean(this.active)
-        t.always(this.active * (1 - this.odd))
-        # From one node on level 32 down, 2 m or 2 m - 1 below m: so every m is that of n leaves, n at most 2^32.
-        t.first(this.nodes - t.public.leaves)
-        t.transition(2 * t.next.nodes - this.nodes - this.odd)
-        t.last(2 - this.nodes - this.odd)
-        half = pow(2, -1, P)
-        t.receive(NODES, [t.fixed.level, this.nodes - 1, *this.digest], times=this.active, at_most=1)
-        t.send(NODES, [t.fixed.level + 1, (this.nodes - 1) * half, *this.digest], times=this.active)
-
-
-class TailAir(Air):
-    """The last leaf's message, a word per row: its bytes up to the padding's first are counted, later ones zero."""
-
-    name = "tail"
-    preprocessed: Mapping[str, int] = MappingProxyType({"begin": 1, "end": 1})
-    main: Mapping[str, int] = MappingProxyType(
-        {"words": TAIL_WORDS, "bits": 32, "pad": 4, "done": 1, "count": 1, "active": 1}
-    )
-    public = ("length", "leaves")
-
-    def define(self, t: Table) -> None:
-        this, after = t.this, t.next
-        for flag in (*this.bits, *this.pad, this.done, this.active, t.fixed.begin):
-            t.boolean(flag)  # of `begin` it is plain, and said for whoever checks that `times` is bounded
-        t.always(this.words[0] - sum(bit * (1 << i) for i, bit in enumerate(this.bits)))
-        for i, word in enumerate(after.words):
-            t.transition(word - (this.words[i + 1] if i + 1 < TAIL_WORDS else 0), f"word {i} moves")
-
-        t.first(this.done)
-        t.first(this.count)
-        t.first(this.pad[0], "the tag is no padding")
-        counted = 0
-        done = this.done
-        for j, pad in enumerate(this.pad):
-            byte = sum(bit * (1 << i) for i, bit in enumerate(this.bits[8 * j : 8 * j + 8]))
-            t.always((done + pad) * byte - PAD * pad, f"padding {j}")
-            done = done + pad
-            counted = counted + 1 - done
-        t.transition(after.done - done)  # boolean, so that the padding begins once
-        t.transition(after.count - this.count - counted)
-        t.last(1 - this.done)
-        t.always(t.fixed.end * (this.pad[2] + this.pad[3]), "at most 128 bytes")
-
-        t.transition(after.active - this.active)
-        leaves, length = t.public.leaves, t.public.length
-        t.last(this.active * (this.count - 1 + CHUNK * (leaves - 1) - length), "length")
-        t.first(this.active * this.pad[1] * (leaves - 1), "only an empty file has an empty chunk")
-        times = this.active * t.fixed.begin
-        t.receive(TAIL, [leaves - 1, *this.words], times=times, at_most=1)
-        t.receive(FACTS, [FACT_LENGTH, length], times=times, at_most=1)
-
-
-# -- the program ------------------------------------------------------------------------------------------------------
 
 
 class FileRoot(Program):
@@ -317,38 +176,12 @@ class FileRoot(Program):
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(int(v) for v in backend.to_host(inputs["public"]))
         leaves, start, stop = public[-3:]
-        used = inputs["messages"].shape[1]
-        rows = rows_for(used)
-        blocks = blocks_for(rows)
-        states = backend.zeros((LANES, blocks))
-        states[:RATE_LANES, :used] = inputs["messages"]
-        columns = backend.empty((WIDTH + 8, rows))
-        fill_rounds(columns, states, backend)
-        leaf, node, begin_leaf, begin_node, begin_tail, level, index, counter = range(WIDTH, WIDTH + 8)
-        per_block = backend.zeros((5, blocks))
-        leaf_blocks = stop - start
-        per_block[0, :leaf_blocks] = 1
-        per_block[1, leaf_blocks:used] = 1
-        per_block[2:4, :used] = inputs["places"]
-        per_block[4, :leaf_blocks] = inputs["places"][1, :leaf_blocks]
-        per_block[4, leaf_blocks:] = stop
-        for r in range(ROUNDS):
-            here = per_block[:, : -(-(rows - r) // ROUNDS)]
-            for column, values in zip((leaf, node, level, index, counter), here, strict=True):
-                columns[column, r::ROUNDS] = values
-        columns[begin_leaf : begin_tail + 1] = 0
-        columns[begin_leaf, ::ROUNDS] = per_block[0]
-        columns[begin_node, ::ROUNDS] = per_block[1]
-        if stop == leaves:
-            columns[begin_tail, ROUNDS * (leaf_blocks - 1)] = 1
+        columns = hash_columns(backend, inputs["messages"], inputs["places"], (start, stop), has_tail=stop == leaves)
         return Trace([columns, inputs["edge"], inputs["tail"]], public)
 
     def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
         root = np.array(public[0][:DIGEST_WORDS], dtype="<u4").tobytes()
         return {"root": root.hex(), "bytes": str(public[0][DIGEST_WORDS]), "chunks": str(public[0][DIGEST_WORDS + 1])}
-
-
-# -- what the tables hold ---------------------------------------------------------------------------------------------
 
 
 def nodes_across(tree: FileTree, cuts: Sequence[int]) -> list[tuple[int, int, bytes]]:
@@ -363,57 +196,3 @@ def nodes_across(tree: FileTree, cuts: Sequence[int]) -> list[tuple[int, int, by
         (level, index, tree.node(level - 1, 2 * index) + tree.node(level - 1, 2 * index + 1))
         for level, index in sorted(found)
     ]
-
-
-def leaf_messages(data: bytes) -> NDArray[np.uint8]:
-    """(chunks, 136): the padded messages of a part of a file, of one empty chunk when there is none."""
-    chunks = leaf_count(len(data))
-    out = np.zeros((chunks, BLOCK), dtype=np.uint8)
-    full, rest = divmod(len(data), CHUNK)
-    whole = np.frombuffer(data, dtype=np.uint8)
-    out[:full, 1 : 1 + CHUNK] = whole[: full * CHUNK].reshape(full, CHUNK)
-    out[:full, 1 + CHUNK] = PAD
-    if chunks > full:
-        out[full, 1 : 1 + rest] = whole[full * CHUNK :]
-        out[full, 1 + rest] = PAD
-    out[:, 0], out[:, -1] = LEAF, PAD_END
-    return out
-
-
-def node_messages(children: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(nodes, 136): the padded messages of nodes with these children, (nodes, 64)."""
-    out = np.zeros((len(children), BLOCK), dtype=np.uint8)
-    out[:, 0], out[:, 1:65], out[:, 65], out[:, -1] = NODE, children, PAD, PAD_END
-    return out
-
-
-def edge_columns(leaves: int, digests: Sequence[bytes]) -> Words:
-    """The table `edge`. `digests`: the last node of each level, or none where another partition passes them up."""
-    out = np.zeros((3 + DIGEST_WORDS, LEVELS), dtype=np.uint64)
-    nodes = [-(-leaves >> level) for level in range(LEVELS)]
-    out[0] = nodes
-    out[1] = [m % 2 for m in nodes]
-    if digests:
-        out[2] = out[1]
-        out[3:] = np.frombuffer(b"".join(digests), dtype="<u4").reshape(LEVELS, DIGEST_WORDS).T
-    return out
-
-
-def tail_columns(message: NDArray[np.uint8], active: bool) -> Words:
-    """The table `tail` for the padded message of a leaf of at most 128 bytes."""
-    text = np.zeros(4 * TAIL_ROWS, dtype=np.uint8)
-    text[: 4 * TAIL_WORDS] = message[: 4 * TAIL_WORDS]
-    start = int(np.flatnonzero(text)[-1])  # the padding's first byte is the last that is not zero
-    words = text.view("<u4").astype(np.uint64)
-    pad = np.zeros(4 * TAIL_ROWS, dtype=np.uint64)
-    pad[start] = 1
-    begin = 4 * np.arange(TAIL_ROWS)
-    out = np.zeros((TAIL_WORDS + 32 + 4 + 3, TAIL_ROWS), dtype=np.uint64)
-    for i in range(TAIL_WORDS):
-        out[i, : TAIL_ROWS - i] = words[i:]
-    out[TAIL_WORDS : TAIL_WORDS + 32] = words >> np.arange(32, dtype=np.uint64)[:, None] & np.uint64(1)
-    out[TAIL_WORDS + 32 : TAIL_WORDS + 36] = pad.reshape(-1, 4).T
-    out[-3] = begin > start
-    out[-2] = np.minimum(begin, start)
-    out[-1] = active
-    return out
