@@ -27,7 +27,7 @@ from distprove.stark.programs.file_root_tables import (
     tail_columns,
 )
 from distprove.stark.programs.file_tree import FileTree
-from distprove.stark.programs.keccak_rounds import ROUNDS, WIDTH
+from distprove.stark.programs.keccak_rounds import ROUNDS, WIDTH, rows_for
 from distprove.stark.prover import commit, prove
 from distprove.stark.timing import Phases
 from kernels.cpu import CpuBackend
@@ -87,8 +87,10 @@ def test_every_shape_balances(path: Path, partitions: int) -> None:
         program = FileRoot(str(path))
         bus: Counter[tuple[int, int, bytes]] = Counter()
         seen = []
-        for part in program.slices(partitions):
+        for part, heights in zip(program.slices(partitions), program.log_heights(partitions), strict=True):
             inputs = program.inputs(part.source)
+            columns = (rows_for(inputs["messages"].shape[1]), inputs["edge"].shape[1], inputs["tail"].shape[1])
+            assert tuple(1 << h for h in heights) == columns
             messages = inputs["messages"].T.astype("<u8").copy().view(np.uint8)
             for message, (level, index) in zip(messages, inputs["places"].T.tolist(), strict=True):
                 text = message.tobytes().rstrip(b"\x80").rstrip(b"\x00")[:-1]

@@ -70,6 +70,7 @@ def test_on_the_cpu(name: str, arguments: dict[str, int | str], said: dict[str, 
     with CpuBackend(2) as backend:
         key, names, publics, proofs = prove_job(program, 2, backend=backend)
     check(key, names, publics, proofs)
+    assert [p.log_heights for p in proofs] == list(program.log_heights(2))
     assert said.items() <= program.explain(publics).items()
 
 
@@ -77,10 +78,10 @@ def test_every_program_says_what_it_takes() -> None:
     for name, entry in PROGRAMS.items():
         assert entry.name == name
         assert entry.help.endswith(".")
-        program = entry.make({})
+        program = entry.make({}, proving=False)
         assert program.name == name
         assert set(program.arguments) <= {a.name for a in entry.arguments}
-        assert load_program(name, program.arguments).arguments == program.arguments
+        assert entry.make(program.arguments, proving=False).arguments == program.arguments
 
 
 class Forged(RangeCheck):

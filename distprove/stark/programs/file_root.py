@@ -60,6 +60,7 @@ from distprove.stark.programs.file_tree import (
     level_above,
     read_slice,
 )
+from distprove.stark.programs.keccak_rounds import rows_for
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.backend import Array, Backend
 from kernels.keccak import keccak256
@@ -111,8 +112,40 @@ class FileRoot(Program):
         tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
         return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        """From the file's length alone."""
+        leaves, _, cuts = self._cuts(partitions)
+        out = []
+        for start, stop in pairwise(cuts):
+            used = stop - start + nodes_inside(start, stop, last=stop == leaves)
+            if stop == leaves:
+                used += len(nodes_across(leaves, cuts[1:-1]))
+            out.append(tuple(rows.bit_length() - 1 for rows in (rows_for(used), LEVELS, TAIL_ROWS)))
+        return out
+
     def slices(self, partitions: int) -> list[Slice]:
         """Reads the whole file once, for its root; a job's partitions then read their parts."""
+        leaves, level, cuts = self._cuts(partitions)
+        path = Path(self.file).absolute()
+        tree = FileTree(path, level)
+        if tree.leaves != leaves:
+            raise InputError(f"{path}: the file's length changed while it was read")
+        common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
+        out = []
+        for k, (start, stop) in enumerate(pairwise(cuts)):
+            roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
+            part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
+            if stop == leaves:
+                part["nodes"] = [
+                    (height, index, tree.node(height - 1, 2 * index) + tree.node(height - 1, 2 * index + 1))
+                    for height, index in nodes_across(leaves, cuts[1:-1])
+                ]
+                part["edge"] = [tree.node(height, (leaves - 1) >> height) for height in range(LEVELS)]
+            out.append(Slice(f"part-{k:04}", {**common, **part}))
+        return out
+
+    def _cuts(self, partitions: int) -> tuple[int, int, list[int]]:
+        """The file's leaves; a level; and at which leaves the file is cut, ends included: where its nodes end."""
         if not self.file:
             raise UsageError("file-root needs the argument file: the file to hash")
         path = Path(self.file).absolute()
@@ -122,21 +155,8 @@ class FileRoot(Program):
         if leaves > 1 << LEVELS:
             raise InputError(f"{path}: more than 2^{LEVELS} chunks of {CHUNK} bytes")
         level = max(0, (leaves // (PIECES * partitions)).bit_length() - 1)
-        tree = FileTree(path, level)
-        if tree.leaves != leaves:
-            raise InputError(f"{path}: the file's length changed while it was read")
         pieces = -(-leaves >> level)
-        cuts = [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
-        common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
-        out = []
-        for k, (start, stop) in enumerate(pairwise(cuts)):
-            roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
-            part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
-            if k == partitions - 1:
-                part["nodes"] = nodes_across(tree, cuts[1:-1])
-                part["edge"] = [tree.node(height, (leaves - 1) >> height) for height in range(LEVELS)]
-            out.append(Slice(f"part-{k:04}", {**common, **part}))
-        return out
+        return leaves, level, [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The messages of all permutations of a partition, from its part of the file."""
@@ -184,15 +204,23 @@ class FileRoot(Program):
         return {"root": root.hex(), "bytes": str(public[0][DIGEST_WORDS]), "chunks": str(public[0][DIGEST_WORDS + 1])}
 
 
-def nodes_across(tree: FileTree, cuts: Sequence[int]) -> list[tuple[int, int, bytes]]:
-    """Level, index and children of the nodes that lie across one of these cuts (numbers of leaves)."""
-    found = {
-        (level, cut >> level)
-        for cut in cuts
-        for level in range(1, (tree.leaves - 1).bit_length() + 1)
-        if cut % (1 << level) and (2 * (cut >> level) + 1) << (level - 1) < tree.leaves
-    }
-    return [
-        (level, index, tree.node(level - 1, 2 * index) + tree.node(level - 1, 2 * index + 1))
-        for level, index in sorted(found)
-    ]
+def nodes_inside(start: int, stop: int, *, last: bool) -> int:
+    """How many nodes are hashed from leaves `start` to `stop` - 1 alone. `last`: these end with the file's last."""
+    count = 0
+    while stop - start > 1:
+        start, end = -(-start // 2), stop // 2
+        count += max(0, end - start)
+        stop = end + (last and stop % 2)  # one without a sibling moves up
+    return count
+
+
+def nodes_across(leaves: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """Level and index of the nodes that lie across one of these cuts (numbers of leaves)."""
+    return sorted(
+        {
+            (level, cut >> level)
+            for cut in cuts
+            for level in range(1, (leaves - 1).bit_length() + 1)
+            if cut % (1 << level) and (2 * (cut >> level) + 1) << (level - 1) < leaves
+        }
+    )

@@ -95,6 +95,9 @@ class RangeCheck(Program):
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         return {"limbs": np.arange(1 << self.bits, dtype=np.uint64).reshape(1, -1)}
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [((self.values - 1).bit_length(), self.bits)] * partitions
+
     def slices(self, partitions: int) -> list[Slice]:
         if not 0 <= partitions * self.values <= 1 << 32:
             raise UsageError("a job has at most 2^32 values")
