@@ -252,22 +252,22 @@ class FileRoot(Program):
         tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
         return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        """From the file's length alone."""
+        _, leaves = self._file(partitions)
+        _, cuts = cuts_of(leaves, partitions)
+        used = [permutations_within(start, stop, leaves) for start, stop in itertools.pairwise(cuts)]
+        used[-1] += len(places_across(leaves, cuts[1:-1]))
+        fixed = ((LEVELS - 1).bit_length(), (TAIL_ROWS - 1).bit_length())
+        return [((rows_for(n) - 1).bit_length(), *fixed) for n in used]
+
     def slices(self, partitions: int) -> list[Slice]:
         """Reads the whole file once, for its root; a job's partitions then read their parts."""
-        if not self.file:
-            raise UsageError("file-root needs the argument file: the file to hash")
-        path = Path(self.file).absolute()
-        leaves = leaf_count(file_length(path))
-        if partitions > leaves:
-            raise UsageError(f"{path} has {leaves} chunks of {CHUNK} bytes: at most so many partitions")
-        if leaves > 1 << LEVELS:
-            raise InputError(f"{path}: more than 2^{LEVELS} chunks of {CHUNK} bytes")
-        level = max(0, (leaves // (PIECES * partitions)).bit_length() - 1)
+        path, leaves = self._file(partitions)
+        level, cuts = cuts_of(leaves, partitions)
         tree = FileTree(path, level)
         if tree.leaves != leaves:
             raise InputError(f"{path}: the file's length changed while it was read")
-        pieces = -(-leaves >> level)
-        cuts = [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
         common = {"path": str(path), "length": tree.length, "root": tree.root, "level": level}
         out = []
         for k, (start, stop) in enumerate(itertools.pairwise(cuts)):
@@ -278,6 +278,18 @@ class FileRoot(Program):
                 part["edge"] = [tree.node(height, (leaves - 1) >> height) for height in range(LEVELS)]
             out.append(Slice(f"part-{k:04}", {**common, **part}))
         return out
+
+    def _file(self, partitions: int) -> tuple[Path, int]:
+        """The file and its number of leaves. Raises UsageError, InputError when it cannot be cut so."""
+        if not self.file:
+            raise UsageError("file-root needs the argument file: the file to hash")
+        path = Path(self.file).absolute()
+        leaves = leaf_count(file_length(path))
+        if partitions > leaves:
+            raise UsageError(f"{path} has {leaves} chunks of {CHUNK} bytes: at most so many partitions")
+        if leaves > 1 << LEVELS:
+            raise InputError(f"{path}: more than 2^{LEVELS} chunks of {CHUNK} bytes")
+        return path, leaves
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The messages of all permutations of a partition, from its part of the file."""
@@ -351,17 +363,41 @@ class FileRoot(Program):
 # -- what the tables hold ---------------------------------------------------------------------------------------------
 
 
-def nodes_across(tree: FileTree, cuts: Sequence[int]) -> list[tuple[int, int, bytes]]:
-    """Level, index and children of the nodes that lie across one of these cuts (numbers of leaves)."""
+def cuts_of(leaves: int, partitions: int) -> tuple[int, list[int]]:
+    """The level of the subtrees at whose ends a file is cut, and the cuts as numbers of leaves, both ends included."""
+    level = max(0, (leaves // (PIECES * partitions)).bit_length() - 1)
+    pieces = -(-leaves >> level)
+    return level, [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
+
+
+def permutations_within(start: int, stop: int, leaves: int) -> int:
+    """Leaves of a part of a file of `leaves`, and the nodes that lie all within it."""
+    used, first, below = stop - start, start, stop - start
+    for _ in range(LEVELS):
+        if not below:
+            break
+        pairs = (below - first % 2) // 2
+        alone = first + below == leaves and leaves % 2
+        used, first, leaves, below = used + pairs, -(-first // 2), -(-leaves // 2), pairs + alone
+    return used
+
+
+def places_across(leaves: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """Level and index of the nodes that lie across one of these cuts (numbers of leaves)."""
     found = {
         (level, cut >> level)
         for cut in cuts
-        for level in range(1, (tree.leaves - 1).bit_length() + 1)
-        if cut % (1 << level) and (2 * (cut >> level) + 1) << (level - 1) < tree.leaves
+        for level in range(1, (leaves - 1).bit_length() + 1)
+        if cut % (1 << level) and (2 * (cut >> level) + 1) << (level - 1) < leaves
     }
+    return sorted(found)
+
+
+def nodes_across(tree: FileTree, cuts: Sequence[int]) -> list[tuple[int, int, bytes]]:
+    """Level, index and children of the nodes that lie across one of these cuts."""
     return [
         (level, index, tree.node(level - 1, 2 * index) + tree.node(level - 1, 2 * index + 1))
-        for level, index in sorted(found)
+        for level, index in places_across(tree.leaves, cuts)
     ]
 
 

@@ -90,6 +90,9 @@ class KeccakF(Program):
     def statement(self) -> Statement:
         return Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [((rows_for(self.permutations) - 1).bit_length(),)] * partitions
+
     def slices(self, partitions: int) -> list[Slice]:
         if self.first + partitions * self.permutations > 1 << 32:
             raise UsageError("the states' numbers must stay below 2^32")

@@ -93,6 +93,9 @@ class RangeCheck(Program):
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         return {"limbs": np.arange(1 << self.bits, dtype=np.uint64).reshape(1, -1)}
 
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [((self.values - 1).bit_length(), self.bits)] * partitions
+
     def slices(self, partitions: int) -> list[Slice]:
         return [Slice(f"part-{i:04}", {"seed": [self.seed, i]}) for i in range(partitions)]
 
