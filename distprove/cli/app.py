@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli import air, bench, prove, setup
+from distprove.cli import air, bench, prove, security, setup
 from distprove.cli.console import DEBUG_FLAG
 from distprove.cli.demo import demo
 from distprove.cli.doctor import doctor
@@ -45,6 +45,7 @@ app.command("export")(export)
 app.add_typer(setup.app, name="setup")
 app.add_typer(bench.app, name="bench")
 app.add_typer(air.app, name="air")
+app.add_typer(security.app, name="security")
 app.command("kernels", cls=VariadicCommand)(kernels)
 app.command("doctor")(doctor)
 app.command("demo")(demo)

@@ -102,9 +102,7 @@ def _shipped(entry: ProgramEntry, run: Run) -> Any:
 
 def _own(name: str, run: Run) -> Any:
     def command(arguments: list[str] | None, **given: Any) -> None:
-        here = str(Path.cwd())
-        if here not in sys.path:  # as `python -m` does: authors run this beside their module
-            sys.path.insert(0, here)
+        import_from_here()
         run(name, _pairs(arguments or []), **given)
 
     option = inspect.Parameter("arguments", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=With)
@@ -144,6 +142,13 @@ def shown(value: int | str) -> str:
     if isinstance(value, int) and value >= 1 << 10 and value & (value - 1) == 0:
         return f"2^{value.bit_length() - 1}"
     return str(value)
+
+
+def import_from_here() -> None:
+    """Find modules beside which a command is run, as `python -m` does: authors run this beside their program."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def _pairs(given: Sequence[str]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
-from distprove.cli.programs import Blowup, Grinding, Partitions, Queries, Security, program_app
+from distprove.cli.programs import Blowup, Grinding, Partitions, Queries, Security, import_from_here, program_app
 from distprove.cli.summary import show_summary
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
@@ -98,6 +98,7 @@ def job_file(
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
+    import_from_here()
     if path.suffix != ".toml" and not path.exists():
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
     _prove(
@@ -220,6 +221,7 @@ def resume(
     from cluster.run import Run
 
     given = given_settings(local, address, threads, gpus, backend, memory)
+    import_from_here()  # where the program of a STARK may be
     with Run.open(run) as opened:
         recorded = opened.job().executor
     run_job(run, None, settings=executor_settings(recorded, given), as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,8 +11,11 @@ from rich.table import Table
 
 from distprove.cli.console import format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.summary import proven_rows
-from distprove.errors import UsageError
+from distprove.errors import InputError, UsageError
 from distprove.verification import LEAST_SECURITY
+
+if TYPE_CHECKING:
+    from distprove.proof import Proof
 
 
 @reports_errors
@@ -82,31 +85,55 @@ def export(
     destination: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/...")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
 ) -> None:
-    """Write proof.json and public.json of every partition, as snarkjs writes them, and verification_key.json."""
-    from distprove.groth16.keys import VerificationKey
-    from distprove.groth16.proof import Groth16Proof
-    from distprove.groth16.snarkjs import write_proof, write_public, write_verification_key
+    """Write what others verify with. Of Groth16: proof.json and public.json of every partition, and the key, as snarkjs
+    has them. Of a STARK: verifying_key.msgpack, for `verify --vk`, and the partitions' proofs.
+    """
+    from distprove.export import export_groth16
     from distprove.proof import Proof
 
     loaded = Proof.read(run / "proof.msgpack" if run.is_dir() else run)
-    if loaded.system != "groth16":
-        raise UsageError(f"only groth16 proofs have snarkjs' form; this is a proof of {loaded.system}")
-    for partition in loaded.partitions:
-        folder = destination / partition.name
-        folder.mkdir(parents=True, exist_ok=True)
-        write_proof(folder / "proof.json", Groth16Proof.from_dict(partition.data))
-        write_public(folder / "public.json", partition.public)
-    write_verification_key(destination / "verification_key.json", VerificationKey.from_dict(loaded.verification_key))
+    if loaded.system == "groth16":
+        export_groth16(loaded, destination)
+    elif loaded.system == "stark":
+        _export_stark(loaded, run, destination)
+    else:
+        raise UsageError(f"a proof of {loaded.system} cannot be exported")
     if as_json:
         print_json({"out": str(destination), "partitions": [p.name for p in loaded.partitions]})
+        return
+    where, first = escape(str(destination)), loaded.partitions[0].name
+    one = "one" if loaded.system == "groth16" else "them"
+    out().print(
+        f"{len(loaded.partitions)} partitions in {where}. To check {'one' if loaded.system == 'groth16' else ''}:"
+    )
+    if loaded.system == "groth16":
+        files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
+        out().print(f"  snarkjs groth16 verify {files}")
     else:
-        first = loaded.partitions[0].name
-        console = out()
-        console.print(f"{len(loaded.partitions)} partitions in {escape(str(destination))}. To check one:")
-        console.print(
-            f"  snarkjs groth16 verify {escape(str(destination / 'verification_key.json'))} "
-            f"{escape(str(destination / first / 'public.json'))} {escape(str(destination / first / 'proof.json'))}"
-        )
+        proof = run / "proof.msgpack" if run.is_dir() else run
+        out().print(f"  distprove verify {escape(str(proof))} --vk {where}/verifying_key.msgpack")
+
+
+def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
+    """The key is made again: by the program that ships under the proof's name, or else by that of the run's own job."""
+    from cluster.run import read_record
+    from distprove.cli.programs import import_from_here
+    from distprove.export import export_stark
+    from distprove.job import Job
+    from distprove.stark.keyfile import key_of, shipped_program
+    from distprove.stark.system import StarkSystem
+    from distprove.systems import load_system
+
+    try:
+        key = key_of(*shipped_program(proof.verification_key))
+    except InputError:
+        if not (run / "job.json").is_file():
+            raise
+        import_from_here()
+        system = load_system(Job.from_record(read_record(run)["job"]))
+        assert isinstance(system, StarkSystem)
+        key = system.key
+    export_stark(proof, key, destination)
 
 
 def _digest(text: str) -> bytes:

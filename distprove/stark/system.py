@@ -134,6 +134,11 @@ class StarkSystem:
         return {}
 
     def plan(self) -> list[Partition]:
+        """The program's slices; made once, since a program may read a whole file for them."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> list[Partition]:
         slices = self.program.slices(self.partitions)
         return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -167,3 +169,60 @@ def test_what_is_proven_may_come_after_options() -> None:
     assert first("--out x.toml job.toml") == "job.toml --out x.toml"
     assert first("stark p --out R") == "stark p --out R"
     assert first("--help") == "--help"
+
+
+@pytest.fixture
+def own_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a program of one's own, which is where commands are run."""
+    (tmp_path / "mine.py").write_text(
+        "from distprove.stark.programs.fibonacci import Fibonacci\nclass Mine(Fibonacci):\n    name = 'mine'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+def test_a_program_of_ones_own_verifies_with_its_exported_key(own_program: Path) -> None:
+    done = run("prove", "stark", "mine:Mine", "--with", "rows=2^3", "--with", "second=5", "--out", "R", *LOCAL)
+    assert done.exit_code == 0, done.output
+    refused = run("verify", "R")
+    assert refused.exit_code == 2
+    assert "--vk" in refused.stderr
+    exported = run("export", "R", "--out", "E")
+    assert exported.exit_code == 0, exported.output
+    assert "--vk E/verifying_key.msgpack" in exported.stdout
+    verified = run("verify", "R/proof.msgpack", "--vk", "E/verifying_key.msgpack", "--json")
+    assert verified.exit_code == 0, verified.output
+    facts = json.loads(verified.stdout)
+    assert facts["key_given"]
+    assert facts["proven"]["program"] == "mine"
+    assert facts["proven"]["says"] == {}
+
+
+def test_an_exported_key_verifies_its_own_proofs_only(fibonacci: Path, tmp_path: Path) -> None:
+    assert run("export", fibonacci / "proof.msgpack", "--out", tmp_path / "E").exit_code == 0
+    assert {p.name for p in (tmp_path / "E").iterdir()} == {
+        "verifying_key.msgpack",
+        "part-0000.msgpack",
+        "part-0001.msgpack",
+    }
+    key = tmp_path / "E" / "verifying_key.msgpack"
+    good = run("verify", fibonacci, "--vk", key)
+    assert good.exit_code == 0
+    assert "after 32 steps" in good.stdout
+    other = tmp_path / "other"
+    assert run("prove", "stark", "fibonacci", "--rows", 8, "--out", other, *LOCAL).exit_code == 0
+    assert run("verify", other, "--vk", key).exit_code == 1
+    key.write_bytes(key.read_bytes()[:-1])
+    assert run("verify", fibonacci, "--vk", key).exit_code == 2
+
+
+def test_security_is_told_before_anything_is_proven() -> None:
+    args = ("security", "wide-fibonacci", "--rows", "2^21", "--width", "128", "--partitions", "4")
+    record = json.loads(run(*args, "--blowup", "4", "--security", "100", "--json").stdout)["security"]
+    assert (record["blowup"], record["target"], record["log_heights"]) == (4, 100, [21])
+    assert record["bits"] >= 100
+    people = run(*args).stdout
+    assert "proximity gap" in people
+    assert "queries at blow-up 2" in " ".join(people.split())

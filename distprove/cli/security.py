@@ -1,0 +1,65 @@
+"""`distprove security`: what a proof of a program is worth, before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.console import out, print_json
+from distprove.cli.programs import Blowup, Grinding, Partitions, Queries, Security, program_app
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+
+def security(
+    program: str,
+    arguments: Mapping[str, int | str],
+    *,
+    partitions: Partitions = 1,
+    blowup: Blowup = 2,
+    security: Security = 128,
+    grinding: Grinding = 16,
+    queries: Queries = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the queries, and list the proven bits of every round."""
+    from distprove.stark.key import compile_program
+    from distprove.stark.programs import load_program
+    from distprove.stark.security import choose_parameters, job_security
+
+    loaded = load_program(program, arguments)
+    params = choose_parameters(
+        loaded, partitions, blowup=blowup, security_bits=security, grinding_bits=grinding, queries=queries
+    )
+    record = job_security(compile_program(loaded, params), loaded.log_heights(partitions)).to_record()
+    if as_json:
+        print_json({"program": loaded.name, "arguments": dict(loaded.arguments), "security": record})
+    else:
+        show_security(out(), record)
+
+
+def show_security(console: Console, record: dict[str, Any]) -> None:
+    """A row for each round, then what they come to. `record` is that of a `SecurityReport`."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("round")
+    table.add_column("bits", justify="right")
+    table.add_column("error, at most", overflow="fold")
+    for entry in record["rounds"]:
+        table.add_row(escape(entry["name"]), f"{entry['bits']:.1f}", escape(entry["formula"]))
+    console.print(table)
+    heights = ", ".join(f"2^{height}" for height in record["log_heights"])
+    console.print(
+        f"\n[bold]{record['bits']:.1f} bits[/], proven ({escape(record['regime'])}): {record['queries']} queries at "
+        f"blow-up {record['blowup']}, {record['grinding_bits']} bits of work; tables of {heights} rows, "
+        f"{record['columns']} opened values"
+    )
+
+
+app = program_app(
+    security, "What a proof of a program is worth: proven bits of every round. `PROGRAM --help` tells its options."
+)

@@ -1,0 +1,56 @@
+"""What programs say of their tables' heights before a trace is made: the number of queries rests on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stark_programs import Fibonacci
+from stark_reference import ReferenceBackend
+
+from distprove.errors import UsageError
+from distprove.stark.program import Program
+from distprove.stark.programs import PROGRAMS, load_program
+
+
+def heights_of_traces(program: Program, partitions: int) -> list[tuple[int, ...]]:
+    backend = ReferenceBackend()
+    traces = [program.trace(program.inputs(s.source), backend) for s in program.slices(partitions)]
+    return [tuple(int(m.shape[1]).bit_length() - 1 for m in trace.main) for trace in traces]
+
+
+SMALL: dict[str, list[dict[str, int | str]]] = {
+    "fibonacci": [{"rows": 1}, {"rows": 16}],
+    "wide-fibonacci": [{"rows": 8, "width": 4}],
+    "keccak-f": [{"permutations": 1}, {"permutations": 5}],
+    "range-check": [{"values": 1, "bits": 2}, {"values": 9, "bits": 5}],
+}
+
+
+def test_all_programs_are_covered() -> None:
+    assert {*SMALL, "file-root"} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_programs(name: str, partitions: int) -> None:
+    for arguments in SMALL[name]:
+        program = load_program(name, arguments)
+        assert [tuple(h) for h in program.log_heights(partitions)] == heights_of_traces(program, partitions)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 5, 21, 64])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4])
+def test_a_file_of_any_size(tmp_path: Path, chunks: int, partitions: int) -> None:
+    (tmp_path / "file").write_bytes(bytes(128 * chunks - 5))
+    program = load_program("file-root", {"file": str(tmp_path / "file")})
+    if partitions > chunks:
+        with pytest.raises(UsageError, match="at most so many partitions"):
+            program.log_heights(partitions)
+    else:
+        assert [tuple(h) for h in program.log_heights(partitions)] == heights_of_traces(program, partitions)
+
+
+def test_a_program_that_does_not_say() -> None:
+    with pytest.raises(UsageError, match="the number of queries must be given"):
+        Fibonacci().log_heights(1)

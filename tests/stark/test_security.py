@@ -1,0 +1,101 @@
+"""The security report: against the Ethereum Foundation's calculator, and the numbers of queries that follow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stark_programs import Fibonacci
+
+from distprove.errors import UsageError
+from distprove.stark.params import Parameters
+from distprove.stark.programs import load_program
+from distprove.stark.security import (
+    SecurityReport,
+    Statistics,
+    best_rounds,
+    choose_parameters,
+    choose_queries,
+    job_security,
+    johnson,
+    rounds,
+    unique_decoding,
+)
+from distprove.stark.system import StarkSystem
+
+SOUNDCALC: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "soundcalc.json").read_text())
+"""Bits that soundcalc gives, with how it was asked and its commit."""
+SAME = {"batching": "batching", "ALI": "constraints", "DEEP": "DEEP", "query phase": "FRI queries", "LogUp": "LogUp"}
+
+
+def statistics(case: dict[str, Any]) -> Statistics:
+    interactions = SOUNDCALC["interactions_per_row"] << case["log_height"]
+    return Statistics(
+        (case["log_height"],),
+        SOUNDCALC["constraints"],
+        SOUNDCALC["degree"],
+        case["columns"],
+        interactions,
+        SOUNDCALC["tuple_width"],
+    )
+
+
+@pytest.mark.parametrize("case", SOUNDCALC["cases"], ids=lambda c: "{log_blowup}-{log_height}-{columns}".format(**c))
+def test_every_round_agrees_with_soundcalc(case: dict[str, Any]) -> None:
+    params = Parameters(case["log_blowup"], case["queries"], SOUNDCALC["grinding_bits"], 128)
+    rate, m = 1 / params.blowup, case["multiplicity"]
+    ours = {
+        r.name: r.bits
+        for r in rounds(params, statistics(case), unique_decoding(rate) if m is None else johnson(rate, m))
+    }
+    theirs = {SAME.get(name, name.replace("commit round", "FRI fold")): bits for name, bits in case["bits"].items()}
+    assert ours.pop("hash") == 128
+    assert ours.keys() == theirs.keys()
+    for name, bits in theirs.items():
+        assert ours[name] == pytest.approx(bits, abs=1e-4), name
+
+
+@pytest.mark.parametrize("log_height", [20, 24])
+@pytest.mark.parametrize(
+    ("log_blowup", "bits", "queries"),
+    [(1, 100, (169, 161)), (2, 100, (85, 81)), (3, 100, (57, 54)), (1, 128, (231, 223)), (2, 128, (115, 111))],
+)
+def test_queries_of_the_design(log_height: int, log_blowup: int, bits: int, queries: tuple[int, int]) -> None:
+    """The numbers that were decided on hold at both ends of their range, give or take what the columns' count says."""
+    stats = Statistics((log_height,), 500, 3, 500, 0, 0)
+    for grinding, expected in zip((16, 20), queries, strict=True):
+        assert choose_queries(stats, log_blowup, bits, grinding) == pytest.approx(expected, abs=4)
+
+
+def test_chosen_queries_suffice_and_one_fewer_does_not() -> None:
+    stats = Statistics((18,), 100, 3, 300, 1 << 20, 4)
+    for log_blowup in (1, 2, 3):
+        queries = choose_queries(stats, log_blowup, 100, 16)
+        enough = Parameters(log_blowup, queries, 16, 100)
+        assert SecurityReport.of(enough, stats).bits >= 100
+        assert SecurityReport.of(Parameters(log_blowup, queries - 1, 16, 100), stats).bits < 100
+
+
+def test_the_best_regime_is_at_least_as_good_as_any() -> None:
+    stats, params = Statistics((20,), 100, 3, 300, 0, 0), Parameters(2, 90, 16, 100)
+    best = min(r.bits for r in best_rounds(params, stats)[1])
+    for regime in (unique_decoding(0.25), *(johnson(0.25, m) for m in range(3, 1001, 7))):
+        assert best >= min(r.bits for r in rounds(params, stats, regime))
+
+
+def test_what_cannot_be_had_is_refused() -> None:
+    with pytest.raises(UsageError, match="no number of queries gives 150"):
+        choose_queries(Statistics((20,), 500, 3, 500, 0, 0), 1, 150, 16)
+    with pytest.raises(UsageError, match="the number of queries must be given"):
+        choose_parameters(Fibonacci(), 1)
+    assert choose_parameters(Fibonacci(), 1, queries=7).queries == 7
+
+
+def test_a_job_is_as_secure_as_its_weakest_partition() -> None:
+    key = StarkSystem(load_program("range-check", {"values": 9, "bits": 4}), Parameters(1, 50, 0, 1), 1).key
+    low, high = job_security(key, [(4, 4)]), job_security(key, [(20, 4)])
+    assert job_security(key, [(4, 4), (20, 4)]).bits <= min(low.bits, high.bits)
+    record = high.to_record()
+    assert record["bits"] == round(min(r["bits"] for r in record["rounds"]), 2)
