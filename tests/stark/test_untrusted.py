@@ -1,0 +1,246 @@
+"""Keys, proofs and commitments that come from anywhere: typed errors, in bounded memory, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from golden_jobs import JOBS, golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distprove import canonical
+from distprove.errors import DistproveError, FormatError
+from distprove.proof import Proof, decode_partition, encode_public, partition_digest
+from distprove.stark.air import CompiledAir
+from distprove.stark.barrier import Commitment
+from distprove.stark.key import VerifyingKey
+from distprove.stark.proof import StarkProof
+from distprove.stark.statement import Statement
+from distprove.stark.system import StarkVerifier
+from distprove.system import PartitionProof
+
+MIB = 1 << 20
+RECORDS = {name: golden(name) for name in JOBS}
+KEYS = {name: VerifyingKey.from_record(job["key"]) for name, job in RECORDS.items()}
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.integers(-2, 300),
+    st.text(max_size=6),
+    st.binary(max_size=48),
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a record, containers and the whole included."""
+    yield here
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from places(child, (*here, key))
+
+
+def with_value(record: Any, place: tuple[Any, ...], value: Any) -> Any:
+    if not place:
+        return value
+    copied = copy.copy(record)
+    copied[place[0]] = with_value(record[place[0]], place[1:], value)
+    return copied
+
+
+def container(name: str) -> Proof:
+    """The job as proof.msgpack holds it."""
+    key, job = KEYS[name], RECORDS[name]
+    parts = tuple(
+        PartitionProof(
+            p["name"], partition_digest(key.digest, i, p["name"], p["public"]), tuple(p["public"]), p["proof"]
+        )
+        for i, p in enumerate(job["partitions"])
+    )
+    return Proof("stark", key.digest, {"program": key.program}, parts)
+
+
+def verified(key: VerifyingKey, job: dict[str, Any]) -> None:
+    """All that a verifier does with a record, from the partitions' container on."""
+    verifier = StarkVerifier(key)
+    proofs = []
+    for part in job["partitions"]:
+        stated = {"name": part["name"], "digest": bytes(32), "public": [encode_public(v) for v in part["public"]]}
+        proofs.append(decode_partition({**stated, "data": part["proof"]}, "proof"))
+        verifier.verify(proofs[-1])
+    verifier.verify_job(proofs)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "key": VerifyingKey.from_record,
+    "air": CompiledAir.from_record,
+    "statement": lambda record: Statement.from_record(record, "statement"),
+    "proof": lambda record: StarkProof.from_record(record, KEYS["mixed"]),
+    "commitment": lambda record: Commitment.from_bytes(canonical.encode({"commitment": record})),
+    "container": lambda record: Proof.from_bytes(canonical.encode(record)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=40, deadline=None)
+@given(record=anything)
+def test_any_record_at_all(reader: str, record: Any) -> None:
+    try:
+        READERS[reader](record)
+    except DistproveError:
+        return
+    assert reader == "commitment"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_key_with_anything_anywhere(data: st.DataObject) -> None:
+    """It is refused, or it is a key that writes itself as it was read and under which nothing crashes."""
+    name = data.draw(st.sampled_from(sorted(JOBS)))
+    record = RECORDS[name]["key"]
+    changed = with_value(record, data.draw(st.sampled_from(list(places(record)))), data.draw(anything))
+    try:
+        key = VerifyingKey.from_record(changed)
+    except FormatError:
+        return
+    assert canonical.encode(key.to_record()) == canonical.encode(changed)
+    try:
+        verified(key, RECORDS[name])
+    except DistproveError:
+        return
+    assert changed == record
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_key_with_other_instructions(data: st.DataObject) -> None:
+    """A word of a program changed, and all checks of the prover's challenges left to what the key then says."""
+    name = data.draw(st.sampled_from(sorted(JOBS)))
+    record = RECORDS[name]["key"]
+    table = data.draw(st.integers(0, len(record["tables"]) - 1))
+    code = bytearray(record["tables"][table]["constraints"]["code"])
+    word = 4 * data.draw(st.integers(0, len(code) // 4 - 1))
+    code[word : word + 4] = data.draw(st.integers(-1, 40)).to_bytes(4, "little", signed=True)
+    changed = with_value(record, ("tables", table, "constraints", "code"), bytes(code))
+    try:
+        verified(VerifyingKey.from_record(changed), RECORDS[name])
+    except DistproveError:
+        return
+    assert changed == record
+
+
+def test_constraints_over_the_next_rows_selectors_are_refused() -> None:
+    """A verifier has no values for them."""
+    record = RECORDS["fibonacci"]["key"]
+    code = record["tables"][0]["constraints"]["code"]
+    loads = [i for i in range(0, len(code), 16) if code[i : i + 8] == bytes([0, 0, 0, 0, 3, 0, 0, 0])]
+    changed = code[: loads[0] + 12] + bytes([1, 0, 0, 0]) + code[loads[0] + 16 :]
+    with pytest.raises(FormatError, match="selectors"):
+        VerifyingKey.from_record(with_value(record, ("tables", 0, "constraints", "code"), changed))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_proof_with_anything_anywhere(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(JOBS)))
+    record = RECORDS[name]["partitions"][0]["proof"]
+    place = data.draw(st.sampled_from(list(places(record))))
+    changed = with_value(record, place, data.draw(anything))
+    try:
+        proof, _ = StarkProof.from_record(changed, KEYS[name])
+    except FormatError:
+        return
+    assert canonical.encode(proof.to_record()) == canonical.encode(changed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_flipped_bytes_of_a_proof_file(data: st.DataObject) -> None:
+    """On the file, and with the digests that anyone can recompute made right again."""
+    name = data.draw(st.sampled_from(["fibonacci", "ring"]))
+    original = container(name).to_bytes()
+    spoiled = bytearray(original)
+    for _ in range(data.draw(st.integers(1, 3))):
+        spoiled[data.draw(st.integers(0, len(spoiled) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        proof = Proof.from_bytes(bytes(spoiled))
+    except DistproveError:
+        return
+    assert proof.to_bytes() == original
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_at_all(data: bytes) -> None:
+    for read in (Proof.from_bytes, Commitment.from_bytes):
+        with pytest.raises(DistproveError):
+            read(data)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ["name", [3], [1], 1 << 40],
+        ["name", 1 << 40, [1], bytes(32)],
+        [["name"], [3], [1], bytes(32)],
+        ["name", [3], ["1"], bytes(32)],
+        ["name", [3], [-1], bytes(32)],
+        ["name", [True], [1], bytes(32)],
+        ["name", [3], [1], bytes(31)],
+        ["name", [3], [1]],
+    ],
+    ids=str,
+)
+def test_a_commitment_of_other_parts(record: list[Any]) -> None:
+    with pytest.raises(FormatError):
+        Commitment.from_bytes(canonical.encode({"commitment": record}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"same": "ab"},
+        {"public": {}},
+        {"boundary": ""},
+        {"boundary": [{"bus": "ring", "values": [[]], "times": 1, "where": "first"}]},
+        {"boundary": [{"bus": "ring", "values": [["own", 0, 0]], "times": 1, "where": "first"}]},
+        {"boundary": [{"bus": "ring", "values": [["own", 1], 0], "times": 1, "where": "first"}]},
+        {"boundary": [{"bus": "ring", "values": [0, 0], "times": 1, "where": "all"}]},
+        {"chain": [["own"]]},
+        {"public": [["own", 1], ["own", 1]]},
+        {"public": [["own", 1 << 40]]},
+    ],
+    ids=str,
+)
+def test_a_statement_of_other_parts(change: dict[str, Any]) -> None:
+    statement = RECORDS["ring"]["key"]["statement"]
+    with pytest.raises(FormatError):
+        Statement.from_record({**statement, **change}, "statement")
+
+
+def test_what_a_key_promises_is_not_allocated() -> None:
+    """Widths, heights, queries and public values at their limits, in a key and a proof of a few kilobytes."""
+    record = copy.deepcopy(RECORDS["fibonacci"]["key"])
+    record["params"] |= {"queries": 1024, "log_cap": 10, "log_final": 10}
+    record["tables"][0]["constraints"]["widths"][1] = 1 << 17
+    proof = copy.deepcopy(RECORDS["fibonacci"]["partitions"][0]["proof"])
+    proof["heights"] = bytes([28])
+    tracemalloc.start()
+    try:
+        key = VerifyingKey.from_record(record)
+        with pytest.raises(FormatError):
+            StarkProof.from_record(proof, key)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * MIB
