@@ -61,6 +61,7 @@ class HashAir(Air):
             "level": 1,
             "index": 1,
             "leaves": 1,
+            "carried": TAIL_WORDS,
         }
     )
     public = ("leaf_start", "leaf_end")
@@ -96,12 +97,19 @@ class HashAir(Air):
             t.always(this.begin_node * before.word(k), f"a node's zeros {k}")
         full = this.begin_leaf - this.begin_tail
         t.always(full * (before.bits(8 * (1 + CHUNK), 8 * (4 + CHUNK)) - PAD), "a full leaf's padding")
-        t.send(TAIL, [this.leaves, *(before.word(k) for k in range(TAIL_WORDS))], times=this.begin_tail)
 
+        # What the buses carry has columns of its own, zero where nothing is carried: a fingerprint over the state's bits
+        # would be thousands of operations in one constraint.
+        for k, word in enumerate(this.carried):
+            t.always(this.begin_tail * (word - before.word(k)), f"tail word {k}")
+            carries = this.begin_tail + (this.begin_node if k < 2 * DIGEST_WORDS else 0)
+            t.always((1 - carries) * word, f"nothing carried {k}")
+        for k, word in enumerate(this.carried[: 2 * DIGEST_WORDS]):
+            t.always(this.begin_node * (word - before.bits(8 + 32 * k, 40 + 32 * k)), f"child word {k}")
+        t.send(TAIL, [this.leaves, *this.carried], times=this.begin_tail)
         for side in (0, 1):
-            first = 8 * (1 + 32 * side)
-            child = [before.bits(first + 32 * k, first + 32 * k + 32) for k in range(DIGEST_WORDS)]
-            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=begins * this.node, at_most=1)
+            child = this.carried[DIGEST_WORDS * side : DIGEST_WORDS * (side + 1)]
+            t.receive(NODES, [this.level - 1, 2 * this.index + side, *child], times=this.begin_node, at_most=1)
         t.send(NODES, [this.level, this.index, *this["out"][:DIGEST_WORDS]], times=ends * used)
 
 
@@ -205,7 +213,7 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     blocks = blocks_for(rows)
     states = backend.zeros((LANES, blocks))
     states[:RATE_LANES, :used] = messages
-    columns = backend.empty((WIDTH + 8, rows))
+    columns = backend.empty((WIDTH + 8 + TAIL_WORDS, rows))
     fill_rounds(columns, states, backend)
     leaf, node, begin_leaf, begin_node, begin_tail, level, index, counter = range(WIDTH, WIDTH + 8)
     count = leaves[1] - leaves[0]
@@ -222,8 +230,20 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     columns[begin_leaf : begin_tail + 1] = 0
     columns[begin_leaf, ::ROUNDS] = per_block[0]
     columns[begin_node, ::ROUNDS] = per_block[1]
+    carried = columns[WIDTH + 8 :]
+    carried[:] = 0
+    nodes = slice(ROUNDS * count, ROUNDS * used, ROUNDS)
+    low = np.uint64(0xFFFFFFFF)
+    for k in range(2 * DIGEST_WORDS):  # a node's children, which stand a byte after the message's begin
+        lane, bit = divmod(8 + 32 * k, 64)
+        word = messages[lane, count:] >> np.uint64(bit)
+        if bit > 32:
+            word = word | messages[lane + 1, count:] << np.uint64(64 - bit)
+        carried[k, nodes] = word & low
     if has_tail:
         columns[begin_tail, ROUNDS * (count - 1)] = 1
+        for k in range(TAIL_WORDS):
+            carried[k, ROUNDS * (count - 1)] = messages[k // 2, count - 1] >> np.uint64(32 * (k % 2)) & low
     return columns
 
 
