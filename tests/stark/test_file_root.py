@@ -33,6 +33,7 @@ from distprove.stark.timing import Phases
 from kernels.cpu import CpuBackend
 
 LEAF, NODE, _, _, BEGIN_TAIL = range(WIDTH, WIDTH + 5)
+CARRIED = WIDTH + 8
 Inputs = dict[str, np.ndarray]
 
 
@@ -251,7 +252,9 @@ def test_the_length_left_unproven(made: Attacker) -> None:
     parts[0]["tail"] = tail_columns(leaf_messages(b"")[0], False)
 
     def tamper(trace: Trace) -> None:
-        trace.main[0][BEGIN_TAIL] = 0
+        table = trace.main[0]
+        table[CARRIED:, table[BEGIN_TAIL] == 1] = 0
+        table[BEGIN_TAIL] = 0
 
     # A short leaf that is not the tail breaks the rule that others are full.
     made.is_rejected(parts, f"{RULES} hash", tamper)
@@ -303,7 +306,9 @@ def test_a_repeated_leaf(made: Attacker) -> None:
     set_public(parts, leaves=3, length=len(data))
 
     def tamper(trace: Trace) -> None:
-        trace.main[0][BEGIN_TAIL, 2 * ROUNDS] = 1
+        table, words = trace.main[0], np.ascontiguousarray(part["messages"][:, 2]).view("<u4")
+        table[BEGIN_TAIL, 2 * ROUNDS] = 1
+        table[CARRIED:, 2 * ROUNDS] = words[:TAIL_WORDS]
 
     made.is_rejected(parts, BALANCE, tamper)
 

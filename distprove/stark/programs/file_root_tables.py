@@ -98,8 +98,8 @@ class HashAir(Air):
         full = this.begin_leaf - this.begin_tail
         t.always(full * (before.bits(8 * (1 + CHUNK), 8 * (4 + CHUNK)) - PAD), "a full leaf's padding")
 
-        # What the buses carry has columns of its own, zero where nothing is carried: a fingerprint over the state's bits
-        # would be thousands of operations in one constraint.
+        # What the buses carry has columns of its own, zero elsewhere: a fingerprint over the state's bits would
+        # be thousands of operations in one constraint.
         for k, word in enumerate(this.carried):
             t.always(this.begin_tail * (word - before.word(k)), f"tail word {k}")
             carries = this.begin_tail + (this.begin_node if k < 2 * DIGEST_WORDS else 0)
