@@ -103,9 +103,7 @@ def export(
         return
     where, first = escape(str(destination)), loaded.partitions[0].name
     one = "one" if loaded.system == "groth16" else "them"
-    out().print(
-        f"{len(loaded.partitions)} partitions in {where}. To check {'one' if loaded.system == 'groth16' else ''}:"
-    )
+    out().print(f"{len(loaded.partitions)} partitions in {where}. To check {one}:")
     if loaded.system == "groth16":
         files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
         out().print(f"  snarkjs groth16 verify {files}")
