@@ -1,7 +1,8 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,versus}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus}`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from distprove.cli import programs
 from distprove.cli.backends import open_backend
 from distprove.cli.console import err, format_bytes, format_seconds, out, print_json, reports_errors
 from distprove.errors import UsageError
@@ -162,6 +164,43 @@ def groth16(
     _show(result, as_json)
 
 
+def stark(
+    program: str,
+    arguments: Mapping[str, int | str],
+    *,
+    blowup: programs.Blowup = 2,
+    security: programs.Security = 128,
+    grinding: programs.Grinding = 16,
+    queries: programs.Queries = None,
+    repeats: Repeats = 7,
+    backend: BackendName = "auto",
+    device: Device = 0,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Whole proofs of a program's single partition, stage by stage."""
+    from distprove.bench import stark as stark_bench
+    from distprove.stark.programs import load_program
+    from distprove.stark.security import choose_parameters
+
+    loaded = load_program(program, arguments)
+    params = choose_parameters(
+        loaded, 1, blowup=blowup, security_bits=security, grinding_bits=grinding, queries=queries
+    )
+    with open_backend(backend, device=device, threads=threads) as chosen:
+        rows = stark_bench.bench_program(chosen, loaded, params, repeats, _say)
+        result = _document("stark", stark_bench, chosen, rows)
+    _show(result, as_json)
+    if not as_json:
+        _show_proof(result["rows"][0]["facts"])
+
+
+app.add_typer(
+    programs.program_app(stark, "Whole STARK proofs of a program, stage by stage; `PROGRAM --help` tells its options."),
+    name="stark",
+)
+
+
 @app.command("versus")
 @reports_errors
 def versus(
@@ -276,6 +315,14 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
         if row["phases"]:
             phases = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
             console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(phases)}[/]")
+
+
+def _show_proof(facts: dict[str, Any]) -> None:
+    security, console = facts["security"], out()
+    size, took = format_bytes(facts["proof_bytes"]), format_seconds(facts["verify_seconds"])
+    console.print(f"[dim]proof    [/] {size}, verified in {took}; {security['bits']:.1f} bits, proven")
+    share, extended = 100 * facts["pcie_share"], format_bytes(facts["extension_bytes"])
+    console.print(f"[dim]PCIe     [/] {share:.3g} % of the {extended} of all extensions")
 
 
 def _show_contenders(document: dict[str, Any]) -> None:

@@ -102,8 +102,8 @@ def export(
         print_json({"out": str(destination), "partitions": [p.name for p in loaded.partitions]})
         return
     where, first = escape(str(destination)), loaded.partitions[0].name
-    what = "one" if loaded.system == "groth16" else "them"
-    out().print(f"{len(loaded.partitions)} partitions in {where}. To check {what}:")
+    one = "one" if loaded.system == "groth16" else "them"
+    out().print(f"{len(loaded.partitions)} partitions in {where}. To check {one}:")
     if loaded.system == "groth16":
         files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
         out().print(f"  snarkjs groth16 verify {files}")

@@ -31,3 +31,21 @@ def test_the_table_shows_size_median_and_ceiling() -> None:
     assert done.exit_code == 0, done.output
     assert "2^4" in done.stdout
     assert "Fr products per second" in done.stdout
+
+
+def test_a_program_is_proven_stage_by_stage() -> None:
+    args = ("bench", "stark", "range-check", "--values", "2^4", "--bits", 3, "--backend", "cpu", "--repeats", 1)
+    done = run(*args, "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["bench"] == "stark"
+    row = document["rows"][0]
+    assert (row["what"], row["log_n"]) == ("range-check", 4)
+    assert {"trace", "main_lde", "logup", "constraints", "deep", "fri_fold", "queries"} <= row["phases"].keys()
+    facts = row["facts"]
+    assert [t["rows"] for t in facts["tables"]] == [16, 8]
+    # Blow-up 2, and a table's columns are those of all rounds.
+    assert facts["extension_bytes"] == row["bytes_moved"] > 2 * 8 * 16 * 6
+    assert facts["security"]["bits"] >= 128
+    assert facts["proof_bytes"] > 0
+    assert "verified in" in run(*args).stdout

@@ -1,0 +1,137 @@
+"""STARK jobs through the driver: the same proof whoever proves it, and whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dying_stark import DyingSystem
+from ray_nodes import patiently, raylet, submit
+
+from cluster.driver import prove
+from cluster.executors import open_executor
+from cluster.run import Run
+from distprove.errors import JobFailed
+from distprove.job import ExecutorSettings
+from distprove.proof import Proof
+from distprove.stark.params import Parameters
+from distprove.stark.programs import load_program
+from distprove.stark.statement import Statement
+from distprove.stark.system import StarkSystem
+from kernels.cpu import CpuBackend
+
+PARTITIONS = 5
+PARAMS = Parameters(log_blowup=1, queries=20, grinding_bits=2, security_bits=1)
+LOCAL = ExecutorSettings(local=True, threads=2, backend="cpu")
+RAY = ExecutorSettings(backend="cpu", threads=1)
+
+
+def fibonacci(partitions: int = PARTITIONS) -> StarkSystem:
+    return StarkSystem(load_program("fibonacci", {"rows": 16}), PARAMS, partitions)
+
+
+def run_job(path: Path, system: StarkSystem, settings: ExecutorSettings) -> dict[str, Any]:
+    """Prove, or resume, in `path`; the report."""
+    opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
+    with opened as run, open_executor(settings) as executor:
+        prove(system, executor, run, settings).verify(system)
+    return json.loads((path / "report.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """proof.msgpack of one prover in this process."""
+    path = tmp_path_factory.mktemp("stark") / "run"
+    run_job(path, fibonacci(), LOCAL)
+    return (path / "proof.msgpack").read_bytes()
+
+
+def provers_of(report: dict[str, Any]) -> list[int]:
+    """Partitions that each prover proved."""
+    return [w["partitions"] for w in report["workers"] if w["role"] == "prover"]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_any_number_of_provers_gives_the_same_proof(
+    tmp_path: Path, expected: bytes, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.executors.local_devices", lambda settings: list(range(count)))
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice: CpuBackend(threads=1))
+    report = run_job(tmp_path / "run", fibonacci(), LOCAL)
+    assert len(provers_of(report)) == count
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
+
+
+def test_what_is_not_kept_across_the_barrier_is_committed_again(
+    tmp_path: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distprove.stark.system.KEPT_SHARE", 1 << 62)
+    report = run_job(tmp_path / "run", fibonacci(), LOCAL)
+    assert all("main_tree" in p["phases"] for p in report["partitions"])
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
+
+
+def test_partitions_that_do_not_fit_each_other_fail_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both prove what they claim; the second does not go on where the first ended."""
+    system = fibonacci(2)
+    slices = system.program.slices(3)
+    monkeypatch.setattr(system.program, "slices", lambda partitions: [slices[0], slices[2]])
+    with pytest.raises(JobFailed, match="not together: start of partition 1 is not end"):
+        run_job(tmp_path / "run", system, LOCAL)
+    assert not (tmp_path / "run" / "proof.msgpack").exists()
+
+
+def test_a_false_statement_fails_its_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = fibonacci(2)
+    honest = system.program.trace
+
+    def lying(inputs: Any, backend: Any) -> Any:
+        trace = honest(inputs, backend)
+        trace.public = (*trace.public[:3], 7)
+        return trace
+
+    monkeypatch.setattr(system.program, "trace", lying)
+    assert system.program.statement != Statement()
+    with pytest.raises(JobFailed, match="2 of 2 partitions failed"):
+        run_job(tmp_path / "run", system, LOCAL)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_ray_gives_the_same_proof_on_one_node_and_on_two(ray_cluster: Any, tmp_path: Path, expected: bytes) -> None:
+    assert len(provers_of(run_job(tmp_path / "one", fibonacci(), RAY))) == 1
+    node = patiently(lambda: ray_cluster.add_node(**raylet()))
+    try:
+        assert len(provers_of(run_job(tmp_path / "two", fibonacci(), RAY))) == 2
+    finally:
+        ray_cluster.remove_node(node)
+    for run in ("one", "two"):
+        assert (tmp_path / run / "proof.msgpack").read_bytes() == expected
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_prover_that_dies_after_the_barrier_costs_only_time(
+    ray_cluster: Any, tmp_path: Path, expected: bytes
+) -> None:
+    system = DyingSystem(load_program("fibonacci", {"rows": 16}), PARAMS, PARTITIONS, tmp_path)
+    report = run_job(tmp_path / "run", system, RAY)
+    assert report["counters"]["deaths"] == 1
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_submitted_job_is_proven(ray_cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        'system = "stark"\nprogram = "fibonacci"\npartitions = 3\narguments = { rows = "2^4" }\n'
+    )
+    command = [sys.executable, "-m", "distprove", "prove", tmp_path / "job.toml", "--out", tmp_path / "run"]
+    done = submit(ray_cluster, *command, "--backend", "cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    proof = Proof.read(tmp_path / "run" / "proof.msgpack")
+    assert [p.name for p in proof.partitions] == ["part-0000", "part-0001", "part-0002"]
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["executor"] == "ray"
