@@ -13,7 +13,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import second_verifier
 
+from distprove.errors import DistproveError
 from distprove.stark import prover
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.field import ZERO, Ext, P, Words, e_add, e_inv, e_mul, e_sub, e_sum
@@ -40,9 +42,27 @@ class Job:
     proofs: list[StarkProof]
 
     def check(self) -> None:
-        """As a stranger would: through the encoding, partition by partition, then the job."""
-        self.check_partitions()
-        self.check_job()
+        """As a stranger would: through the encoding, partition by partition, then the job.
+
+        The second verifier must come to the same end, whichever it is.
+        """
+        try:
+            self.check_partitions()
+            self.check_job()
+        except DistproveError:
+            assert self.second_refuses()
+            raise
+        assert not self.second_refuses()
+
+    def second_refuses(self) -> bool:
+        parts = zip(self.names, self.publics, self.proofs, strict=True)
+        try:
+            second_verifier.verify_job(
+                self.key.to_record(), [(name, list(public), proof.to_record()) for name, public, proof in parts]
+            )
+        except second_verifier.Refused:
+            return True
+        return False
 
     def check_partitions(self) -> None:
         key = VerifyingKey.from_record(self.key.to_record())
