@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from distprove.errors import InputError, UsageError
 from distprove.job import ExecutorSettings, Job, parse_bytes
 from distprove.names import MAX_LENGTH, is_name, name_after, natural_key, unique
-from distprove.options import expand
+from distprove.options import StarkOptions, expand
 
 
 @pytest.fixture
@@ -161,3 +162,61 @@ def test_sizes(text: str, value: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(UsageError):
         parse_bytes(text)
+
+
+STARK = 'system = "stark"\nprogram = "fibonacci"\npartitions = 3\narguments = { rows = "2^10" }\n'
+
+
+def test_a_stark_job_file(folder: Path) -> None:
+    made = job(folder, STARK + "blowup = 4\nsecurity = 100\n")
+    assert isinstance(made.options, StarkOptions)
+    assert made.options.arguments == {"rows": 1024, "first": 0, "second": 1}
+    assert (made.options.partitions, made.options.blowup, made.options.security) == (3, 4, 100)
+    assert made.sources == ()
+    assert Job.from_record(json.loads(json.dumps(made.to_record()))) == made
+    flags = {"partitions": 3, "blowup": 4, "security": 100, "queries": None}
+    assert Job.from_options("stark", program="fibonacci", arguments={"rows": 1024}, **flags) == made
+
+
+def test_files_of_a_program_are_relative_to_the_job_file_and_must_exist(folder: Path) -> None:
+    text = 'system = "stark"\nprogram = "file-root"\narguments = { file = "c.zkey" }\n'
+    made = job(folder, text)
+    assert [(s.name, s.path) for s in made.sources] == [("file", folder / "c.zkey")]
+    with pytest.raises(InputError, match="file: no file at"):
+        job(folder, text.replace("c.zkey", "missing"))
+    record = made.to_record()
+    (folder / "c.zkey").unlink()
+    with pytest.raises(InputError, match="file: no file at"):
+        Job.from_record(record)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('system = "stark"', "no `program`"),
+        (STARK + "blowups = 2", "unknown key `blowups`; did you mean `blowup`?"),
+        (STARK + 'zkey = "c.zkey"', "unknown key `zkey`"),
+        (STARK + "blowup = 3", "blowup must be 2, 4 or 8, not 3"),
+        (STARK + "security = 129", "security must be from 1 to 128"),
+        (STARK + "grinding = 41", "grinding must be from 0 to 40"),
+        (STARK.replace("partitions = 3", "partitions = 0"), "partitions must be from 1"),
+        (STARK.replace("partitions = 3", 'partitions = "3"'), "`partitions` must be an integer, not a string"),
+        (STARK.replace("rows", "row"), "has no argument row; did you mean rows?"),
+        (STARK.replace('"2^10"', "1.5"), "`arguments.rows` must be an integer or a string"),
+        (STARK.replace("fibonacci", "fibonaci"), "did you mean fibonacci?"),
+        ('system = "stark"\nprogram = "file-root"', "needs the argument file"),
+    ],
+)
+def test_misuse_of_a_stark_job(text: str, message: str, folder: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        job(folder, text)
+    assert message in str(caught.value)
+
+
+def test_a_damaged_record_of_a_stark_job_is_refused(folder: Path) -> None:
+    record = job(folder, STARK).to_record()
+    for key, value in (("program", None), ("arguments", 7), ("partitions", "2"), ("more", 1)):
+        with pytest.raises(InputError, match="not the record of a job"):
+            Job.from_record({**record, "options": {**record["options"], key: value}})
+    with pytest.raises(InputError, match="not the record of a job"):
+        Job.from_record({**record, "options": {}})

@@ -14,8 +14,8 @@ from ray_nodes import patiently, raylet, submit
 from cluster.driver import prove
 from cluster.executors import open_executor
 from cluster.run import Run
-from distprove.errors import JobFailed
-from distprove.job import ExecutorSettings
+from distprove.errors import InputError, JobFailed
+from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
@@ -97,6 +97,17 @@ def test_a_false_statement_fails_its_partition(tmp_path: Path, monkeypatch: pyte
     assert system.program.statement != Statement()
     with pytest.raises(JobFailed, match="2 of 2 partitions failed"):
         run_job(tmp_path / "run", system, LOCAL)
+
+
+def test_a_run_is_not_resumed_about_another_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(300))
+    job = Job.from_options("stark", program="file-root", arguments={"file": "file"}, base=tmp_path)
+    system = fibonacci()  # whichever: what counts here is the job's file
+    with Run.create(tmp_path / "run", system, system.plan(), job) as run:
+        run.check_plan(system, system.plan())
+        (tmp_path / "file").write_bytes(bytes(301))
+        with pytest.raises(InputError, match="changed since the run began: file"):
+            run.check_plan(system, system.plan())
 
 
 @pytest.mark.ray
