@@ -29,6 +29,7 @@ TITLES = {
     "lde": "Low-degree extension",
     "merkle": "Keccak-256 tree",
     "groth16": "Groth16",
+    "stark": "STARK",
     "peers": "Side by side with other provers",
 }
 
@@ -46,7 +47,7 @@ def render(documents: Iterable[tuple[str, dict[str, Any]]]) -> str:
             continue
         parts.append(f"## {title}\n")
         for name, document in by_bench[bench]:
-            parts.append(_peers(name, document) if bench == "peers" else _section(name, document))
+            parts.append(_SECTIONS.get(bench, _section)(name, document))
     return "\n".join(parts)
 
 
@@ -73,6 +74,27 @@ def _peers(name: str, document: dict[str, Any]) -> str:
     for row in document["rows"]:
         lines.append(_cells([row["what"], *(_milliseconds(row["seconds"].get(c)) for c in contenders)]))
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
+
+
+def _stark(name: str, document: dict[str, Any]) -> str:
+    """Whole proofs: what each took and is, then its stages, the device waited for after each."""
+    head = ["program", "rows", "columns", "proof", "its size", "verification", "over PCIe", "proven"]
+    lines = [*_heading(name, document), "", _cells(head), _cells(["---", *("---:" for _ in head[1:])])]
+    for row in document["rows"]:
+        facts = row["facts"]
+        values = [f"2^{row['log_n']}", str(facts["columns"]), _milliseconds(row["seconds"]["median"])]
+        values += [f"{facts['proof_bytes'] / 1e6:.2f} MB", _milliseconds(facts["verify_seconds"])]
+        values += [f"{facts['pcie_share'] * 100:.2f} % of the extension", f"{facts['security']['bits']:.0f} bits"]
+        lines.append(_cells([f"{row['what']}, blow-up {facts['security']['blowup']}", *values]))
+    for row in document["rows"]:
+        stages = [(stage, seconds) for stage, seconds in row["phases"].items() if seconds >= 5e-5]
+        lines += ["", _cells(stage.replace("_", " ") for stage, _ in stages)]
+        lines += [_cells("---:" for _ in stages), _cells(_milliseconds(seconds) for _, seconds in stages)]
+    return "\n".join([*lines, "", *_notes(document)]) + "\n"
+
+
+_SECTIONS = {"peers": _peers, "stark": _stark}
+"""Kinds of documents whose tables are their own."""
 
 
 def _heading(name: str, document: dict[str, Any]) -> list[str]:
