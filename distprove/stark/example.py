@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
 from distprove.errors import InputError
 from distprove.stark.air import BoundaryTuple, Example, PartitionTrace
-from distprove.stark.program import Program
-from kernels.backend import Backend
+from distprove.stark.program import Program, Trace
+from kernels.backend import Array, Backend
 
 
 def program_example(program: Program, partitions: int, backend: Backend) -> Example:
@@ -13,25 +18,39 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
 
     Raises InputError when the public values do not satisfy the program's statement.
     """
-    layout = program.statement.layout()
     traces, publics = [], []
     for part in program.slices(partitions):
-        inputs = {name: backend.to_device(array) for name, array in program.inputs(part.source).items()}
-        trace = program.trace(inputs, backend)
-        named = {name: trace.public[offset : offset + count] for name, (offset, count) in layout.items()}
-        traces.append(PartitionTrace([backend.to_host(columns) for columns in trace.main], named))
+        trace = program.trace(on_device(program.inputs(part.source), backend), backend)
+        traces.append(partition_trace(program, trace, backend))
         publics.append(trace.public)
     violation = program.statement.violation(publics)
     if violation is not None:
         raise InputError(f"{program.name}: its statement does not hold of its own traces: {violation}")
-    fixed = program.preprocessed()
     buses = {bus.name: bus for bus in program.buses}
     return Example(
         airs=list(program.tables),
         partitions=traces,
-        preprocessed=[fixed.get(air.name) for air in program.tables],
+        preprocessed=fixed_columns(program),
         boundary=[
             BoundaryTuple(buses[bus], tuple(values), times)
             for bus, values, times in program.statement.boundary_tuples(publics)
         ],
     )
+
+
+def partition_trace(program: Program, trace: Trace, backend: Backend) -> PartitionTrace:
+    """A trace as the debug check takes it: columns on the host, public values by name."""
+    layout = program.statement.layout()
+    named = {name: trace.public[offset : offset + count] for name, (offset, count) in layout.items()}
+    return PartitionTrace([backend.to_host(columns) for columns in trace.main], named)
+
+
+def fixed_columns(program: Program) -> list[NDArray[Any] | None]:
+    """The preprocessed columns, table by table."""
+    fixed = program.preprocessed()
+    return [fixed.get(air.name) for air in program.tables]
+
+
+def on_device(inputs: Mapping[str, NDArray[Any]], backend: Backend) -> dict[str, Array]:
+    """A partition's inputs in the backend's memory."""
+    return {name: backend.to_device(array) for name, array in inputs.items()}

@@ -33,13 +33,16 @@ _EPSILON = np.uint64(0xFFFFFFFF)
 def add(a: Words, b: Words) -> Words:
     """a + b, elementwise with broadcasting."""
     total = a + b
-    total = np.where(total < a, total + _EPSILON, total)  # 2^64 = epsilon; a + b < 2p, so this cannot wrap again
-    return np.where(total >= _P, total - _P, total)
+    total += (total < a) * _EPSILON  # 2^64 = epsilon; a + b < 2p, so this cannot wrap again
+    total -= (total >= _P) * _P
+    return total
 
 
 def sub(a: Words, b: Words) -> Words:
     """a - b."""
-    return np.where(a >= b, a - b, a + (_P - b))
+    difference = a - b
+    difference += (a < b) * _P
+    return difference
 
 
 def neg(a: Words) -> Words:
@@ -56,8 +59,10 @@ def mul(a: Words, b: Words) -> Words:
     high = high + (mid1 >> _32) + (mid2 >> _32) + (middle >> _32)
     # high = h1 2^32 + h0: the product is low - h1 + h0 (2^32 - 1).
     h0, h1 = high & _LOW, high >> _32
-    value = np.where(low >= h1, low - h1, low - h1 - _EPSILON)
-    return add(np.where(value >= _P, value - _P, value), h0 * _EPSILON)
+    value = low - h1
+    value -= (low < h1) * _EPSILON
+    value -= (value >= _P) * _P
+    return add(value, h0 * _EPSILON)
 
 
 def power(a: Words, exponent: int) -> Words:
@@ -99,15 +104,34 @@ def powers(base: int, count: int) -> Words:
 
 
 def ext_mul(a: Words, b: Words) -> Words:
-    """a b for arrays (..., 3), with x^3 = x + 1 and x^4 = x^2 + x."""
-    a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
-    b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
-    c3 = add(mul(a1, b2), mul(a2, b1))
-    c4 = mul(a2, b2)
-    c0 = add(mul(a0, b0), c3)
-    c1 = add(add(add(mul(a0, b1), mul(a1, b0)), c3), c4)
-    c2 = add(add(add(mul(a0, b2), mul(a1, b1)), mul(a2, b0)), c4)
-    return np.stack((c0, c1, c2), axis=-1)
+    """a b for arrays (..., 3), with x^3 = x + 1 and x^4 = x^2 + x.
+
+    The nine products come from one call, and each coordinate from sums of their halves: for a verifier's short vectors
+    the number of array operations is the cost.
+    """
+    products = mul(a[..., :, None], b[..., None, :])
+    low, high = _coordinates(products & _LOW), _coordinates(products >> _32)
+    # high 2^32 = (h1 2^32 + h0) 2^32, where h1 is below 5 and 2^64 = 2^32 - 1; h0 2^32 is below p.
+    return add(add((high & _LOW) << _32, (high >> _32) * _EPSILON), low)
+
+
+def _coordinates(p: Words) -> Words:
+    """Sums of at most five parts p[..., i, j] of the products of x^i and x^j."""
+    c3, c4 = p[..., 1, 2] + p[..., 2, 1], p[..., 2, 2]
+    c1, c2 = p[..., 0, 1] + p[..., 1, 0], p[..., 0, 2] + p[..., 1, 1] + p[..., 2, 0]
+    return np.stack((p[..., 0, 0] + c3, c1 + c3 + c4, c2 + c4), axis=-1)
+
+
+def ext_powers(base: Ext, count: int) -> Words:
+    """1, base, base^2, ...: (count, 3), by doubling."""
+    out = np.zeros((count, 3), dtype=np.uint64)
+    out[:1, 0] = 1
+    done, step = 1, base
+    while done < count:
+        take = min(done, count - done)
+        out[done : done + take] = ext_mul(out[:take], np.array(step, dtype=np.uint64))
+        done, step = done + take, e_mul(step, step)
+    return out
 
 
 def ext_scale(a: Words, b: Words) -> Words:
@@ -218,7 +242,7 @@ def dot(rows: Words, weights: Words) -> Words:
     total = np.zeros((len(rows), 3), dtype=np.uint64)
     for start in range(0, rows.shape[1], _EXACT_TERMS):
         part, weight = rows[:, start : start + _EXACT_TERMS], weights[start : start + _EXACT_TERMS]
-        limbs = np.concatenate(_limbs(weight), axis=1)  # (w, 4 * 3)
+        limbs = np.concatenate(list(_limbs(weight)), axis=1)  # (w, 4 * 3)
         diagonals = np.zeros((7, len(rows), 3), dtype=np.uint64)
         for i, limb in enumerate(_limbs(part)):
             products = (limb @ limbs).astype(np.uint64).reshape(-1, 4, 3)
@@ -233,8 +257,10 @@ _EXACT_TERMS = 1 << 19
 """Products of 16-bit limbs that a double sums exactly: 2^19 of 2^32, and four such sums in a 64-bit integer."""
 
 
-def _limbs(a: Words) -> list[NDArray[np.float64]]:
-    return [((a >> np.uint64(16 * i)) & np.uint64(0xFFFF)).astype(np.float64) for i in range(4)]
+def _limbs(a: Words) -> NDArray[np.float64]:
+    """(4, rows, columns): the 16-bit limbs of a matrix, lowest first."""
+    shorts = np.ascontiguousarray(a, dtype="<u8").view("<u2").reshape(*a.shape, 4)
+    return np.array(shorts.transpose(2, 0, 1), dtype=np.float64, order="C")
 
 
 def interpolate(values: Words) -> Words:

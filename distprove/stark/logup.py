@@ -60,7 +60,7 @@ def constraint_scalars(
             parts.append(field.e_scale(terminal, inverse_height))
     if air.uses:
         parts += [(0, 1, 0), (0, 0, 1)]
-    return np.concatenate((_words(parts), _powers(alpha, len(air.constraint_names))))
+    return np.concatenate((_words(parts), field.ext_powers(alpha, len(air.constraint_names))))
 
 
 def interaction_scalars(
@@ -89,18 +89,6 @@ def _challenge_scalars(
 
 def _words(parts: Sequence[Ext]) -> Words:
     return np.array(parts, dtype=np.uint64).reshape(-1, EXTENSION_DEGREE)
-
-
-def _powers(base: Ext, count: int) -> Words:
-    """1, base, base^2, ..: (count, 3), by doubling, for folds over thousands of constraints."""
-    out = np.zeros((count, EXTENSION_DEGREE), dtype=np.uint64)
-    out[:1, 0] = 1
-    done, step = 1, base
-    while done < count:
-        take = min(done, count - done)
-        out[done : done + take] = field.ext_mul(out[:take], np.array(step, dtype=np.uint64))
-        done, step = done + take, field.e_mul(step, step)
-    return out
 
 
 # -- the prover's columns ---------------------------------------------------------------------------------------------

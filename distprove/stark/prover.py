@@ -23,7 +23,7 @@ from distprove.stark.challenges import (
     quotient_cosets,
     vanishing_on_cosets,
 )
-from distprove.stark.field import Ext, P, Words, e_dot, e_powers, interpolate
+from distprove.stark.field import Ext, P, Words, e_dot, ext_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey
 from distprove.stark.memory import peak_bytes, tree_bytes
 from distprove.stark.program import Trace
@@ -150,7 +150,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
 
     # 5. DEEP: one codeword per height, low-degree exactly when all these values are right.
     with phases("deep"):
-        weights = np.array(e_powers(gamma, shape.weights), dtype=np.uint64)
+        weights = ext_powers(gamma, shape.weights)
         codewords = {
             h: deep_codeword(pk, shape, h, groups, quotients, values, weights, zeta) for h in shape.distinct_heights
         }

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InvalidProof, UsageError
+from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
 from distprove.options import StarkOptions
+from distprove.stark.air import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
+from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_of
+from distprove.stark.memory import peak_bytes
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
@@ -29,8 +32,8 @@ from kernels.backend import Backend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
-KEPT_SHARE = 4
-"""A prover keeps commitments across the barrier in at most 1/4 of its memory; the rest are made again."""
+MAX_DIAGNOSED_CELLS = 1 << 26
+"""Of a trace that is searched for a violated constraint: half a gigabyte on the host, seconds."""
 
 
 class StarkVerifier:
@@ -209,7 +212,8 @@ class StarkProver:
     def commit(self, partition: Partition, work: Synthesised) -> bytes:
         """Commit to the main trace, and keep the commitment for `prove` while there is room."""
         committed = commit(self._key, partition.name, work.arrays, Phases())
-        if self._kept_bytes() + committed.nbytes <= self._backend.info().memory_budget // KEPT_SHARE:
+        room = self._backend.info().memory_budget - peak_bytes(committed.shape)  # beside the next one at its peak
+        if self._kept_bytes() + committed.nbytes <= room:
             self._kept[partition.name] = committed
         return committed.commitment.to_bytes()
 
@@ -226,6 +230,22 @@ class StarkProver:
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
         return made, PhaseTimes(phases.seconds, moved.to_device, moved.to_host)
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+        """Raise UnsatisfiedWitness, naming rule and row, when the trace itself breaks a rule of its table.
+
+        Values are left out: a trace is secret. A trace too large to be searched is not.
+        """
+        program = self._key.program
+        trace = program.trace(on_device(work.arrays, self._backend), self._backend)
+        if sum(int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
+            return
+        checked = partition_trace(program, trace, self._backend)
+        failures = check_partitions(program.tables, [checked], preprocessed=fixed_columns(program), most=1)
+        if failures:
+            first = failures[0]
+            where = first.rule if first.row is None else f"{first.table}: {first.rule}, row {first.row}"
+            raise UnsatisfiedWitness(f"partition {partition.name}: the trace breaks a rule: {where}")
 
     def close(self) -> None:
         self._kept.clear()

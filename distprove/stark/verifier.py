@@ -32,12 +32,12 @@ from distprove.stark.field import (
     e_inv,
     e_mul,
     e_pow,
-    e_powers,
     e_scale,
     e_sub,
     embed,
     ext_inverse,
     ext_mul,
+    ext_powers,
     ext_scale,
     mul,
     powers,
@@ -221,7 +221,7 @@ def deep_at(shape: ProofShape, height: int, proof: StarkProof, gamma: Ext, zeta:
     for i, t in enumerate(shape.tables):
         if t.log_height != height:
             continue
-        weights = np.array(e_powers(gamma, max(t.both, t.widths[3])), dtype=np.uint64)
+        weights = ext_powers(gamma, max(t.both, t.widths[3]))
         here, later, quotient = (e_pow(gamma, r.start) for r in t.weights)
         values = proof.values[i]
         both = dot(np.concatenate(rows[i][:-1], axis=1), weights[: t.both])

@@ -68,7 +68,7 @@ def test_any_number_of_provers_gives_the_same_proof(
 def test_what_is_not_kept_across_the_barrier_is_committed_again(
     tmp_path: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distprove.stark.system.KEPT_SHARE", 1 << 62)
+    monkeypatch.setattr("distprove.stark.system.peak_bytes", lambda shape: 1 << 62)
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert all("main_tree" in p["phases"] for p in report["partitions"])
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
