@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from distprove.errors import DistproveError, InputError
+from kernels.backend import BackendError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -68,6 +69,9 @@ def reports_errors(command: Command) -> Command:
         except OSError as error:
             _explain(error, bool(kwargs.get("as_json")), None)
             raise typer.Exit(InputError.exit_code) from None
+        except BackendError as error:  # says itself what is missing: a library, a device, memory
+            _explain(error, bool(kwargs.get("as_json")), None)
+            raise typer.Exit(DistproveError.exit_code) from None
         except Exception as error:
             _explain(error, bool(kwargs.get("as_json")), f"this is a fault in distprove; {DEBUG_FLAG} shows where")
             raise typer.Exit(1) from None
