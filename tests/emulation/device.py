@@ -171,7 +171,7 @@ class EmulatedDevice:
         self._kernels: dict[tuple[KernelSource, str], EmulatedKernel] = {}
 
     def info(self) -> DeviceInfo:
-        return DeviceInfo("kernels on the host", "cuda", 0, 0)
+        return DeviceInfo("kernels on the host", "cuda", 1 << 34, 1 << 34)
 
     def new_stream(self) -> Stream:
         return EmulatedStream()

@@ -96,7 +96,7 @@ def test_plans() -> None:
                     assert sum(step_bits(d, profile.log_elements, inverse=inverse)) == d
     with pytest.raises(SizeError, match="reach"):
         plan_passes(10, SMALL)
-    assert plan_passes(20, LdeProfile()) == (10, 10)
+    assert plan_passes(20, LdeProfile()) == (8, 12)
 
 
 def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0, log_cap: int = 0) -> None:
