@@ -123,4 +123,5 @@ def _lease(governor: Any | None, *, threads: int = 0, memory: int = 0, lane: boo
     try:
         yield
     finally:
-        governor.release.remote(ticket)
+        # Not retried: a governor that is gone has forgotten its leases, and Ray would say so on the driver's output.
+        governor.release.options(max_task_retries=0).remote(ticket)
