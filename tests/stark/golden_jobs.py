@@ -103,10 +103,11 @@ class Mixed(Program):
 
     def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
         numbers = np.arange(8, dtype=np.uint64)
-        x = (np.arange(64, dtype=np.uint64) * np.uint64(3) + inputs["offset"]) % np.uint64(7)
+        x = (np.arange(64, dtype=np.uint64) * np.uint64(3) + backend.to_host(inputs["offset"])) % np.uint64(7)
         squares = np.stack((numbers, numbers**2, np.bincount(x.astype(np.int64), minlength=8).astype(np.uint64)))
         cubes = np.stack((x, x**5, np.arange(64, dtype=np.uint64)[::-1]))
-        return Trace([squares, np.array([[64]], dtype=np.uint64), cubes], (8, 64))
+        columns = (squares, np.array([[64]], dtype=np.uint64), cubes)
+        return Trace([backend.to_device(c) for c in columns], (8, 64))
 
 
 @dataclass(frozen=True)

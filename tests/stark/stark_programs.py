@@ -52,13 +52,13 @@ class Fibonacci(Program):
         return {"seed": np.array([source["seed"]], dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
-        a, b = int(inputs["seed"][0]), 1
+        a, b = int(backend.to_host(inputs["seed"])[0]), 1
         rows = []
         for _ in range(1 << self.log_rows):
             rows.append((a, b))
             a, b = b, (a + b) % P
         main = np.array(rows, dtype=np.uint64).T.copy()
-        return Trace([main], (rows[0][0], rows[0][1], rows[-1][1]))
+        return Trace([backend.to_device(main)], (rows[0][0], rows[0][1], rows[-1][1]))
 
 
 RANGE = Bus("range", 2)
@@ -134,12 +134,12 @@ class Ring(Program):
         return {"facts": np.array([source["own"], source["count"]], dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
-        own, count = map(int, inputs["facts"])
+        own, count = map(int, backend.to_host(inputs["facts"]))
         squares = np.zeros((3, 1 << self.log_rows), dtype=np.uint64)
         squares[:, :USED] = np.array([[3], [9], [1]])
         times = np.zeros((1, LIMIT), dtype=np.uint64)
         times[0, 3], times[0, 0] = USED, USED
-        return Trace([squares, times], (own, count, 77))
+        return Trace([backend.to_device(squares), backend.to_device(times)], (own, count, 77))
 
 
 USED = 5

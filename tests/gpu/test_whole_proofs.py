@@ -1,0 +1,52 @@
+"""Whole proofs on a real GPU, byte for byte those of the CPU backend: the STARK is deterministic from trace to queries."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove import canonical
+from distprove.stark.params import Parameters
+from distprove.stark.programs import load_program
+from kernels.cpu import CpuBackend
+from kernels.cuda import CudaBackend
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
+from golden_jobs import FOLDER, JOBS
+from golden_jobs import prove_job as prove_golden
+from test_proofs import prove_job
+
+pytestmark = pytest.mark.gpu
+
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "fibonacci": {"rows": 1 << 12},
+    "wide-fibonacci": {"rows": 1 << 14, "width": 40},
+    "range-check": {"values": 5000},
+    "keccak-f": {"permutations": 30},
+    "file-root": {},
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_golden_jobs(cuda: CudaBackend, name: str) -> None:
+    assert prove_golden(JOBS[name], cuda).to_bytes() == (FOLDER / f"{name}.msgpack").read_bytes()
+
+
+@pytest.mark.parametrize("log_blowup", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.timeout(600)  # the first proof of Keccak-f compiles some 250 kernels
+def test_programs_that_ship(cuda: CudaBackend, name: str, log_blowup: int, tmp_path: Path) -> None:
+    arguments = dict(PROGRAMS[name])
+    if name == "file-root":
+        arguments["file"] = str(tmp_path / "file")
+        Path(arguments["file"]).write_bytes(np.random.default_rng(5).bytes(20_000))
+    program, params = load_program(name, arguments), Parameters(log_blowup, 20, 8, 1)
+    proofs = []
+    for backend in (cuda, CpuBackend(threads=8)):
+        *_, made = prove_job(program, 2, params, backend=backend)
+        proofs.append([canonical.encode(proof.to_record()) for proof in made])
+    assert proofs[0] == proofs[1]
