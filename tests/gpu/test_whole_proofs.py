@@ -1,4 +1,4 @@
-"""Whole proofs on a real GPU, byte for byte those of the CPU backend: the STARK is deterministic from trace to queries."""
+"""Whole proofs on a GPU, byte for byte those of the CPU backend: a STARK has no randomness of its own."""
 
 from __future__ import annotations
 
