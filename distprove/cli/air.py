@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import out, print_json, reports_errors, warn
+from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ Target = Annotated[
 Parameters = Annotated[
     list[str] | None, typer.Option("--with", metavar="NAME=VALUE", help="An argument of it; repeatable.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 
 
 @app.command("report")

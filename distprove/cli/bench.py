@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,20 +15,43 @@ from rich.table import Table
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
 from distprove.cli.console import err, format_bytes, format_seconds, out, print_json, reports_errors
+from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.errors import UsageError
+from kernels.backend import Backend
 from kernels.curves import CURVES, Curve, Group, curve_by_name
 
 app = typer.Typer(no_args_is_help=True, help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.")
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
 CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
-Repeats = Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")]
-BackendName = Annotated[str, typer.Option("--backend", help="auto, cpu or cuda.")]
-Device = Annotated[int, typer.Option(min=0, help="CUDA device.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
-
 MAX_COLUMNS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Measure(OptionGroup):
+    """On what is measured, and how often."""
+
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")] = 7
+    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
+    device: Annotated[int, typer.Option(min=0, help="CUDA device.")] = 0
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None
+
+    def opened(self) -> AbstractContextManager[Backend]:
+        """The backend, closed at the end. Raises UsageError for one that is not to be had."""
+        return open_backend(self.backend, device=self.device, threads=self.threads)
+
+
+@dataclass(frozen=True)
+class Extensions(OptionGroup):
+    """Which extensions over Goldilocks."""
+
+    sizes: Sizes = "16,18,20"
+    columns: Annotated[str, typer.Option(metavar="NUMBERS", help="Columns of the matrix: 64 or 8,64.")] = "64"
+    log_blowup: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the blow-up: 1 or 1-3.")] = "1"
+
+    def parsed(self) -> tuple[list[int], list[int], list[int]]:
+        """Sizes, columns, blow-ups: the first and last as log2. Raises UsageError."""
+        return parse_sizes(self.sizes), _parse_columns(self.columns), parse_sizes(self.log_blowup)
 
 
 @app.callback()
@@ -36,15 +61,14 @@ def options() -> None:
 
 @app.command("msm")
 @reports_errors
+@takes_groups
 def msm(
     sizes: Sizes = "16,18,20",
     curve: CurveName = "all",
     group: Annotated[str, typer.Option(help="g1, g2 or all.")] = "all",
     scalars: Annotated[str, typer.Option(help="uniform, witness, 'uniform, from host', or all.")] = "all",
-    repeats: Repeats = 7,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    *,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Multi-scalar multiplication over fixed points. 'witness' scalars are 0 or 1 for nine in ten, as in circuits."""
@@ -54,84 +78,74 @@ def msm(
     groups = [g for g in Group if group in (g.value, "all")]
     if not variants or not groups:
         raise UsageError(f"--scalars is one of {', '.join(msm_bench.VARIANTS)}, all; --group of g1, g2, all")
-    with open_backend(backend, device=device, threads=threads) as chosen:
+    with measure.opened() as chosen:
         if chosen.info().kind == "cpu" and scalars == "all":
             variants.remove(msm_bench.FROM_HOST)  # the same thing twice
-        rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), repeats, _say, variants)
+        rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), measure.repeats, _say, variants)
         result = _document("msm", msm_bench, chosen, rows)
     _show(result, as_json)
 
 
 @app.command("ntt")
 @reports_errors
+@takes_groups
 def ntt(
     sizes: Sizes = "16,18,20",
     curve: CurveName = "all",
-    repeats: Repeats = 7,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    *,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Number-theoretic transforms over the scalar fields, in place."""
     from distprove.bench import ntt as ntt_bench
 
-    with open_backend(backend, device=device, threads=threads) as chosen:
-        rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), repeats, _say)
+    with measure.opened() as chosen:
+        rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, _say)
         result = _document("ntt", ntt_bench, chosen, rows)
     _show(result, as_json)
 
 
-Columns = Annotated[str, typer.Option(metavar="NUMBERS", help="Columns of the matrix: 64 or 8,64.")]
-Blowup = Annotated[str, typer.Option("--log-blowup", metavar="LOGS", help="log2 of the blow-up: 1 or 1-3.")]
-
-
 @app.command("lde")
 @reports_errors
+@takes_groups
 def lde(
-    sizes: Sizes = "16,18,20",
-    columns: Columns = "64",
-    log_blowup: Blowup = "1",
-    repeats: Repeats = 7,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    *,
+    extensions: Extensions,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
-    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
+    sizes, widths, blowups = extensions.parsed()
     from distprove.bench import goldilocks
 
-    with open_backend(backend, device=device, threads=threads) as chosen:
-        rows = goldilocks.bench_lde(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
+    with measure.opened() as chosen:
+        rows = goldilocks.bench_lde(chosen, sizes, widths, blowups, measure.repeats, _say)
         result = _document("lde", goldilocks.Lde, chosen, rows)
     _show(result, as_json)
 
 
 @app.command("merkle")
 @reports_errors
+@takes_groups
 def merkle(
-    sizes: Sizes = "16,18,20",
-    columns: Columns = "64",
-    log_blowup: Blowup = "1",
-    repeats: Repeats = 7,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    *,
+    extensions: Extensions,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Keccak-256 trees over the rows of such an extension."""
-    widths, blowups = _parse_columns(columns), parse_sizes(log_blowup)
+    sizes, widths, blowups = extensions.parsed()
     from distprove.bench import goldilocks
 
-    with open_backend(backend, device=device, threads=threads) as chosen:
-        rows = goldilocks.bench_merkle(chosen, parse_sizes(sizes), widths, blowups, repeats, _say)
+    with measure.opened() as chosen:
+        rows = goldilocks.bench_merkle(chosen, sizes, widths, blowups, measure.repeats, _say)
         result = _document("merkle", goldilocks.Merkle, chosen, rows)
     _show(result, as_json)
 
 
 @app.command("groth16")
 @reports_errors
+@takes_groups
 def groth16(
     sizes: Sizes = "16,18",
     zkey: Annotated[
@@ -143,10 +157,8 @@ def groth16(
     stream: Annotated[
         int, typer.Option(min=0, max=1000, help="Also time a stream of this many proofs, with 1 and with 2 in flight.")
     ] = 0,
-    repeats: Repeats = 7,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    *,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Whole proofs: witness on the host to proof on the host, key loaded; a synthetic circuit, or yours."""
@@ -154,41 +166,35 @@ def groth16(
 
     if (zkey is None) != (wtns is None):
         raise UsageError("--zkey and --wtns go together")
-    with open_backend(backend, device=device, threads=threads) as chosen:
+    with measure.opened() as chosen:
         if zkey is not None and wtns is not None:
-            rows = groth16_bench.bench_files(chosen, zkey, wtns, repeats, _say, stream)
+            rows = groth16_bench.bench_files(chosen, zkey, wtns, measure.repeats, _say, stream)
         else:
             chosen_sizes = parse_sizes(sizes)
-            rows = groth16_bench.bench_synthetic(chosen, _curves(curve), chosen_sizes, ones, repeats, _say, stream)
+            rows = groth16_bench.bench_synthetic(
+                chosen, _curves(curve), chosen_sizes, ones, measure.repeats, _say, stream
+            )
         result = _document("groth16", groth16_bench, chosen, rows)
     _show(result, as_json)
 
 
+@takes_groups
 def stark(
     program: str,
     arguments: Mapping[str, int | str],
     *,
-    blowup: programs.Blowup = 2,
-    security: programs.Security = 128,
-    grinding: programs.Grinding = 16,
-    queries: programs.Queries = None,
-    repeats: Repeats = 7,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    soundness: programs.Soundness,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Whole proofs of a program's single partition, stage by stage."""
     from distprove.bench import stark as stark_bench
     from distprove.stark.programs import load_program
-    from distprove.stark.security import choose_parameters
 
     loaded = load_program(program, arguments)
-    params = choose_parameters(
-        loaded, 1, blowup=blowup, security_bits=security, grinding_bits=grinding, queries=queries
-    )
-    with open_backend(backend, device=device, threads=threads) as chosen:
-        rows = stark_bench.bench_program(chosen, loaded, params, repeats, _say)
+    params = soundness.choose(loaded, 1)
+    with measure.opened() as chosen:
+        rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, _say)
         result = _document("stark", stark_bench, chosen, rows)
     _show(result, as_json)
     if not as_json:
@@ -203,6 +209,7 @@ app.add_typer(
 
 @app.command("versus")
 @reports_errors
+@takes_groups
 def versus(
     command: Annotated[
         str, typer.Argument(metavar="COMMAND", help="Another prover's, with {zkey} {wtns} {proof} {public} in it.")
@@ -210,10 +217,8 @@ def versus(
     zkey: Annotated[list[Path], typer.Option(help="A circuit's key; once for each circuit.")],
     wtns: Annotated[list[Path], typer.Option(help="A witness for the --zkey in the same place.")],
     name: Annotated[str, typer.Option(help="What the other prover is called in the results.")] = "peer",
-    repeats: Repeats = 9,
-    backend: BackendName = "auto",
-    device: Device = 0,
-    threads: Threads = None,
+    *,
+    measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Groth16 beside another prover: both prove the same witnesses in turn, and every proof is checked.
@@ -225,8 +230,8 @@ def versus(
     if len(zkey) != len(wtns):
         raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")
     peer = versus_bench.PeerCommand.parse(name, command)
-    with open_backend(backend, device=device, threads=threads) as chosen:
-        rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), repeats, _say)
+    with measure.opened() as chosen:
+        rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, _say)
         result = _document("peers", versus_bench, chosen, rows)
     result["contenders"] = [versus_bench.OURS, peer.name]
     if as_json:

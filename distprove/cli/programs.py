@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +18,12 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from distprove.cli.console import reports_errors
+from distprove.cli.option_groups import OptionGroup
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
+    from distprove.stark.params import Parameters as StarkParameters
+    from distprove.stark.program import Program
     from distprove.stark.programs import Argument, ProgramEntry
 
 PROGRAM = "The program"
@@ -31,15 +35,37 @@ Run = Callable[..., None]
 
 SECURITY = "How secure it is"
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions to cut it into.", rich_help_panel=PROGRAM)]
-Blowup = Annotated[
-    int, typer.Option(help="2, 4 or 8: larger proofs faster, or smaller ones slower.", rich_help_panel=SECURITY)
-]
-Security = Annotated[int, typer.Option(min=1, max=128, help="Proven bits; queries follow.", rich_help_panel=SECURITY)]
-Grinding = Annotated[int, typer.Option(min=0, max=40, help="Bits of proof of work.", rich_help_panel=SECURITY)]
-Queries = Annotated[
-    int | None,
-    typer.Option(min=1, help="For programs that do not say how tall they are.", rich_help_panel=SECURITY),
-]
+
+
+@dataclass(frozen=True)
+class Soundness(OptionGroup):
+    """What the parameters of a proof follow from."""
+
+    blowup: Annotated[
+        int, typer.Option(help="2, 4 or 8: larger proofs faster, or smaller ones slower.", rich_help_panel=SECURITY)
+    ] = 2
+    security: Annotated[
+        int, typer.Option(min=1, max=128, help="Proven bits; queries follow.", rich_help_panel=SECURITY)
+    ] = 128
+    grinding: Annotated[int, typer.Option(min=0, max=40, help="Bits of proof of work.", rich_help_panel=SECURITY)] = 16
+    queries: Annotated[
+        int | None,
+        typer.Option(min=1, help="For programs that do not say how tall they are.", rich_help_panel=SECURITY),
+    ] = None
+
+    def choose(self, program: Program, partitions: int) -> StarkParameters:
+        """The parameters for `program` in so many partitions. Raises UsageError."""
+        from distprove.stark.security import choose_parameters
+
+        return choose_parameters(
+            program,
+            partitions,
+            blowup=self.blowup,
+            security_bits=self.security,
+            grinding_bits=self.grinding,
+            queries=self.queries,
+        )
+
 
 With = Annotated[
     list[str] | None,

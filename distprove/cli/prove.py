@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,8 @@ from typer.core import TyperGroup
 from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
-from distprove.cli.programs import Blowup, Grinding, Partitions, Queries, Security, import_from_here, program_app
+from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
+from distprove.cli.programs import Partitions, Soundness, import_from_here, program_app
 from distprove.cli.summary import show_summary
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
@@ -25,25 +26,49 @@ GROTH16 = "Groth16"
 JOB_FILE = "job-file"
 HELP = ("-h", "--help")
 
-Local = Annotated[bool, typer.Option("--local", help="Run in this process, without Ray.", rich_help_panel=EXECUTION)]
-Address = Annotated[
-    str | None,
-    typer.Option(help="Join this Ray cluster (auto, or host:port) instead of starting one.", rich_help_panel=EXECUTION),
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per node, at most.", rich_help_panel=EXECUTION)]
-GpuCount = Annotated[
-    int | None, typer.Option("--gpus", min=0, help="GPUs to use, at most; 0 for none.", rich_help_panel=EXECUTION)
-]
-Backend = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", rich_help_panel=EXECUTION)]
-MemoryBudget = Annotated[
-    str | None,
-    typer.Option("--memory", help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
-]
-Out = Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")]
 Title = Annotated[str, typer.Option(help="A name for the job, kept in the run.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else, on stdout.")]
+
+
+@dataclass(frozen=True)
+class Execution(OptionGroup):
+    """The settings of a job that may be given on the command line; None where one was not."""
+
+    local: Annotated[
+        bool, typer.Option("--local", help="Run in this process, without Ray.", rich_help_panel=EXECUTION)
+    ] = False
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Join this Ray cluster (auto, or host:port) instead of starting one.", rich_help_panel=EXECUTION
+        ),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads per node, at most.", rich_help_panel=EXECUTION)
+    ] = None
+    gpus: Annotated[
+        int | None, typer.Option(min=0, help="GPUs to use, at most; 0 for none.", rich_help_panel=EXECUTION)
+    ] = None
+    backend: Annotated[str | None, typer.Option(help="auto, cpu or cuda.", rich_help_panel=EXECUTION)] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """By the names of `ExecutorSettings`. Raises UsageError."""
+        memory = parse_bytes(self.memory) if self.memory is not None else None
+        return {**asdict(self), "local": self.local or None, "memory": memory}
+
+
+@dataclass(frozen=True)
+class RunFolder(OptionGroup):
+    """Where a run goes, and what becomes of one that is there."""
+
+    out: Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")]
+    resume_existing: Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")] = (
+        False
+    )
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")] = False
 
 
 class ProveGroup(TyperGroup):
@@ -84,37 +109,25 @@ def options() -> None:
 
 @app.command(JOB_FILE, hidden=True)
 @reports_errors
+@takes_groups
 def job_file(
     path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job file: what to prove, from what.")],
-    out: Out,
-    resume_existing: Resume = False,
-    overwrite: Overwrite = False,
-    local: Local = False,
-    address: Address = None,
-    threads: Threads = None,
-    gpus: GpuCount = None,
-    backend: Backend = None,
-    memory: MemoryBudget = None,
+    folder: RunFolder,
+    execution: Execution,
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
     import_from_here()
     if path.suffix != ".toml" and not path.exists():
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
-    _prove(
-        Job.from_toml(path),
-        out,
-        given_settings(local, address, threads, gpus, backend, memory),
-        resume_existing=resume_existing,
-        overwrite=overwrite,
-        as_json=as_json,
-    )
+    _prove(Job.from_toml(path), folder, execution, as_json)
 
 
 @app.command("groth16", cls=VariadicCommand)
 @reports_errors
+@takes_groups
 def groth16(
-    out: Out,
+    folder: RunFolder,
     zkey: Annotated[Path | None, typer.Option(help="Proving key.", rich_help_panel=GROTH16)] = None,
     wasm: Annotated[
         Path | None, typer.Option(help="circom's witness program, for --input.", rich_help_panel=GROTH16)
@@ -132,14 +145,8 @@ def groth16(
         typer.Option(help="verification_key.json that the key must agree with.", rich_help_panel=GROTH16),
     ] = None,
     title: Title = "",
-    resume_existing: Resume = False,
-    overwrite: Overwrite = False,
-    local: Local = False,
-    address: Address = None,
-    threads: Threads = None,
-    gpus: GpuCount = None,
-    backend: Backend = None,
-    memory: MemoryBudget = None,
+    *,
+    execution: Execution,
     as_json: AsJson = False,
 ) -> None:
     """Prove a circuit for many inputs or witnesses: a partition for each, named after its file."""
@@ -147,35 +154,20 @@ def groth16(
         raise UsageError("--zkey is missing: the proving key")
     if bool(inputs) == bool(wtns):
         raise UsageError("give either --input with --wasm, or --wtns")
-    _prove(
-        Job.from_options("groth16", zkey=zkey, wasm=wasm, inputs=inputs, witnesses=wtns, vk=vk, title=title),
-        out,
-        given_settings(local, address, threads, gpus, backend, memory),
-        resume_existing=resume_existing,
-        overwrite=overwrite,
-        as_json=as_json,
-    )
+    job = Job.from_options("groth16", zkey=zkey, wasm=wasm, inputs=inputs, witnesses=wtns, vk=vk, title=title)
+    _prove(job, folder, execution, as_json)
 
 
+@takes_groups
 def stark(
     program: str,
     arguments: Mapping[str, int | str],
     *,
-    out: Out,
+    folder: RunFolder,
+    soundness: Soundness,
+    execution: Execution,
     partitions: Partitions = 1,
-    blowup: Blowup = 2,
-    security: Security = 128,
-    grinding: Grinding = 16,
-    queries: Queries = None,
     title: Title = "",
-    resume_existing: Resume = False,
-    overwrite: Overwrite = False,
-    local: Local = False,
-    address: Address = None,
-    threads: Threads = None,
-    gpus: GpuCount = None,
-    backend: Backend = None,
-    memory: MemoryBudget = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove a program, cut into partitions: what `distprove prove stark PROGRAM` runs."""
@@ -184,20 +176,10 @@ def stark(
         program=program,
         arguments=dict(arguments),
         partitions=partitions,
-        blowup=blowup,
-        security=security,
-        grinding=grinding,
-        queries=queries,
         title=title,
+        **asdict(soundness),
     )
-    _prove(
-        job,
-        out,
-        given_settings(local, address, threads, gpus, backend, memory),
-        resume_existing=resume_existing,
-        overwrite=overwrite,
-        as_json=as_json,
-    )
+    _prove(job, folder, execution, as_json)
 
 
 app.add_typer(
@@ -207,42 +189,29 @@ app.add_typer(
 
 
 @reports_errors
+@takes_groups
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
-    local: Local = False,
-    address: Address = None,
-    threads: Threads = None,
-    gpus: GpuCount = None,
-    backend: Backend = None,
-    memory: MemoryBudget = None,
+    execution: Execution,
     as_json: AsJson = False,
 ) -> None:
     """Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here."""
     from cluster.run import Run
 
-    given = given_settings(local, address, threads, gpus, backend, memory)
+    given = execution.given()
     import_from_here()  # where the program of a STARK may be
     with Run.open(run) as opened:
         recorded = opened.job().executor
     run_job(run, None, settings=executor_settings(recorded, given), as_json=as_json)
 
 
-def given_settings(
-    local: bool, address: str | None, threads: int | None, gpus: int | None, backend: str | None, memory: str | None
-) -> dict[str, Any]:
-    """The flags of `EXECUTION` by the settings they stand for; None where one was not given. Raises UsageError."""
-    given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
-    return {**given, "memory": parse_bytes(memory) if memory is not None else None}
-
-
-def _prove(
-    job: Job, out: Path, given: dict[str, Any], *, resume_existing: bool, overwrite: bool, as_json: bool
-) -> None:
-    if resume_existing and overwrite:
+def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
+    out, resume_existing = folder.out, folder.resume_existing
+    if resume_existing and folder.overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    job = replace(job, executor=executor_settings(job.executor, given))
+    job = replace(job, executor=executor_settings(job.executor, execution.given()))
     if (out / "job.json").is_file() and not resume_existing:
-        if not overwrite:
+        if not folder.overwrite:
             raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
         # Only what is a run goes; whatever else stands there is left alone, and refused below.
         shutil.rmtree(out)

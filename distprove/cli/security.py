@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import out, print_json
-from distprove.cli.programs import Blowup, Grinding, Partitions, Queries, Security, program_app
+from distprove.cli.option_groups import AsJson, takes_groups
+from distprove.cli.programs import Partitions, Soundness, program_app
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 
-
+@takes_groups
 def security(
     program: str,
     arguments: Mapping[str, int | str],
     *,
+    soundness: Soundness,
     partitions: Partitions = 1,
-    blowup: Blowup = 2,
-    security: Security = 128,
-    grinding: Grinding = 16,
-    queries: Queries = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose the queries, and list the proven bits of every round."""
     from distprove.stark.key import compile_program
     from distprove.stark.programs import load_program
-    from distprove.stark.security import choose_parameters, job_security
+    from distprove.stark.security import job_security
 
     loaded = load_program(program, arguments)
-    params = choose_parameters(
-        loaded, partitions, blowup=blowup, security_bits=security, grinding_bits=grinding, queries=queries
-    )
-    record = job_security(compile_program(loaded, params), loaded.log_heights(partitions)).to_record()
+    key = compile_program(loaded, soundness.choose(loaded, partitions))
+    record = job_security(key, loaded.log_heights(partitions)).to_record()
     if as_json:
         print_json({"program": loaded.name, "arguments": dict(loaded.arguments), "security": record})
     else:
