@@ -14,11 +14,12 @@ from rich.table import Table
 
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
-from distprove.cli.console import err, format_bytes, format_seconds, out, print_json, reports_errors
+from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.errors import UsageError
 from kernels.backend import Backend
 from kernels.curves import CURVES, Curve, Group, curve_by_name
+from kernels.units import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.")
 

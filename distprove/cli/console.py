@@ -99,15 +99,6 @@ def _resume_hint(run: object) -> str | None:
     return f"distprove resume {run} does what is missing" if run else None
 
 
-def format_bytes(count: float) -> str:
-    """1536 -> "1.5 KiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
 def format_seconds(seconds: float) -> str:
     """0.0042 -> "4.2 ms", 75 -> "1 min 15 s"."""
     if seconds < 1e-3:

@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import format_bytes, format_seconds, out, reports_errors
+from distprove.cli.console import format_seconds, out, reports_errors
 from distprove.cli.prove import executor_settings, run_job
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job
 from kernels.curves import BN254
+from kernels.units import format_bytes
 
 MARKER = "This folder was made by `distprove demo`, which deletes it when it runs again.\n"
 MARKER_NAME = "MADE_BY_DISTPROVE_DEMO"

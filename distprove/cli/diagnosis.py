@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from distprove.cli.console import format_bytes
 from distprove.machine import Gpus, Machine, inspect_machine
+from kernels.units import format_bytes
 
 State = Literal["ok", "note", "warning", "fault"]
 

@@ -8,7 +8,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from distprove.cli.console import format_bytes, out, print_json, reports_errors
+from distprove.cli.console import out, print_json, reports_errors
+from kernels.units import format_bytes
 
 if TYPE_CHECKING:
     from distprove.cli.diagnosis import Diagnosis

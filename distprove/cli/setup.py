@@ -10,8 +10,9 @@ import typer
 from rich.markup import escape
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import format_bytes, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import format_seconds, out, print_json, reports_errors, warn
 from distprove.errors import UsageError
+from kernels.units import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Make proving keys.")
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from distprove.cli.console import format_bytes, format_seconds
+from distprove.cli.console import format_seconds
+from kernels.units import format_bytes
 
 MAX_ROWS = 40
 """Partitions listed one by one; beyond, those with something to tell come first."""

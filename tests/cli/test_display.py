@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from cluster.dispatch import Progress
-from distprove.cli.console import format_bytes, format_seconds
+from distprove.cli.console import format_seconds
 from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
 from distprove.cli.summary import MAX_ROWS, show_summary
+from kernels.units import format_bytes
 
 
 def plain(width: int = 100) -> Console:
