@@ -112,15 +112,18 @@ def test_a_run_is_not_resumed_about_another_file(tmp_path: Path) -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_ray_gives_the_same_proof_on_one_node_and_on_two(ray_cluster: Any, tmp_path: Path, expected: bytes) -> None:
-    assert len(provers_of(run_job(tmp_path / "one", fibonacci(), RAY))) == 1
-    node = patiently(lambda: ray_cluster.add_node(**raylet()))
+def test_ray_gives_the_same_proof_on_one_node_two_and_four(ray_cluster: Any, tmp_path: Path, expected: bytes) -> None:
+    added: list[Any] = []
     try:
-        assert len(provers_of(run_job(tmp_path / "two", fibonacci(), RAY))) == 2
+        for count in (1, 2, 4):
+            while len(added) < count - 1:
+                added.append(patiently(lambda: ray_cluster.add_node(**raylet())))
+            run = tmp_path / str(count)
+            assert len(provers_of(run_job(run, fibonacci(), RAY))) == count
+            assert (run / "proof.msgpack").read_bytes() == expected
     finally:
-        ray_cluster.remove_node(node)
-    for run in ("one", "two"):
-        assert (tmp_path / run / "proof.msgpack").read_bytes() == expected
+        for node in added:
+            ray_cluster.remove_node(node)
 
 
 @pytest.mark.ray
