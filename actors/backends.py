@@ -21,7 +21,7 @@ class BackendChoice:
     threads: int = 1
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
-    """Bytes of device memory; None leaves it to the backend."""
+    """Bytes of the backend's memory; None leaves it to the backend."""
 
 
 def make_backend(choice: BackendChoice) -> Backend:
@@ -37,6 +37,6 @@ def make_backend(choice: BackendChoice) -> Backend:
         raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
     arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": choice.budget}
     if choice.name == "cpu":
-        del arguments["device"], arguments["budget"]
+        del arguments["device"]
     backend: Backend = make(**arguments)
     return backend

@@ -72,15 +72,17 @@ class ReadyPoint:
 class CpuBackend(Backend):
     """Computes on `threads` threads of this machine, the caller's included, never more.
 
-    `variant` names a build of the extension (see `kernels.native`); None is the fastest that runs here.
+    `variant` names a build of the extension (see `kernels.native`); None is the fastest that runs here. `budget` is the
+    memory, in bytes, that plans may count on; None is what the machine has.
     """
 
-    def __init__(self, threads: int = 1, variant: str | None = None) -> None:
+    def __init__(self, threads: int = 1, variant: str | None = None, *, budget: int | None = None) -> None:
         if threads < 1:
             raise BackendError(f"a backend needs at least one thread, not {threads}")
         self.name = "cpu"
         self.traffic = Traffic()
         self.threads = threads
+        self._budget = budget
         try:
             self._native = builds.load(variant)
         except KeyError as error:
@@ -98,7 +100,7 @@ class CpuBackend(Backend):
             name=processor_facts().model,
             kind="cpu",
             memory_total=total,
-            memory_budget=total,
+            memory_budget=total if self._budget is None else self._budget,
             details={"threads": self.threads, "variant": self._variant, "features": builds.cpu_features()},
         )
 

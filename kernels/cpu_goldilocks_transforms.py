@@ -72,8 +72,8 @@ class CpuTransforms:
         target = np.empty(shape, dtype=np.uint64) if out is None else out
         if target.shape != shape or target.dtype != np.uint64 or not target.flags.writeable:
             raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {target.shape} {target.dtype}")
-        if not target.flags.c_contiguous or np.may_share_memory(columns, target):
-            raise SizeError("out must be contiguous and apart from the columns")
+        if not target.flags.c_contiguous or (np.may_share_memory(columns, target) and not _in_place(columns, target)):
+            raise SizeError("out must be contiguous, and apart from the columns or their very memory")
         step, shift = root_of_unity(log_n + log_blowup), GENERATOR * pow(coset, -1, P) % P
         shifts = np.array([shift * pow(step, k, P) % P for k in range(1 << log_blowup)], dtype=np.uint64)
         if width:
@@ -103,6 +103,12 @@ def _expect_words(array: Array, what: str) -> None:
         raise SizeError(
             f"{what}: Goldilocks elements are an array of uint64, not {getattr(array, 'dtype', type(array))}"
         )
+
+
+def _in_place(columns: Words, out: Words) -> bool:
+    """Whether an extension of blow-up 1 goes where its columns are."""
+    same = columns.__array_interface__["data"] == out.__array_interface__["data"]
+    return same and columns.flags.c_contiguous and columns.size == out.size
 
 
 def _flat(array: Words) -> Words:

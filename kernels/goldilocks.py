@@ -104,7 +104,8 @@ class GoldilocksKernels(ABC):
     def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
         """(w, n) evaluations in natural order on coset * <w_n>, `coset` an int, to their extension (w, B, n).
 
-        `columns` is left as it is. `out`: a contiguous (w, B, n) array to write.
+        `columns` is left as it is, unless `out` is it. `out`: a contiguous (w, B, n) array to write; with blow-up 1 it
+        may be `columns` itself, reshaped: polynomials are then moved from one coset to another in place.
         """
 
     @abstractmethod

@@ -17,6 +17,8 @@ from distprove import canonical
 from distprove.errors import FormatError, UsageError
 from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir, compile_air
+from distprove.stark.extension import Extender, Extension
+from distprove.stark.memory import key_bytes
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters, check_log_height
 from distprove.stark.program import Program
@@ -28,6 +30,8 @@ from kernels.keccak import keccak256
 VERSION = 1
 MAX_TABLES = 64
 MAX_PUBLIC = 4096
+MAX_KEY_SHARE = 0.25
+"""Of a device's memory that preprocessed columns may take whole: they stay beside every proof."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +141,17 @@ class ProvingKey:
     program: Program
     key: VerifyingKey
     backend: Backend
-    columns: list[Array | None]
-    """(width, rows) per table, or None."""
-    extensions: list[Array | None]
+    extensions: list[Extension | None]
+    """Per table, with the trace; or None."""
     tree: MerkleTree | None
+    streamed: bool
+    """Whether they are held on one coset at a time. So are then all proofs' columns."""
+
+    def extended(self, extender: Extender) -> list[Extension | None]:
+        """The preprocessed columns for a proof whose own are made by `extender`."""
+        if extender.streamed == self.streamed:
+            return self.extensions
+        return [None if e is None else extender.extend(copied(self.backend, e.trace())) for e in self.extensions]
 
 
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
@@ -152,25 +163,40 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     tables, kernels = key.tables, backend.goldilocks
     kernels.prepare([p for t in tables for p in (t.constraints, t.interactions) if p is not None])
     fixed = program.preprocessed()
-    columns: list[Array | None] = []
+    heights: list[int | None] = []
     for table in tables:
         matrix = fixed.get(table.name)
         width = 0 if matrix is None else len(matrix)
         if width != table.preprocessed_width:
             raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
-        columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, dtype=np.uint64)))
-    extensions = [None if c is None else kernels.lde(c, params.log_blowup) for c in columns]
-    heights = tuple(None if c is None else int(c.shape[1]).bit_length() - 1 for c in columns)
-    key = replace(key, fixed_heights=heights)
-    present = [e for e in extensions if e is not None]
-    tree = None
-    if present:
-        shape = key.tree_shape([t.preprocessed_width for t in tables], [h or 0 for h in heights])
-        assert shape is not None, "some table has preprocessed columns"
-        tree = kernels.commit(present, log_cap=shape.log_cap_nodes)
-        key = replace(key, preprocessed_root=tree.root)
+        heights.append(None if matrix is None else int(matrix.shape[1]).bit_length() - 1)
+    shape = key.tree_shape([t.preprocessed_width for t in tables], [h or 0 for h in heights])
+    key = replace(key, fixed_heights=tuple(heights))
+    if shape is None:
+        key.check(f"program {program.name}")
+        return ProvingKey(program, key, backend, [None] * len(tables), None, streamed=False)
+    whole = key_bytes(key, [h or 0 for h in heights], streamed=False)
+    streamed = whole > MAX_KEY_SHARE * backend.info().memory_budget
+    extender = Extender(backend, params.log_blowup, streamed=streamed)
+    extensions: list[Extension | None] = []
+    for table in tables:
+        matrix = fixed.get(table.name)
+        if matrix is None:
+            extensions.append(None)
+        else:
+            columns = copied(backend, backend.to_device(np.ascontiguousarray(matrix, dtype=np.uint64)))
+            extensions.append(extender.extend(columns, keep_trace=True))
+    tree = extender.commit([e for e in extensions if e is not None], shape.log_cap_nodes)
+    key = replace(key, preprocessed_root=tree.root)
     key.check(f"program {program.name}")
-    return ProvingKey(program, key, backend, columns, extensions, tree)
+    return ProvingKey(program, key, backend, extensions, tree, streamed)
+
+
+def copied(backend: Backend, array: Array) -> Array:
+    """A contiguous copy in the backend's memory."""
+    out = backend.empty(tuple(array.shape))
+    out[...] = array
+    return out
 
 
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:

@@ -7,9 +7,13 @@ are those of `prover.commit` and `prover.prove`: what is alive in each is listed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from distprove.stark.merkle import TreeShape
-from distprove.stark.shape import ProofShape
+
+if TYPE_CHECKING:  # a key asks here how it is to be held
+    from distprove.stark.key import VerifyingKey
+    from distprove.stark.shape import ProofShape
 
 WORD = 8
 DIGEST = 32
@@ -23,58 +27,84 @@ def tree_bytes(shape: TreeShape) -> int:
     return DIGEST * ((2 << shape.log_leaves) + (0 if injected is None else 1 << injected))
 
 
-def committed_bytes(shape: ProofShape) -> int:
+def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) -> int:
+    """What a prover keeps of a key for good: its preprocessed columns, extended and committed to.
+
+    `log_heights`: those of the tables with preprocessed columns; the others' do not matter.
+    """
+    widths = [t.preprocessed_width for t in key.tables]
+    tree = key.tree_shape(widths, log_heights)
+    rows = sum(WORD * w << h for w, h in zip(widths, log_heights, strict=True))
+    return 0 if tree is None else tree_bytes(tree) + (rows if streamed else rows + (rows << key.params.log_blowup))
+
+
+def committed_bytes(shape: ProofShape, *, streamed: bool = False) -> int:
     """What a partition holds between its commitment and its proof: extensions, tree, columns with interactions."""
-    blowup = shape.key.params.blowup
     total = tree_bytes(shape.rounds["main"])
     for table, air in zip(shape.tables, shape.key.tables, strict=True):
         rows = WORD * air.main_width << table.log_height
-        total += blowup * rows + (rows if air.interactions is not None else 0)
+        if streamed:
+            total += rows
+        else:
+            total += (rows << shape.key.params.log_blowup) + (rows if air.interactions is not None else 0)
     return total
 
 
-def preprocessed_bytes(shape: ProofShape) -> int:
-    """What a prover keeps of a key for good."""
-    blowup = shape.key.params.blowup
-    total = sum((1 + blowup) * (WORD * t.widths[0] << t.log_height) for t in shape.tables)
-    return total + (tree_bytes(shape.rounds["preprocessed"]) if "preprocessed" in shape.rounds else 0)
-
-
-def peak_bytes(shape: ProofShape) -> int:
+def peak_bytes(shape: ProofShape, *, streamed: bool = False, key_streamed: bool = False) -> int:
     """The most that is in use at once while one partition is committed to and proven, the key's columns included."""
-    return preprocessed_bytes(shape) + max(stages(shape).values())
+    kept = key_bytes(shape.key, shape.log_heights, streamed=key_streamed)
+    if streamed and not key_streamed:  # the proof has its own, which it moves
+        kept += sum(WORD * t.widths[0] << t.log_height for t in shape.tables)
+    return kept + max(stages(shape, streamed=streamed).values())
 
 
-def stages(shape: ProofShape) -> dict[str, int]:
+def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     """Bytes in use at each stage, without the key's."""
     params, rounds = shape.key.params, shape.rounds
-    airs = shape.key.tables
-    tables = list(zip(shape.tables, airs, strict=True))
+    tables = list(zip(shape.tables, shape.key.tables, strict=True))
 
-    def columns(width: int, log_height: int, extended: bool = True) -> int:
-        return WORD * width << (log_height + (params.log_blowup if extended else 0))
+    def columns(width: int, log_height: int) -> int:
+        return WORD * width << log_height
 
-    trace = sum(columns(a.main_width, t.log_height, False) for t, a in tables)
-    main = sum(columns(a.main_width, t.log_height) for t, a in tables) + tree_bytes(rounds["main"])
-    kept = sum(columns(a.main_width, t.log_height, False) for t, a in tables if a.interactions is not None)
-    aux_trace = sum(columns(a.aux_width, t.log_height, False) for t, a in tables)
-    aux = sum(columns(t.widths[2], t.log_height) for t, _ in tables)
+    def extended(width: int, log_height: int) -> int:
+        return columns(width, log_height + (0 if streamed else params.log_blowup))
+
+    main = sum(extended(a.main_width, t.log_height) for t, a in tables) + tree_bytes(rounds["main"])
+    aux = sum(extended(t.widths[2], t.log_height) for t, _ in tables)
     aux_tree = tree_bytes(rounds["aux"]) if "aux" in rounds else 0
-    # Numerators and denominators of all groups of one table, and their quotients.
-    fractions = max((9 * len(a.groups) * WORD << t.log_height for t, a in tables), default=0)
-    quotient = sum(columns(t.widths[3], t.log_height) for t, _ in tables)
+    quotient = sum(extended(t.widths[3], t.log_height) for t, _ in tables)
     # Folded constraints on the chunks' cosets, one chunk's columns again, and the selectors there.
-    folding = max(columns((2 * EXTENSION + 1) * a.quotient_chunks, t.log_height, False) for t, a in tables)
-    codewords = sum(columns(EXTENSION, h) for h in shape.distinct_heights)
+    folding = max(columns((2 * EXTENSION + 1) * a.quotient_chunks, t.log_height) for t, a in tables)
+    codewords = sum(columns(EXTENSION, h + params.log_blowup) for h in shape.distinct_heights)
     committed = main + aux + aux_tree + quotient + tree_bytes(rounds["quotient"])
+    if streamed:  # extensions lie where their columns were; a codeword is put together from its cosets
+        trace = traced = aux_trace = 0
+        piece = columns(EXTENSION, max(shape.log_heights))
+    else:
+        trace = sum(columns(a.main_width, t.log_height) for t, a in tables)
+        traced = sum(columns(a.main_width, t.log_height) for t, a in tables if a.interactions is not None)
+        aux_trace = sum(columns(a.aux_width, t.log_height) for t, a in tables)
+        piece = 0
     return {
         "main": trace + main,
-        "logup": main + kept + aux_trace + fractions,
+        "logup": main + traced + logup_bytes(shape),
         "aux": main + aux_trace + aux + aux_tree,
         "constraints": main + aux + aux_tree + quotient + folding,
-        "deep": committed + codewords,
+        "deep": committed + codewords + piece,
         "fri": committed + codewords + fri_bytes(shape),
     }
+
+
+def logup_bytes(shape: ProofShape) -> int:
+    """LogUp columns on the trace's rows, with the fractions of the table that they are being made of."""
+    most = done = 0
+    for table, air in zip(shape.tables, shape.key.tables, strict=True):
+        terms = EXTENSION * len(
+            air.groups
+        )  # columns: first numerators, denominators and quotients, then with the result
+        most = max(most, done + (WORD * max(3 * terms, terms + air.aux_width) << table.log_height))
+        done += WORD * air.aux_width << table.log_height
+    return most
 
 
 def fri_bytes(shape: ProofShape) -> int:

@@ -6,7 +6,7 @@ points, the last polynomial and the opened rows are what reaches the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import UsageError
 from distprove.stark import logup
+from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
 from distprove.stark.challenges import (
     BusChallenges,
@@ -23,15 +24,17 @@ from distprove.stark.challenges import (
     quotient_cosets,
     vanishing_on_cosets,
 )
+from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, ext_powers, interpolate
-from distprove.stark.key import ProvingKey, VerifyingKey
-from distprove.stark.memory import peak_bytes, tree_bytes
+from distprove.stark.key import ProvingKey, VerifyingKey, copied
+from distprove.stark.memory import tree_bytes
+from distprove.stark.plan import MemoryPlan, choose
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.timing import Phases
-from kernels.backend import Array, Backend, OutOfMemory
-from kernels.goldilocks import DeepPoint, MerkleTree
+from kernels.backend import Array, Backend
+from kernels.goldilocks import MerkleTree
 
 
 @dataclass
@@ -40,38 +43,44 @@ class Committed:
 
     commitment: Commitment
     shape: ProofShape
-    columns: list[Array | None]
-    """The trace of the tables with interactions, whose LogUp columns are made from it; the others' is dropped."""
-    extensions: list[Array]
+    plan: MemoryPlan
+    extensions: list[Extension]
+    """With the traces of the tables that have interactions, whose LogUp columns are made from them."""
     tree: MerkleTree
 
     @property
     def nbytes(self) -> int:
         """Device memory it holds, the tree included."""
-        held = [a for a in (*self.columns, *self.extensions) if a is not None]
-        return sum(int(a.nbytes) for a in held) + tree_bytes(self.shape.rounds["main"])
+        return sum(e.nbytes for e in self.extensions) + tree_bytes(self.shape.rounds["main"])
 
     def __repr__(self) -> str:
         return f"Committed({self.commitment.name})"
 
 
-def commit(pk: ProvingKey, name: str, inputs: Mapping[str, NDArray[Any]], phases: Phases) -> Committed:
-    """Make the trace of a partition, extend it and commit to it. Raises UsageError for a trace of the wrong shape,
-    OutOfMemory for one that the device cannot hold.
+def commit(
+    pk: ProvingKey, name: str, inputs: Mapping[str, NDArray[Any]], phases: Phases, *, held: int = 0
+) -> Committed:
+    """Make the trace of a partition, extend it and commit to it, leaving `held` bytes of the device to others.
+
+    Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device cannot hold.
     """
     backend, params = pk.backend, pk.key.params
     with phases("trace"):
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
-    check_memory(shape, backend)
+    plan = choose(shape, backend.info().memory_budget, held, key_streamed=pk.streamed)
+    extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
     with phases("main_lde"):
-        extensions = [backend.goldilocks.lde(columns, params.log_blowup) for columns in trace.main]
+        if plan.streamed:
+            take_over(trace, inputs.values(), backend)
+        looked_up = [t.interactions is not None for t in pk.key.tables]
+        extensions = [extender.extend(c, keep_trace=keep) for c, keep in zip(trace.main, looked_up, strict=True)]
+    del trace.main
     with phases("main_tree"):
-        tree = backend.goldilocks.commit(extensions, log_cap=shape.rounds["main"].log_cap_nodes)
+        tree = extender.commit(extensions, shape.rounds["main"].log_cap_nodes)
         root = tree.root
-    columns = [c if t.interactions is not None else None for c, t in zip(trace.main, pk.key.tables, strict=True)]
-    return Committed(Commitment(name, log_heights, trace.public, root), shape, columns, extensions, tree)
+    return Committed(Commitment(name, log_heights, trace.public, root), shape, plan, extensions, tree)
 
 
 def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases) -> StarkProof:
@@ -83,6 +92,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     params, shape = key.params, committed.shape
     public, heights = committed.commitment.public, shape.log_heights
     tables = range(len(key.tables))
+    extender = Extender(backend, params.log_blowup, streamed=committed.plan.streamed)
+    preprocessed, main = pk.extended(extender), committed.extensions
 
     # 1. Bind the statement, and draw the challenges of the buses: the main columns are fixed.
     transcript = ProofTranscript(shape, challenge, committed.commitment.name, public)
@@ -90,69 +101,54 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
 
     # 2. LogUp: one column per group of interactions, running sums, and their terminals.
     with phases("logup"):
-        aux, terminals = logup_columns(pk, committed, buses)
-        committed.columns = [None] * len(key.tables)  # all that follows is made from the extensions
+        aux_columns, terminals = logup_columns(pk, preprocessed, main, public, buses)
+        for extension in main:
+            extension.forget_trace()  # all that follows is made from the extensions
     with phases("aux_lde"):
-        aux_extensions = [None if a is None else kernels.lde(a, params.log_blowup) for a in aux]
-        del aux
+        aux = [None if columns is None else extender.extend(columns) for columns in aux_columns]
+        del aux_columns
     with phases("aux_tree"):
-        aux_tree = commit_present(pk, shape, "aux", aux_extensions)
+        aux_tree = commit_present(extender, shape, "aux", aux)
         flat = flatten_terminals(terminals)
         alpha = transcript.constraint_challenge(None if aux_tree is None else aux_tree.root, flat)
 
     # 3. The quotient: all constraints folded with alpha, divided by what vanishes on the trace's rows, cut into chunks.
-    quotients: list[Array] = []
+    rounds = list(zip(preprocessed, main, aux, strict=True))
+    quotients: list[Extension] = []
     for i in tables:
-        table, n = key.tables[i], 1 << heights[i]
-        log_chunks = table.quotient_chunks.bit_length() - 1
+        table = key.tables[i]
         with phases("constraints"):
-            vanishing = vanishing_on_cosets(heights[i], params.log_blowup, table.quotient_chunks)
             scalars = logup.constraint_scalars(
                 table,
                 public,
                 local=buses.local,
                 global_=buses.global_,
                 terminals=terminals[i],
-                n=n,
+                n=1 << heights[i],
                 alpha=alpha,
             )
-            evaluations = kernels.evaluate(
-                table.constraints,
-                [
-                    pk.extensions[i],
-                    committed.extensions[i],
-                    aux_extensions[i],
-                    kernels.selectors(heights[i], params.log_blowup, log_chunks),
-                ],
-                scalars,
-                log_cosets=log_chunks,
-                coset_factors=np.array([pow(v, -1, P) for v in vanishing], dtype=np.uint64),
-            )
+            evaluations = folded_constraints(pk, extender, table, heights[i], rounds[i], scalars)
         with phases("quotient_lde"):
-            chunks = backend.empty((3 * table.quotient_chunks, params.blowup, n))
-            for t, shift in enumerate(quotient_cosets(heights[i], params.log_blowup, table.quotient_chunks)):
-                columns = evaluations[:, t].copy()
-                kernels.lde(columns, params.log_blowup, coset=shift, out=chunks[3 * t : 3 * t + 3])
-            del evaluations, columns
-        quotients.append(chunks)
+            shifts = quotient_cosets(heights[i], params.log_blowup, table.quotient_chunks)
+            quotients.append(extender.extend_chunks(chunk_columns(backend, evaluations), shifts))
+            del evaluations
     with phases("quotient_tree"):
-        quotient_tree = commit_present(pk, shape, "quotient", list(quotients))
+        quotient_tree = commit_present(extender, shape, "quotient", quotients)
         assert quotient_tree is not None, "every table has a quotient"
         zeta = transcript.out_of_domain_point(quotient_tree.root)
 
     # 4. Open every column at zeta, and all but the quotient's at the next row's point.
     with phases("openings"):
-        groups = [
-            [m for m in (pk.extensions[i], committed.extensions[i], aux_extensions[i]) if m is not None] for i in tables
-        ]
-        values = out_of_domain_values(pk, shape, groups, quotients, zeta)
+        groups = [[e for e in extensions if e is not None] for extensions in rounds]
+        values = out_of_domain_values(extender, shape, groups, quotients, zeta)
         gamma = transcript.batching_challenge(values)
 
     # 5. DEEP: one codeword per height, low-degree exactly when all these values are right.
     with phases("deep"):
         weights = ext_powers(gamma, shape.weights)
         codewords = {
-            h: deep_codeword(pk, shape, h, groups, quotients, values, weights, zeta) for h in shape.distinct_heights
+            h: deep_codeword(extender, shape, h, groups, quotients, values, weights, zeta)
+            for h in shape.distinct_heights
         }
 
     # 6. FRI: fold from the tallest height down; shorter ones enter where the fold reaches them.
@@ -186,17 +182,6 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     )
 
 
-def check_memory(shape: ProofShape, backend: Backend) -> None:
-    """Raise OutOfMemory, before anything large is made, when this partition cannot fit into the device."""
-    needed, there = peak_bytes(shape), backend.info().memory_budget
-    if needed > there:
-        rows = ", ".join(f"2^{t.log_height} x {t.widths[1]}" for t in shape.tables)
-        raise OutOfMemory(
-            f"a partition with tables of {rows} needs {needed / 2**30:.1f} GiB at blow-up {shape.key.params.blowup}; "
-            f"the device has {there / 2**30:.1f}: cut the job into more partitions, or take a lower blow-up"
-        )
-
-
 def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
     """log2 of each table's rows. Raises UsageError when the trace is not one of this key's program."""
     if len(trace.main) != len(key.tables):
@@ -217,22 +202,35 @@ def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
     return tuple(heights)
 
 
+def take_over(trace: Trace, inputs: Iterable[NDArray[Any]], backend: Backend) -> None:
+    """Make the trace's memory the prover's own, to be written over: a copy of what the inputs lend to it.
+
+    Where the backend's memory is the host's, a program's trace may be its inputs, which a later attempt needs again.
+    """
+    lent = list(inputs)
+    for i, columns in enumerate(trace.main):
+        if isinstance(columns, np.ndarray) and any(np.may_share_memory(columns, array) for array in lent):
+            trace.main[i] = copied(backend, columns)
+
+
 def logup_columns(
-    pk: ProvingKey, committed: Committed, buses: BusChallenges
+    pk: ProvingKey,
+    preprocessed: Sequence[Extension | None],
+    main: Sequence[Extension],
+    public: Sequence[int],
+    buses: BusChallenges,
 ) -> tuple[list[Array | None], list[logup.Terminals]]:
     """Per table the LogUp columns on the trace's rows, and the local and global terminal."""
     columns: list[Array | None] = []
     terminals: list[logup.Terminals] = []
-    for i, table in enumerate(pk.key.tables):
-        main = committed.columns[i]
-        if main is None:
+    for table, fixed, extension in zip(pk.key.tables, preprocessed, main, strict=True):
+        if table.interactions is None:
             columns.append(None)
             terminals.append((None, None))
             continue
-        scalars = logup.interaction_scalars(
-            table, committed.commitment.public, local=buses.local, global_=buses.global_
-        )
-        made, terminal = logup.aux_columns(pk.backend, table, pk.columns[i], main, scalars)
+        scalars = logup.interaction_scalars(table, public, local=buses.local, global_=buses.global_)
+        fixed_columns = None if fixed is None else fixed.trace()
+        made, terminal = logup.aux_columns(pk.backend, table, fixed_columns, extension.trace(), scalars)
         columns.append(made)
         terminals.append(terminal)
     return columns, terminals
@@ -245,54 +243,90 @@ def flatten_terminals(terminals: Sequence[logup.Terminals]) -> Words:
 
 
 def commit_present(
-    pk: ProvingKey, shape: ProofShape, round_name: str, matrices: Sequence[Array | None]
+    extender: Extender, shape: ProofShape, round_name: str, extensions: Sequence[Extension | None]
 ) -> MerkleTree | None:
-    """The tree over the matrices of a round, None when no table has any."""
+    """The tree over the extensions of a round, None when no table has any."""
     tree = shape.rounds.get(round_name)
     if tree is None:
         return None
-    return pk.backend.goldilocks.commit([m for m in matrices if m is not None], log_cap=tree.log_cap_nodes)
+    return extender.commit([e for e in extensions if e is not None], tree.log_cap_nodes)
+
+
+def folded_constraints(
+    pk: ProvingKey,
+    extender: Extender,
+    table: CompiledAir,
+    log_height: int,
+    extensions: Sequence[Extension | None],
+    scalars: Words,
+) -> list[Array]:
+    """A table's constraints, folded and divided by what vanishes on its trace domain, on the cosets of its quotient's
+    chunks: those in order, as many together (3, chunks, n) as the extensions have in memory together.
+    """
+    kernels, params, count = pk.backend.goldilocks, pk.key.params, table.quotient_chunks
+    vanishing = vanishing_on_cosets(log_height, params.log_blowup, count)
+    factors = np.array([pow(v, -1, P) for v in vanishing], dtype=np.uint64)
+    selectors = kernels.selectors(log_height, params.log_blowup, count.bit_length() - 1)
+    evaluations = []
+    for coset, chunks in extender.parts(count):
+        here = selectors if len(chunks) == count else copied(pk.backend, selectors[:, chunks.start : chunks.stop])
+        evaluations.append(
+            kernels.evaluate(
+                table.constraints,
+                [*(None if e is None else e.on(coset) for e in extensions), here],
+                scalars,
+                log_cosets=len(chunks).bit_length() - 1,
+                coset_factors=factors[chunks.start : chunks.stop],
+            )
+        )
+    return evaluations[::-1]
+
+
+def chunk_columns(backend: Backend, evaluations: Sequence[Array]) -> Iterator[Array]:
+    """The (3, n) columns of each chunk, from what `folded_constraints` gave."""
+    for part in evaluations:
+        for t in range(part.shape[1]):
+            yield part.reshape(3, -1) if part.shape[1] == 1 else copied(backend, part[:, t])
 
 
 def out_of_domain_values(
-    pk: ProvingKey, shape: ProofShape, groups: list[list[Array]], quotients: list[Array], zeta: Ext
+    extender: Extender, shape: ProofShape, groups: list[list[Extension]], quotients: list[Extension], zeta: Ext
 ) -> tuple[TableValues, ...]:
     """Every table's columns at zeta and at its next row's point. Tables of one height go to the backend together."""
-    kernels = pk.backend.goldilocks
     found: dict[int, TableValues] = {}
     for height in shape.distinct_heights:
         here = [i for i, t in enumerate(shape.tables) if t.log_height == height]
-        both = iter(kernels.evaluate_at([m for i in here for m in groups[i]], zeta, next_row=True))
-        once = iter(kernels.evaluate_at([quotients[i] for i in here], zeta, next_row=False))
+        both = iter(extender.evaluate_at([e for i in here for e in groups[i]], zeta, next_row=True))
+        once = iter(extender.evaluate_at([quotients[i] for i in here], zeta, next_row=False))
         for i in here:
             found[i] = TableValues(np.concatenate([next(both) for _ in groups[i]]), next(once))
     return tuple(found[i] for i in range(len(shape.tables)))
 
 
 def deep_codeword(
-    pk: ProvingKey,
+    extender: Extender,
     shape: ProofShape,
     height: int,
-    groups: list[list[Array]],
-    quotients: list[Array],
+    groups: list[list[Extension]],
+    quotients: list[Extension],
     values: tuple[TableValues, ...],
     weights: Words,
     zeta: Ext,
 ) -> Array:
     """(3, B, n): the sum over this height's tables, columns and points of gamma^k (f(x) - f(point)) / (x - point)."""
-    points = []
+    openings = []
     for i in shape.by_height:
         table = shape.tables[i]
         if table.log_height != height:
             continue
         here, after, quotient = (weights[r.start : r.stop] for r in table.weights)
-        both = tuple(groups[i])
-        points += [
-            DeepPoint(zeta, both, here, e_dot(here, values[i].both[:, 0])),
-            DeepPoint(next_point(zeta, height), both, after, e_dot(after, values[i].both[:, 1])),
-            DeepPoint(zeta, (quotients[i],), quotient, e_dot(quotient, values[i].quotient)),
+        both = groups[i]
+        openings += [
+            Opening(zeta, both, here, e_dot(here, values[i].both[:, 0])),
+            Opening(next_point(zeta, height), both, after, e_dot(after, values[i].both[:, 1])),
+            Opening(zeta, [quotients[i]], quotient, e_dot(quotient, values[i].quotient)),
         ]
-    return pk.backend.goldilocks.deep(points)
+    return extender.deep(openings)
 
 
 def interpolate_final(codeword: Words) -> Words:

@@ -18,8 +18,8 @@ from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_of
-from distprove.stark.memory import peak_bytes
 from distprove.stark.params import Parameters
+from distprove.stark.plan import leaves_room
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
@@ -28,7 +28,7 @@ from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.backend import Backend
+from kernels.backend import Backend, OutOfMemory
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
@@ -211,21 +211,26 @@ class StarkProver:
 
     def commit(self, partition: Partition, work: Synthesised) -> bytes:
         """Commit to the main trace, and keep the commitment for `prove` while there is room."""
-        committed = commit(self._key, partition.name, work.arrays, Phases())
-        room = self._backend.info().memory_budget - peak_bytes(committed.shape)  # beside the next one at its peak
-        if self._kept_bytes() + committed.nbytes <= room:
+        committed = self._commit(partition, work, Phases())
+        if leaves_room(committed.shape, committed.plan, self._budget, self._held(), key_streamed=self._key.streamed):
             self._kept[partition.name] = committed
         return committed.commitment.to_bytes()
 
     def prove(
         self, partition: Partition, work: Synthesised, challenge: bytes | None = None
     ) -> tuple[PartitionProof, PhaseTimes]:
-        """Prove under the job's challenge. A partition that was not kept is committed again, to the same root."""
+        """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside those that
+        are, is committed again, to the same root.
+        """
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
         traffic = self._backend.traffic.snapshot()
         phases = Phases()
-        committed = self._kept.pop(partition.name, None) or commit(self._key, partition.name, work.arrays, phases)
+        committed = self._kept.pop(partition.name, None)
+        if committed is not None and self._held() + committed.plan.peak > self._budget:
+            committed = None
+        if committed is None:
+            committed = self._commit(partition, work, phases)
         proof = prove(self._key, committed, challenge, phases)
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
@@ -250,5 +255,20 @@ class StarkProver:
     def close(self) -> None:
         self._kept.clear()
 
-    def _kept_bytes(self) -> int:
+    @property
+    def _budget(self) -> int:
+        return self._backend.info().memory_budget
+
+    def _held(self) -> int:
+        """Bytes that committed partitions hold."""
         return sum(c.nbytes for c in self._kept.values())
+
+    def _commit(self, partition: Partition, work: Synthesised, phases: Phases) -> Committed:
+        """Commit to a partition beside those that are kept, or, when it does not fit there, in their place."""
+        try:
+            return commit(self._key, partition.name, work.arrays, phases, held=self._held())
+        except OutOfMemory:
+            if not self._kept:
+                raise
+            self._kept.clear()
+        return commit(self._key, partition.name, work.arrays, phases)

@@ -1,0 +1,235 @@
+"""Low-degree extensions as a prover holds them: on all cosets of their domain at once, or on one at a time.
+
+An extension by B is the columns' polynomials on B cosets of the trace domain. Held whole it takes B times the trace's
+memory. Held on one coset it takes the trace's own, and is moved where it is needed: one inverse and one forward
+transform of each column, in place. What is computed on a coset is what the whole extension has there, so that a proof
+does not show how it was made: for f on the coset 7 s <w_n>, f(s x) is a polynomial on the standard domain 7 <w_n>, an
+extension of blow-up 1, and every kernel that takes an extension takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark.field import Ext, P, Words, e_scale, mul, root_of_unity
+from kernels.backend import Array, Backend
+from kernels.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, MerkleTree, TreeOpening
+from kernels.goldilocks_field import GENERATOR
+from kernels.keccak import keccak256
+
+
+class Extension:
+    """The extension of one matrix. Who reads it asks for the coset it needs; nobody else may write into its memory."""
+
+    def __init__(
+        self, kernels: GoldilocksKernels, array: Array, log_blowup: int, *, columns: Array | None = None
+    ) -> None:
+        """`array`: (w, B, n), or (w, 1, n), the first coset, to be moved; it is the extension's from here on.
+        `columns`: (w, n), the trace that a whole extension keeps beside it.
+        """
+        self._kernels = kernels
+        self._array = array
+        self._columns = columns
+        self._log_blowup = log_blowup
+        self._shift = GENERATOR
+        """Where the first coset of the array lies."""
+
+    @property
+    def width(self) -> int:
+        return int(self._array.shape[0])
+
+    @property
+    def log_n(self) -> int:
+        return int(self._array.shape[2]).bit_length() - 1
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._array.nbytes) + (0 if self._columns is None else int(self._columns.nbytes))
+
+    def on(self, coset: int) -> Array:
+        """(w, 1, n): the columns on this coset, until they are asked for elsewhere; of a whole extension (w, B, n), and
+        only coset 0 is asked for. The same object each time.
+        """
+        self._move(GENERATOR * coset_scale(self.log_n, self._log_blowup, coset) % P)
+        return self._array
+
+    def trace(self) -> Array:
+        """(w, n): the columns on the trace domain, until they are asked for on a coset."""
+        if self._columns is not None:
+            return self._columns
+        self._move(1)
+        return self._array.reshape(self._array.shape[0], -1)
+
+    def forget_trace(self) -> None:
+        """Give back what a whole extension keeps of the trace."""
+        self._columns = None
+
+    def _move(self, shift: int) -> None:
+        if shift == self._shift:
+            return
+        assert self._array.shape[1] == 1, "a whole extension stays where it is"
+        columns = self._array.reshape(self._array.shape[0], -1)
+        # `lde` ends on the coset of 7: f(x) = g(7 x / shift) for the g that it extends.
+        self._kernels.lde(columns, 0, coset=self._shift * GENERATOR * pow(shift, -1, P) % P, out=self._array)
+        self._shift = shift
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One opening point of one table height; as `kernels.goldilocks.DeepPoint`."""
+
+    point: Ext
+    extensions: Sequence[Extension]
+    weights: Words
+    value: Ext
+
+    def on(self, coset: int, scale: int) -> DeepPoint:
+        """For the extensions on a coset, there polynomials f(s x), s = `scale`: 1 / (s x - z) is 1/s / (x - z/s)."""
+        matrices = tuple(e.on(coset) for e in self.extensions)
+        if scale == 1:
+            return DeepPoint(self.point, matrices, self.weights, self.value)
+        inverse = pow(scale, -1, P)
+        weights = mul(self.weights, np.array(inverse, dtype=np.uint64))
+        return DeepPoint(e_scale(self.point, inverse), matrices, weights, e_scale(self.value, inverse))
+
+
+class Extender:
+    """Makes extensions, and commits to them, whole or streamed: one coset at a time."""
+
+    def __init__(self, backend: Backend, log_blowup: int, *, streamed: bool) -> None:
+        self._backend = backend
+        self._kernels = backend.goldilocks
+        self._log_blowup = log_blowup
+        self.streamed = streamed
+        self._log_together = 0 if streamed else log_blowup
+        """log2 of the cosets that are in memory together."""
+
+    def extend(self, columns: Array, *, keep_trace: bool = False) -> Extension:
+        """The extension of (w, n) columns on the trace domain, whose memory it takes when it is streamed.
+
+        `keep_trace`: `Extension.trace` will be asked for.
+        """
+        if not self.streamed:
+            array = self._kernels.lde(columns, self._log_blowup)
+            return Extension(self._kernels, array, self._log_blowup, columns=columns if keep_trace else None)
+        array = columns.reshape(columns.shape[0], 1, -1)
+        self._kernels.lde(columns, 0, out=array)
+        return Extension(self._kernels, array, self._log_blowup)
+
+    def extend_chunks(self, chunks: Iterable[Array], shifts: Sequence[int]) -> Extension:
+        """The extension of matrices (w, n), one above the other, each given on a coset shift * <w_n> of its own."""
+        array: Array | None = None
+        for t, (columns, shift) in enumerate(zip(chunks, shifts, strict=True)):
+            width, n = map(int, columns.shape)
+            if array is None:
+                array = self._backend.empty((width * len(shifts), 1 << self._log_together, n))
+            self._kernels.lde(columns, self._log_together, coset=shift, out=array[width * t : width * (t + 1)])
+        assert array is not None, "no chunks"
+        return Extension(self._kernels, array, self._log_blowup)
+
+    def cosets(self) -> Sequence[int]:
+        """What `Extension.on` is asked for, one after the other, to see the whole domain."""
+        return range(1 << (self._log_blowup - self._log_together))
+
+    def parts(self, count: int) -> list[tuple[int, range]]:
+        """What `Extension.on` is asked for to see cosets t B / count, t < count, each with the t that are there then.
+
+        From the last one down: commitments leave extensions on their last coset, and openings begin on the first.
+        """
+        if not self.streamed:
+            return [(0, range(count))]
+        return [((t << self._log_blowup) // count, range(t, t + 1)) for t in reversed(range(count))]
+
+    def evaluate_at(self, extensions: Sequence[Extension], point: Ext, *, next_row: bool) -> list[Words]:
+        """`GoldilocksKernels.evaluate_at`, on the first coset."""
+        return self._kernels.evaluate_at([e.on(0) for e in extensions], point, next_row=next_row)
+
+    def deep(self, openings: Sequence[Opening]) -> Array:
+        """`GoldilocksKernels.deep`: (3, B, n), put together from its cosets when the extensions are streamed."""
+        if not self.streamed:
+            return self._kernels.deep([o.on(0, 1) for o in openings])
+        log_n = openings[0].extensions[0].log_n
+        codeword = self._backend.empty((3, 1 << self._log_blowup, 1 << log_n))
+        for coset in self.cosets():
+            scale = coset_scale(log_n, self._log_blowup, coset)
+            codeword[:, coset : coset + 1] = self._kernels.deep([o.on(coset, scale) for o in openings])
+        return codeword
+
+    def commit(self, extensions: Sequence[Extension], log_cap: int) -> MerkleTree:
+        """The tree of `GoldilocksKernels.commit` over all their rows. It opens them too, and so holds them."""
+        if not self.streamed:
+            return self._kernels.commit([e.on(0) for e in extensions], log_cap=log_cap)
+        return CosetTrees(self._kernels, extensions, self._log_blowup, log_cap)
+
+
+class CosetTrees:
+    """A tree over streamed extensions: one for each coset, and the log2 B levels above their roots, on the host.
+
+    Children lie half a level apart, so down to the level of B nodes only nodes of one coset meet: node k there is the
+    root of a tree of blow-up 1 over coset k, and that tree's row j is row j B + k of the whole.
+    """
+
+    def __init__(
+        self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int, log_cap: int
+    ) -> None:
+        self._extensions = tuple(extensions)
+        self._log_blowup, self._log_cap = log_blowup, log_cap
+        below = max(0, log_cap - log_blowup)
+        # Each keeps the arrays it was made from, whose contents move on: it opens rows only when they are back.
+        self._trees = [kernels.commit([e.on(k) for e in extensions], log_cap=below) for k in range(1 << log_blowup)]
+
+    @cached_property
+    def _levels(self) -> list[list[bytes]]:
+        """Level c has 2^c nodes, c <= log2 B."""
+        levels = [[tree.root for tree in self._trees]]
+        while len(levels[0]) > 1:
+            half = len(levels[0]) // 2
+            pairs = zip(levels[0][:half], levels[0][half:], strict=True)
+            levels.insert(0, [keccak256(NODE_TAG.to_bytes(8, "little") + a + b) for a, b in pairs])
+        return levels
+
+    @property
+    def root(self) -> bytes:
+        return self._levels[0][0]
+
+    @property
+    def cap(self) -> Bytes:
+        if self._log_cap <= self._log_blowup:
+            return np.frombuffer(b"".join(self._levels[self._log_cap]), dtype=np.uint8).reshape(-1, 32)
+        caps = np.stack([tree.cap for tree in self._trees], axis=1)
+        return np.ascontiguousarray(caps.reshape(-1, 32))
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        """As `MerkleTree.open`. Moves the extensions through the cosets once more, from the last one down."""
+        at = np.array(indices, dtype=np.int64)
+        rows = tuple(np.empty((len(at), e.width), dtype=np.uint64) for e in self._extensions)
+        below = max(e.log_n for e in self._extensions) - max(0, self._log_cap - self._log_blowup)
+        path = np.empty((len(at), below, 32), dtype=np.uint8)
+        for coset in reversed(range(len(self._trees))):
+            here = np.flatnonzero(at % len(self._trees) == coset)
+            if not len(here):
+                continue
+            for extension in self._extensions:
+                extension.on(coset)
+            opened = self._trees[coset].open((at[here] >> self._log_blowup).tolist())
+            path[here] = opened.path
+            for all_rows, some in zip(rows, opened.rows, strict=True):
+                all_rows[here] = some
+        above = [self._siblings(at, level) for level in range(self._log_blowup, self._log_cap, -1)]
+        return TreeOpening(rows, np.concatenate([path, *above], axis=1))
+
+    def _siblings(self, at: NDArray[np.int64], level: int) -> Bytes:
+        """(q, 1, 32): of the nodes that the paths pass at the level of 2^level nodes."""
+        size = 1 << level
+        nodes = np.frombuffer(b"".join(self._levels[level]), dtype=np.uint8).reshape(size, 1, 32)
+        return nodes[(at + size // 2) % size]
+
+
+def coset_scale(log_n: int, log_blowup: int, coset: int) -> int:
+    """w_{Bn}^coset: coset k of an extension lies at 7 w_{Bn}^k <w_n>."""
+    return pow(root_of_unity(log_n + log_blowup), coset, P)
