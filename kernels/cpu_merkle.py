@@ -82,6 +82,11 @@ class CpuMerkleTree:
         """(2^c, 32): the level of 2^c nodes."""
         return self._nodes(len(self._levels) - 1 - self._log_cap, np.arange(1 << self._log_cap))
 
+    @property
+    def log_leaves(self) -> int:
+        """log2 of the leaves of the tallest matrix."""
+        return len(self._levels) - 1
+
     def open(self, indices: Sequence[int]) -> TreeOpening:
         """Rows and paths at leaf indices, in natural order, of the tallest matrix. Raises SizeError for others."""
         leaves = self._levels[0].shape[1]

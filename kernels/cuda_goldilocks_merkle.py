@@ -1,4 +1,4 @@
-"""Keccak-256 trees on the device: what `cuda/goldilocks_merkle.cu` is launched with, openings, and grinding."""
+"""Makes Keccak-256 trees on the device, opens them, and grinds: what `cuda/goldilocks_merkle.cu` is launched with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernels.backend import Array, SizeError
 from kernels.compiler import KernelSource
+from kernels.cuda_goldilocks_tree import DIGEST_LANES, CudaMerkleTree, LeafShape, open_trees
 from kernels.device import ByValue, Device
-from kernels.goldilocks import LEAF_TAG, Bytes, TreeOpening
+from kernels.goldilocks import LEAF_TAG, TreeOpening
 
-DIGEST_LANES = 4
 RATE_LANES = 17
 STATE_LANES = 25
 MATRICES = 8
@@ -44,111 +43,6 @@ class MerkleProfile:
             "NODE_BLOCKS": self.node_blocks,
         }
         return KernelSource("goldilocks_merkle", tuple((name, str(value)) for name, value in defines.items()))
-
-
-@dataclass(frozen=True)
-class LeafShape:
-    """Leaves of one matrix (width, B, n): leaf i < `count` holds its rows i + t count, t < 2^log_arity."""
-
-    matrix: Array
-    log_arity: int
-
-    @property
-    def width(self) -> int:
-        """Of one row."""
-        return int(self.matrix.shape[0])
-
-    @property
-    def log_n(self) -> int:
-        return int(self.matrix.shape[2]).bit_length() - 1
-
-    @property
-    def log_blowup(self) -> int:
-        return int(self.matrix.shape[1]).bit_length() - 1
-
-    @property
-    def log_count(self) -> int:
-        return self.log_n + self.log_blowup - self.log_arity
-
-    @property
-    def elements(self) -> int:
-        """Of one leaf."""
-        return self.width << self.log_arity
-
-
-class CudaMerkleTree:
-    """A `kernels.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
-
-    def __init__(
-        self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array, log_cap: int
-    ) -> None:
-        """`digests`: all levels from the leaves up, (2 count - 1, 4), each in the kernels' order."""
-        self._device = device
-        self._source = source
-        self._leaves = leaves
-        self._digests = digests
-        self._log_blowup = leaves[0].log_blowup
-        self._log_count = max(leaf.log_count for leaf in leaves)
-        self._log_cap = min(log_cap, self._log_count)
-
-    @property
-    def root(self) -> bytes:
-        return self._level(0).tobytes()
-
-    @property
-    def cap(self) -> Bytes:
-        return self._level(self._log_cap)
-
-    def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Raises SizeError for an index outside the tree."""
-        if any(not 0 <= i < 1 << self._log_count for i in indices):
-            raise SizeError(f"a leaf index is outside a tree of 2^{self._log_count} leaves")
-        queries = np.array(indices, dtype=np.uint64)
-        levels = self._log_count - self._log_cap
-        words = [len(queries) * n for n in (*(leaf.elements for leaf in self._leaves), levels * DIGEST_LANES)]
-        if not sum(words):
-            return self._opening(np.zeros(0, dtype=np.uint64), len(queries), levels, words)
-        out = self._device.empty((sum(words),))
-        wanted = self._device.upload(np.concatenate((queries, self._sibling_places(queries, levels).reshape(-1))))
-        begin = 0
-        for leaf, count in zip(self._leaves, words, strict=False):
-            shape = (leaf.width, leaf.log_n, leaf.log_blowup, leaf.log_count, leaf.log_arity)
-            arguments = (leaf.matrix, wanted, out[begin : begin + count], np.uint64(count), *map(np.uint32, shape))
-            self._device.kernel(self._source, "merkle_rows").launch_items(count, arguments)
-            begin += count
-        arguments = (self._digests, wanted[len(queries) :], out[begin:], np.uint64(words[-1]))
-        self._device.kernel(self._source, "merkle_digests").launch_items(words[-1], arguments)
-        return self._opening(self._device.download(out), len(queries), levels, words)
-
-    def _opening(self, opened: NDArray[np.uint64], queries: int, levels: int, words: list[int]) -> TreeOpening:
-        parts = np.split(opened, np.cumsum(words)[:-1])
-        rows = tuple(part.reshape(queries, leaf.elements) for part, leaf in zip(parts, self._leaves, strict=False))
-        return TreeOpening(rows, parts[-1].view(np.uint8).reshape(queries, levels, 8 * DIGEST_LANES))
-
-    def _sibling_places(self, queries: NDArray[np.uint64], levels: int) -> NDArray[np.uint64]:
-        """(q, levels): where the sibling of each query's node stands in `digests`."""
-        places = np.empty((len(queries), levels), dtype=np.uint64)
-        for depth in range(levels):
-            log_m = self._log_count - depth
-            sibling = (queries + np.uint64(1 << (log_m - 1))) & np.uint64((1 << log_m) - 1)
-            log_cosets = min(self._log_blowup, log_m)
-            place = ((sibling & np.uint64((1 << log_cosets) - 1)) << np.uint64(log_m - log_cosets)) + (
-                sibling >> np.uint64(log_cosets)
-            )
-            places[:, depth] = place + np.uint64(self._begin(log_m))
-        return places
-
-    def _begin(self, log_m: int) -> int:
-        """Index of the level of 2^log_m nodes in `digests`."""
-        return (2 << self._log_count) - (2 << log_m)
-
-    def _level(self, log_m: int) -> Bytes:
-        """The level of 2^log_m nodes in natural order, (2^log_m, 32), on the host."""
-        begin = self._begin(log_m)
-        host = self._device.download(self._digests[begin : begin + (1 << log_m)])
-        cosets = 1 << min(self._log_blowup, log_m)
-        natural = host.reshape(cosets, -1, DIGEST_LANES).transpose(1, 0, 2)
-        return np.ascontiguousarray(natural).view(np.uint8).reshape(-1, 8 * DIGEST_LANES)
 
 
 class MerkleEngine:
@@ -187,6 +81,10 @@ class MerkleEngine:
         arguments = (top, np.uint32(log_top), np.uint32(log_blowup))
         self._device.kernel(source, "merkle_top").launch(1, NODE_THREADS, arguments)
         return CudaMerkleTree(self._device, source, leaves, digests, log_cap)
+
+    def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        """`GoldilocksKernels.open`."""
+        return open_trees(self._device, self.profile.source(), trees, indices)
 
     def _hash_leaves(self, leaves: list[LeafShape], digests: Array) -> None:
         header = np.array([LEAF_TAG + 256 * len(leaves), *(leaf.elements for leaf in leaves)], dtype=np.uint32)

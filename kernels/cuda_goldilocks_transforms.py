@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.backend import Array, SizeError
+from kernels.backend import Array, BackendError, SizeError
 from kernels.compiler import KernelSource
 from kernels.cuda_goldilocks_lde import MAX_LOG_BLOWUP, MAX_LOG_N, LdeEngine, LdeProfile
-from kernels.cuda_goldilocks_merkle import CudaMerkleTree, LeafShape, MerkleEngine, MerkleProfile
+from kernels.cuda_goldilocks_merkle import MerkleEngine, MerkleProfile
+from kernels.cuda_goldilocks_tree import CudaMerkleTree, LeafShape
 from kernels.device import Device
+from kernels.goldilocks import MerkleTree, TreeOpening
 from kernels.goldilocks_field import TWO_ADICITY, P
 
 VECTOR = KernelSource("goldilocks_vector")
@@ -18,7 +20,7 @@ SEED_BYTES = 32
 
 
 class CudaTransforms:
-    """add, sub, mul, lde, commit and grind of `GoldilocksKernels` on one device; see there."""
+    """add, sub, mul, lde, commit, open and grind of `GoldilocksKernels` on one device; see there."""
 
     def __init__(
         self, device: Device, *, lde_profile: LdeProfile | None = None, merkle_profile: MerkleProfile | None = None
@@ -96,6 +98,14 @@ class CudaTransforms:
         if any(leaf.elements >= 2**32 for leaf in leaves):
             raise SizeError("a leaf's width must fit 32 bits")
         return self._merkle.commit(leaves, log_cap)
+
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        ours = [tree for tree in trees if isinstance(tree, CudaMerkleTree)]
+        if len(ours) != len(trees):
+            raise BackendError("a tree was not made by this backend")
+        if any(not 0 <= i < 1 << 63 for i in indices):
+            raise SizeError("an index of a query is a natural number")
+        return self._merkle.open(ours, indices)
 
     def grind(self, seed: bytes, bits: int) -> int:
         if len(seed) != SEED_BYTES or not 0 <= bits <= 64:

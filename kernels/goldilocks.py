@@ -60,6 +60,10 @@ class MerkleTree(Protocol):
     def cap(self) -> Bytes:
         """(2^c, 32): the level of 2^c nodes, c = min(cap asked for, log2 of the leaves)."""
 
+    @property
+    def log_leaves(self) -> int:
+        """log2 of the leaves of the tallest matrix."""
+
     def open(self, indices: Sequence[int]) -> TreeOpening:
         """Rows and paths at leaf indices, in natural order, of the tallest matrix."""
 
@@ -181,6 +185,13 @@ class GoldilocksKernels(ABC):
         and where a level's size is the height B n' of shorter matrices, node_i is replaced by
             keccak256(u64 INJECT_TAG, node_i, leaf_i of these).
         """
+
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        """Each tree at `indices` >= 0, index i at its leaf i mod 2^log_leaves.
+
+        A backend whose memory is not the host's overrides this: one transfer for all of them.
+        """
+        return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in trees]
 
     @abstractmethod
     def grind(self, seed: bytes, bits: int) -> int:

@@ -171,11 +171,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     with phases("queries"):
         indices = transcript.queries(nonce)
         trees = [t for t in (pk.tree, committed.tree, aux_tree, quotient_tree) if t is not None] + layers
-        shapes = [*shape.rounds.values(), *shape.fri_trees]
-        opened = tuple(
-            OpenedTree(tree.cap, tree.open([i & ((1 << s.log_leaves) - 1) for i in indices]))
-            for tree, s in zip(trees, shapes, strict=True)
-        )
+        openings = kernels.open(trees, indices)
+        opened = tuple(OpenedTree(tree.cap, opening) for tree, opening in zip(trees, openings, strict=True))
     roots = [committed.commitment.main_root, *(t.root for t in (aux_tree, quotient_tree) if t is not None)]
     return StarkProof(
         challenge, heights, tuple(roots), flat, values, tuple(t.root for t in layers), final, nonce, opened

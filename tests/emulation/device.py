@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,10 @@ class EmulatedStaged:
 class EmulatedKernel:
     """One kernel of a library that `build` made."""
 
-    def __init__(self, library: ctypes.CDLL, name: str, max_block: int) -> None:
+    def __init__(self, library: ctypes.CDLL, name: str, max_block: int, done: Counter[str]) -> None:
         self.resources = KernelResources(name, 0, 0, 0, 0, 0)
         self.launches = 0
+        self._device_did = done
         self._name = name
         self._max_block = max_block
         self._run = getattr(library, f"emulate_{name}")
@@ -149,6 +151,7 @@ class EmulatedKernel:
             raise SizeError(f"{self._name}: no device launches a grid of {shape} blocks of {size}")
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.ctypes.data for v in values))
         self.launches += 1
+        self._device_did["launch"] += 1
         self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
 
     def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
@@ -163,6 +166,8 @@ class EmulatedDevice:
         self.sm_count = sm_count
         self.shared_limit = shared_limit
         self.traffic = Traffic()
+        self.did: Counter[str] = Counter()
+        """Launches, uploads and downloads so far; `fetch` is a download too."""
         self.staged = 0
         """Staged arrays that were not released."""
         self.stream: Stream = EmulatedStream()
@@ -201,6 +206,7 @@ class EmulatedDevice:
         array = self.empty(host.shape, host.dtype)
         array[...] = host
         self.traffic.to_device += host.nbytes
+        self.did["upload"] += 1
         return array
 
     def stage(self, host: HostArray) -> EmulatedStaged:
@@ -208,10 +214,12 @@ class EmulatedDevice:
 
     def download(self, array: Array) -> HostArray:
         self.traffic.to_host += array.nbytes
+        self.did["download"] += 1
         return np.array(array)
 
     def fetch(self, array: Array, stream: Stream | None = None) -> EmulatedFetch:
         self.traffic.to_host += array.nbytes
+        self.did["download"] += 1
         return EmulatedFetch(array)
 
     def address(self, array: Array) -> int:
@@ -225,7 +233,7 @@ class EmulatedDevice:
         if (source, name) not in self._kernels:
             if source not in self._libraries:
                 self._libraries[source] = ctypes.CDLL(str(build(source)))
-            self._kernels[source, name] = EmulatedKernel(self._libraries[source], name, self._max_block)
+            self._kernels[source, name] = EmulatedKernel(self._libraries[source], name, self._max_block, self.did)
         return self._kernels[source, name]
 
     def memory_free(self) -> int:

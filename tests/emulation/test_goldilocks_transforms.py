@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stark.stark_reference import ReferenceKernels
 
 from emulation.device import EmulatedDevice, compiler
-from kernels.backend import SizeError
+from kernels.backend import BackendError, SizeError
 from kernels.cuda_goldilocks_lde import LdeProfile, plan_passes, step_bits
 from kernels.cuda_goldilocks_merkle import MATRICES
 from kernels.cuda_goldilocks_transforms import CudaTransforms
@@ -142,6 +142,30 @@ def test_tree_of_many_matrices(kernels: CudaTransforms) -> None:
     tree_matches(kernels, [*matrices, *(elements(w, 2, 4, seed=w) for w in range(1, 10))])
 
 
+def test_several_trees_are_opened_in_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
+    groups = [([(3, 4, 16), (20, 4, 64)], 0, 2), ([(3, 4, 32)], 3, 1), ([(1, 2, 1)], 0, 5)]
+    ours, wanted = [], []
+    for shapes, log_arity, log_cap in groups:
+        matrices = [elements(*shape, seed=i) for i, shape in enumerate(shapes)]
+        ours.append(kernels.commit([device.upload(m) for m in matrices], log_arity=log_arity, log_cap=log_cap))
+        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity, log_cap=log_cap))
+    indices = [0, 255, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 6).tolist()]
+    before = device.did.copy()
+    opened = kernels.open(ours, indices)
+    assert device.did - before == {"upload": 1, "launch": 1, "download": 1}
+    for one, expected in zip(opened, REFERENCE.open(wanted, indices), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one.rows, expected.rows, strict=True))
+        assert np.array_equal(one.path, expected.path)
+
+
+def test_root_and_cap_are_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
+    tree = kernels.commit([device.upload(elements(3, 2, 64))], log_cap=3)
+    before = device.did.copy()
+    assert len(tree.root) == 32
+    assert tree.cap.shape == (8, 32)
+    assert device.did - before == {"download": 1}
+
+
 def test_no_query(kernels: CudaTransforms) -> None:
     opened = kernels.commit([kernels.device.upload(elements(3, 2, 4))]).open([])
     assert isinstance(opened, TreeOpening)
@@ -186,5 +210,9 @@ def test_wrong_sizes_are_refused(kernels: CudaTransforms) -> None:
         kernels.commit([upload(elements(1, 2, 4))], log_arity=4)
     with pytest.raises(SizeError, match="outside"):
         kernels.commit([upload(elements(1, 2, 4))]).open([8])
+    with pytest.raises(SizeError, match="natural"):
+        kernels.open([], [-1])
+    with pytest.raises(BackendError, match="this backend"):
+        kernels.open([REFERENCE.commit([elements(1, 2, 4)])], [0])
     with pytest.raises(SizeError, match="seed"):
         kernels.grind(b"short", 3)

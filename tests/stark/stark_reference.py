@@ -111,6 +111,10 @@ class ReferenceTree:
         level = self.levels[len(self.levels) - 1 - self.log_cap]
         return np.frombuffer(b"".join(level), dtype=np.uint8).reshape(-1, 32)
 
+    @property
+    def log_leaves(self) -> int:
+        return len(self.levels) - 1
+
     def open(self, indices: Sequence[int]) -> TreeOpening:
         rows = tuple(r[[i % len(r) for i in indices]] for r in self.rows)
         path = np.zeros((len(indices), len(self.levels) - 1 - self.log_cap, 32), dtype=np.uint8)

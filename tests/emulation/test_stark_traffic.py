@@ -1,0 +1,58 @@
+"""What a proof asks of a device, phase by phase: transfers wait for the device, so each must be worth it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from stark.stark_programs import Fibonacci, Ring
+
+from distprove.stark.barrier import job_challenge
+from distprove.stark.key import make_key
+from distprove.stark.params import Parameters
+from distprove.stark.program import Program
+from distprove.stark.prover import commit, prove
+from distprove.stark.timing import Phases
+from emulation.device import EmulatedDevice
+from kernels.cuda import CudaBackend
+
+PARAMS = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_arity=1, log_final=1, log_cap=2)
+
+
+class CountedPhases(Phases):
+    """Adds up, instead of seconds, what the device was asked for."""
+
+    def __init__(self, device: EmulatedDevice) -> None:
+        super().__init__()
+        self.did: dict[str, Counter[str]] = {}
+        self._device = device
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        before = self._device.did.copy()
+        yield
+        self.did[name] = self.did.get(name, Counter()) + (self._device.did - before)
+
+
+def counted(program: Program, backend: CudaBackend, device: EmulatedDevice) -> dict[str, Counter[str]]:
+    """Of the second of two equal proofs: constants are resident by then."""
+    pk = make_key(program, PARAMS, backend)
+    part = program.slices(1)[0]
+    for _ in range(2):
+        phases = CountedPhases(device)
+        committed = commit(pk, part.name, program.inputs(part.source), phases)
+        prove(pk, committed, job_challenge(pk.key.digest, [committed.commitment]), phases)
+    return phases.did
+
+
+@pytest.fixture(scope="module", params=[Ring(4), Fibonacci(6)], ids=lambda p: p.name)
+def did(request: Any, emulated: CudaBackend) -> dict[str, Counter[str]]:
+    assert isinstance(emulated.device, EmulatedDevice)
+    return counted(request.param, emulated, emulated.device)
+
+
+def test_queries_are_one_transfer(did: dict[str, Counter[str]]) -> None:
+    assert did["queries"] == {"upload": 1, "launch": 1, "download": 1}
