@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, make_backend
 from distprove.inflight import InFlight, Line, Timed, Turn
-from distprove.system import ChecksKey, Diagnoses, Partition, ProofSystem, Prover, Synthesised
+from distprove.system import ChecksKey, Diagnoses, Partition, PhaseTimes, ProofSystem, Prover, Synthesised
 from kernels.backend import Backend
 
 
@@ -50,7 +50,11 @@ class ProverWorker:
         self, partition: Partition, work: Synthesised, challenge: bytes | None, turn: Turn | None = None
     ) -> Timed:
         """(PartitionProof, PhaseTimes)"""
-        return self._in_flight.prove(self._ready(), partition, work, challenge, turn)
+        timed = self._in_flight.prove(self._ready(), partition, work, challenge, turn)
+        times: PhaseTimes = timed.value[1]
+        assert self._backend is not None
+        times.device_peak = int(self._backend.info().details.get("peak_bytes", 0))
+        return timed
 
     def check(self, turn: Turn | None = None) -> Timed:
         """Check the key on this backend, for systems that have a check. Raises InvalidKey."""
@@ -76,6 +80,7 @@ class ProverWorker:
             "kind": info.kind,
             "memory_total": info.memory_total,
             "memory_budget": info.memory_budget,
+            "gpus": [str(self._choice.device)] if info.kind == "cuda" else [],
             **process_facts(),
         }
 

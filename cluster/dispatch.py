@@ -30,7 +30,7 @@ from typing import Any
 from cluster.executors import Executor, Finished, Kind, Role, Work, Worker, WorkerDied, WorkLost
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
-from cluster.timeline import Span, Timeline
+from cluster.timeline import Session, Span
 from distprove import canonical
 from distprove.errors import FormatError, InputError
 from distprove.job import ExecutorSettings
@@ -86,6 +86,8 @@ class _Item:
     """Why its last proof is held to be bad, while that is diagnosed."""
     proof: PartitionProof | None = None
     times: PhaseTimes = field(default_factory=PhaseTimes)
+    handed: dict[Kind, int] = field(default_factory=dict)
+    """How often each kind of task on it ended, for the timeline."""
     charged: int = 0
     """Attempts that failed and count against `max_retries`."""
 
@@ -124,7 +126,7 @@ class Dispatcher:
         run: Run,
         settings: ExecutorSettings,
         report: Report,
-        timeline: Timeline,
+        session: Session,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._system = system
@@ -132,7 +134,7 @@ class Dispatcher:
         self._run = run
         self._settings = settings
         self._report = report
-        self._timeline = timeline
+        self._session = session
         self._progress = progress
         self._proofs = dict(done)
         self._items = {p.name: _Item(p, r) for p, r in zip(plan, report.partitions, strict=True)}
@@ -393,6 +395,7 @@ class Dispatcher:
         report = item.report
         report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
         report.to_device, report.to_host = item.times.to_device, item.times.to_host
+        report.device_peak = item.times.device_peak
         self._run.store(item.proof)
         self._proofs[item.partition.name] = item.proof
         item.work = None
@@ -530,13 +533,24 @@ class Dispatcher:
 
     def _record_span(self, finished: Finished) -> None:
         task = finished.task
-        inner: dict[str, float] = {}
-        if task.kind is Kind.PROVE and finished.error is None:
-            inner = dict(finished.value[1].seconds)
-        outcome = "ok" if finished.error is None else type(finished.error).__name__
-        worker = task.worker or "driver"
-        self._timeline.add(
-            Span(worker, task.partition, task.kind.value, finished.started, finished.ended, inner, outcome)
+        times: PhaseTimes = finished.value[1] if task.kind is Kind.PROVE and finished.error is None else PhaseTimes()
+        attempt = 0
+        if task.partition is not None:
+            seen = self._items[task.partition].handed
+            seen[task.kind] = attempt = seen.get(task.kind, 0) + 1
+        self._session.add(
+            Span(
+                task.worker or "driver",
+                task.partition,
+                task.kind.value,
+                finished.started,
+                finished.ended,
+                dict(times.seconds),
+                _outcome(finished),
+                tuple(times.steps),
+                times.on_device,
+                attempt,
+            )
         )
 
     def _tell(self, event: str, item: _Item | None, member: _Member | None, detail: str | None = None) -> None:
@@ -554,6 +568,13 @@ class Dispatcher:
                 detail,
             )
         )
+
+
+def _outcome(finished: Finished) -> str:
+    """For the timeline."""
+    if finished.error is not None:
+        return type(finished.error).__name__
+    return "bad proof" if finished.task.kind is Kind.VERIFY and finished.value is not True else "ok"
 
 
 def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:

@@ -11,9 +11,9 @@ from types import FrameType
 
 from cluster.dispatch import Dispatcher, Progress, draw_challenge, made_under
 from cluster.executors import Executor
-from cluster.report import PartitionReport, Report, public_message
+from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
-from cluster.timeline import Timeline
+from cluster.timeline import FILE, Place, Session, read_timeline, timeline_record
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof, invalid_among
@@ -38,9 +38,9 @@ def prove(
     these cases the run can be resumed.
     """
     with interruptible():
-        timeline = Timeline()
+        session = Session(executor=executor.kind)
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
-        report.started = timeline.began
+        report.started = session.began
         try:
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
             plan = system.plan()
@@ -52,7 +52,7 @@ def prove(
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
-            proofs = Dispatcher(system, plan, done, barrier, executor, run, settings, report, timeline, progress).run()
+            proofs = Dispatcher(system, plan, done, barrier, executor, run, settings, report, session, progress).run()
             failed = [p for p in report.partitions if p.status == "failed"]
             if failed:
                 more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -81,11 +81,13 @@ def prove(
             raise
         finally:
             # 5. Report, whatever happened.
-            report.wall_seconds = time.time() - timeline.began
+            report.wall_seconds = time.time() - session.began
             report.governors = executor.governor_report()
             for worker in report.workers:
-                worker.busy_seconds = timeline.busy(worker.id)
-            run.store_json("timeline.json", timeline.to_record())
+                worker.busy_seconds = session.busy(worker.id)
+            session.wall_seconds, session.status = report.wall_seconds, report.status
+            session.workers = [place_of(worker) for worker in report.workers]
+            run.store_json(FILE, timeline_record([*_earlier_sessions(run), session]))
             run.store_json("report.json", report.to_record())
             run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest)
     return proof
@@ -127,6 +129,27 @@ def take_up(
     if found:
         run.note("resumed", partitions=len(found))
     return found, barrier
+
+
+def place_of(worker: WorkerReport) -> Place:
+    """Where a worker was, for the timeline."""
+    facts = worker.facts
+    return Place(
+        worker.id,
+        worker.role,
+        str(facts.get("node", worker.node)),
+        str(facts.get("device", "")),
+        str(facts.get("kind", "")),
+        tuple(str(gpu) for gpu in facts.get("gpus", ())),
+    )
+
+
+def _earlier_sessions(run: Run) -> list[Session]:
+    """What a resumed run's timeline holds; nothing if it is damaged, for it is a story, not the state."""
+    try:
+        return read_timeline(run.path)
+    except InputError:
+        return []
 
 
 def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barrier | None:

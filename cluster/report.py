@@ -51,6 +51,8 @@ class PartitionReport:
     to_device: int = 0
     """Bytes over PCIe to the device, and back, for the proof that counted."""
     to_host: int = 0
+    device_peak: int = 0
+    """The most device memory that its prover had taken by then, in bytes; 0 where a device does not tell."""
 
 
 @dataclass

@@ -1,10 +1,36 @@
-"""When what happened where: the spans of a run, for timeline.json."""
+"""When what happened where: the spans of a run's sessions, and timeline.json.
+
+A session is one stretch of work on a run, from start or resume to its end. timeline.json holds them all, oldest first:
+
+    {"format": "distprove.timeline", "version": 2, "sessions": [session...]}
+    session = {"began": epoch, "wall_seconds", "status", "executor", "workers": [worker...], "spans": [span...]}
+    worker = {"id", "role", "node", "device", "kind", "gpus": [id...]}
+    span = {"worker", "partition", "phase", "start", "end", "attempt", "outcome", "inner": {step: seconds},
+            "steps": [[step, start, end]...], "on_device": [start, end] | null}
+
+Times are seconds, those of spans and steps since the session began. `inner` adds up to what the partition cost; `steps`
+say when each step passed, also where that was hidden behind another partition. Version 1 was one session, its spans
+without attempt, steps and on_device.
+"""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from distprove import jsontext
+from distprove.errors import FormatError
+from distprove.files import read_bounded
+from distprove.system import Step
+
+FORMAT = "distprove.timeline"
+VERSION = 2
+FILE = "timeline.json"
+MAX_FILE = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -17,16 +43,41 @@ class Span:
     start: float
     end: float
     inner: dict[str, float] = field(default_factory=dict)
-    """Seconds of the named steps inside the phase, in order."""
+    """Seconds of the named steps inside the phase, in order; without what passed behind another partition."""
     outcome: str = "ok"
+    """"ok", or the kind of error it ended with."""
+    steps: tuple[Step, ...] = ()
+    """When the steps passed, where that is known; they may begin before the span does."""
+    on_device: tuple[float, float] | None = None
+    """When the device had the partition's work, from its launch to its last result; None where it is not known."""
+    attempt: int = 0
+    """Which attempt at this phase of this partition, counted from 1; 0 for what has no partition."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker was."""
+
+    id: str
+    role: str
+    node: str
+    device: str = ""
+    kind: str = ""
+    """"cuda", "cpu", or "" when it never got ready."""
+    gpus: tuple[str, ...] = ()
+    """Which GPUs of its node."""
 
 
 @dataclass
-class Timeline:
-    """Spans in the order in which they were reported."""
+class Session:
+    """Spans in the order in which they were reported, and where they passed."""
 
     began: float = field(default_factory=time.time)
     spans: list[Span] = field(default_factory=list)
+    wall_seconds: float = 0.0
+    status: str = "running"
+    executor: str = ""
+    workers: list[Place] = field(default_factory=list)
 
     def add(self, span: Span) -> None:
         self.spans.append(span)
@@ -36,17 +87,104 @@ class Timeline:
         return sum(s.end - s.start for s in self.spans if s.worker == worker and s.partition is not None)
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for timeline.json; times relative to the beginning of the session, in seconds."""
-        spans = [
-            {
-                "worker": s.worker,
-                "partition": s.partition,
-                "phase": s.phase,
-                "start": round(s.start - self.began, 6),
-                "end": round(s.end - self.began, 6),
-                "inner": {name: round(seconds, 6) for name, seconds in s.inner.items()},
-                "outcome": s.outcome,
-            }
-            for s in self.spans
+        """Plain data for timeline.json."""
+
+        def since(moment: float) -> float:
+            return round(moment - self.began, 6)
+
+        return {
+            "began": self.began,
+            "wall_seconds": round(self.wall_seconds, 6),
+            "status": self.status,
+            "executor": self.executor,
+            "workers": [
+                {"id": w.id, "role": w.role, "node": w.node, "device": w.device, "kind": w.kind, "gpus": list(w.gpus)}
+                for w in self.workers
+            ],
+            "spans": [
+                {
+                    "worker": s.worker,
+                    "partition": s.partition,
+                    "phase": s.phase,
+                    "start": since(s.start),
+                    "end": since(s.end),
+                    "attempt": s.attempt,
+                    "outcome": s.outcome,
+                    "inner": {name: round(seconds, 6) for name, seconds in s.inner.items()},
+                    "steps": [[name, since(start), since(end)] for name, start, end in s.steps],
+                    "on_device": [since(moment) for moment in s.on_device] if s.on_device else None,
+                }
+                for s in self.spans
+            ],
+        }
+
+
+def timeline_record(sessions: Sequence[Session]) -> dict[str, Any]:
+    """Plain data for timeline.json."""
+    return {"format": FORMAT, "version": VERSION, "sessions": [session.to_record() for session in sessions]}
+
+
+def read_timeline(run: Path) -> list[Session]:
+    """The sessions in a run's timeline.json, oldest first. Raises InputError or FormatError."""
+    path = run / FILE
+    try:
+        record = jsontext.loads(read_bounded(path, MAX_FILE), str(path))
+    except ValueError:
+        raise FormatError(f"{path}: not JSON") from None
+    try:
+        return _sessions(record)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FormatError(f"{path}: not a timeline that this distprove reads") from None
+
+
+def _sessions(record: Any) -> list[Session]:
+    """Raises what reading wrong data raises."""
+    if record["format"] != FORMAT or record["version"] not in (1, VERSION):
+        raise ValueError
+    if record["version"] == 1:
+        session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record})
+        session.wall_seconds = max((span.end - session.began for span in session.spans), default=0.0)
+        session.workers = [
+            Place(name, name.partition("-")[0], "") for name in sorted({s.worker for s in session.spans})
         ]
-        return {"format": "distprove.timeline", "version": 1, "began": self.began, "spans": spans}
+        return [session]
+    return [_session(item) for item in record["sessions"]]
+
+
+def _session(record: dict[str, Any]) -> Session:
+    began = _finite(record["began"])
+    spans = []
+    for item in record["spans"]:
+        on_device = item.get("on_device")
+        spans.append(
+            Span(
+                str(item["worker"]),
+                None if item["partition"] is None else str(item["partition"]),
+                str(item["phase"]),
+                began + _finite(item["start"]),
+                began + _finite(item["end"]),
+                {str(name): _finite(seconds) for name, seconds in item["inner"].items()},
+                str(item["outcome"]),
+                tuple(
+                    (str(n), began + _finite(start), began + _finite(end)) for n, start, end in item.get("steps", ())
+                ),
+                (began + _finite(on_device[0]), began + _finite(on_device[1])) if on_device else None,
+                int(item.get("attempt", 0)),
+            )
+        )
+    workers = [
+        Place(
+            str(w["id"]), str(w["role"]), str(w["node"]), str(w["device"]), str(w["kind"]), tuple(map(str, w["gpus"]))
+        )
+        for w in record["workers"]
+    ]
+    return Session(
+        began, spans, _finite(record["wall_seconds"]), str(record["status"]), str(record["executor"]), workers
+    )
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("not a time")
+    return number

@@ -14,7 +14,6 @@ address="auto")`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ from typing import Any
 
 from cluster.dispatch import Progress
 from cluster.session import prove_job, resume_job
-from distprove.errors import InputError, UsageError
+from cluster.story import read_report
+from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
 from distprove.verification import LEAST_SECURITY, Verified, verify_proof
@@ -116,17 +116,3 @@ def verify(
         path = Path(proof)
         proof = Proof.read(path / "proof.msgpack" if path.is_dir() else path)
     return verify_proof(proof, Path(vk) if vk is not None else None, expected_job, least_security)
-
-
-def read_report(run: Path) -> dict[str, Any]:
-    """The content of a run's report.json. Raises InputError."""
-    path = run / "report.json"
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{path}: not JSON") from None
-    if not isinstance(report, dict):
-        raise InputError(f"{path}: not a report")
-    return report

@@ -8,7 +8,9 @@ between processes are plain data: bytes, str, int, dicts and lists of them, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -52,6 +54,10 @@ class PartitionProof:
     """The system's own encoding of the proof: what goes into proof.msgpack."""
 
 
+Step = tuple[str, float, float]
+"""A named stretch of time: when it started and ended, in seconds since the epoch by the clock of its machine."""
+
+
 @dataclass
 class PhaseTimes:
     """Seconds per named phase, and bytes over PCIe, of one partition on one prover."""
@@ -59,6 +65,22 @@ class PhaseTimes:
     seconds: dict[str, float] = field(default_factory=dict)
     to_device: int = 0
     to_host: int = 0
+    steps: list[Step] = field(default_factory=list)
+    """When each phase passed, also what was hidden behind another partition; may be empty."""
+    on_device: tuple[float, float] | None = None
+    """From the launch of the work to its last result, in seconds since the epoch; None where it is not known."""
+
+    device_peak: int = 0
+    """The most device memory that the prover has taken so far, in bytes; 0 where a device does not tell."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time that the block takes to the phase of that name."""
+        started, begin = time.time(), time.perf_counter()
+        yield
+        took = time.perf_counter() - begin
+        self.seconds[name] = self.seconds.get(name, 0.0) + took
+        self.steps.append((name, started, started + took))
 
 
 class Synthesiser(Protocol):

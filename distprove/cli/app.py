@@ -13,6 +13,7 @@ from distprove.cli.demo import demo
 from distprove.cli.doctor import doctor
 from distprove.cli.kernels import kernels
 from distprove.cli.prove import resume
+from distprove.cli.report import report
 from distprove.cli.variadic import VariadicCommand
 from distprove.cli.verify import export, verify
 
@@ -40,6 +41,7 @@ def options(
 
 app.add_typer(prove.app, name="prove")
 app.command("resume")(resume)
+app.command("report")(report)
 app.command("verify")(verify)
 app.command("export")(export)
 app.add_typer(setup.app, name="setup")

@@ -239,6 +239,7 @@ def run_job(
     as_json: bool = False,
 ) -> None:
     """Prove `job` into `run` (None: resume it, with `settings`), show what happens, end with the summary or JSON."""
+    from cluster.story import read_report
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
     from distprove.memory import give_back_large_blocks
@@ -252,7 +253,7 @@ def run_job(
                 result = api.prove(job, out=run, resume_existing=resume_existing, progress=display)
     except JobFailed as error:
         # What succeeded is kept, so the table is worth as much as after a success.
-        report = api.read_report(run)
+        report = read_report(run)
         _show(run, report, as_json)
         fail(str(error), f"distprove resume {run} tries the rest again" if exit_code(report) == 1 else None)
         raise typer.Exit(exit_code(report)) from None

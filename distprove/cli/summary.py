@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ def show_summary(console: Console, run: Path, report: dict[str, Any]) -> None:
         if hidden > 0:
             console.print(f"[dim]and {hidden} more, in {escape(str(run / 'report.json'))}[/]")
         console.print()
-        errors = _errors(partitions)
-        for line in errors:
-            console.print(line)
+        errors = grouped_errors(partitions)
+        for message, names in errors:
+            console.print(f"[red]{escape(names)}:[/] {escape(message)}")
         if errors:
             console.print()
     console.print(_totals(run, report))
@@ -72,17 +73,17 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _errors(partitions: list[dict[str, Any]]) -> list[str]:
+def grouped_errors(partitions: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
     """Each distinct error once, with the partitions it struck."""
     struck: dict[str, list[str]] = {}
     for p in partitions:
         if p["error"]:
             struck.setdefault(p["error"], []).append(p["name"])
-    lines = []
+    pairs = []
     for message, names in struck.items():
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        lines.append(f"[red]{escape(', '.join(names[:MAX_NAMES]))}{more}:[/] {escape(message)}")
-    return lines
+        pairs.append((message, ", ".join(names[:MAX_NAMES]) + more))
+    return pairs
 
 
 def _totals(run: Path, report: dict[str, Any]) -> Table:

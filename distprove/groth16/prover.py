@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,35 +72,36 @@ class StagedWitness:
         self._times = PhaseTimes()
 
         # 1. The witness crosses to the device: the one large transfer of a proof.
-        with _phase(self._times, "upload"):
+        with self._times.phase("upload"):
             self._staged: Staged = key.backend.stage(witness)
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
         """Hand the work to the device, once. On a GPU it is under way when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
-        with _phase(times, "upload"):
+        launched = time.time()
+        with times.phase("upload"):
             w = self._staged.array()
 
         # 2. Commit to it under the four witness bases. The launches return at once on a GPU.
-        with _phase(times, "witness_msm"):
+        with times.phase("witness_msm"):
             a = backend.msm(key.points_a, w)
             b2 = backend.msm(key.points_b2, w)
             b1 = backend.msm(key.points_b1, w)
             c = backend.msm(key.points_c, w[key.n_public + 1 :])
 
         # 3. Scalars of the quotient: A B - C on the odd coset. They are the witness' last reader.
-        with _phase(times, "quotient"):
+        with times.phase("quotient"):
             scalars = quotient_scalars(key, w)
             self.release()
 
         # 4. Commit to the quotient.
-        with _phase(times, "quotient_msm"):
+        with times.phase("quotient_msm"):
             h = backend.msm(key.points_h, scalars)
 
         moved = backend.traffic.since(traffic)
         times.to_device, times.to_host = moved.to_device, moved.to_host
-        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times)
+        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, launched)
 
     def release(self) -> None:
         """Give back the witness' memory on the device. A second call does nothing."""
@@ -121,26 +121,29 @@ class PendingGroth16:
         h: PendingPoint,
         blinding: Blinding,
         times: PhaseTimes,
+        launched: float,
     ) -> None:
         self._key = key
         self._commitments = (a, b1, b2, c, h)
         self._blinding = blinding
         self._times = times
+        self._launched = launched
 
     def result(self) -> tuple[Groth16Proof, PhaseTimes]:
         """The proof; once. Another thread may use the backend meanwhile."""
         key, times = self._key, self._times
 
         # 5. What blinds the proof depends on no commitment: it is computed while the device is still at work.
-        with _phase(times, "blind"):
+        with times.phase("blind"):
             masks = Masks.draw(key, self._blinding)
 
         # 6. Wait for the five commitments.
-        with _phase(times, "wait"):
+        with times.phase("wait"):
             a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
+        times.on_device = (self._launched, time.time())
 
         # 7. Blind and assemble, as in the paper.
-        with _phase(times, "assemble"):
+        with times.phase("assemble"):
             proof = assemble(key, a, b1, b2, c, h, masks)
         return proof, times
 
@@ -211,10 +214,3 @@ def assemble(
     r_b1 = group.mul(curve, g1, proof_b1, masks.blinding.r)
     proof_c = group.sum_points(curve, g1, np.stack([c, h, s_a, r_b1, masks.c]))
     return Groth16Proof(curve, proof_a, proof_b, proof_c)
-
-
-@contextmanager
-def _phase(times: PhaseTimes, name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    times.seconds[name] = times.seconds.get(name, 0.0) + time.perf_counter() - start

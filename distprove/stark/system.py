@@ -234,7 +234,8 @@ class StarkProver:
         proof = prove(self._key, committed, challenge, phases)
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
-        return made, PhaseTimes(phases.seconds, moved.to_device, moved.to_host)
+        phases.times.to_device, phases.times.to_host = moved.to_device, moved.to_host
+        return made, phases.times
 
     def diagnose(self, partition: Partition, work: Synthesised) -> None:
         """Raise UnsatisfiedWitness, naming rule and row, when the trace itself breaks a rule of its table.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from distprove.system import PhaseTimes
 
 
 @dataclass
@@ -17,12 +18,15 @@ class Phases:
     """
 
     settle: Callable[[], None] | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
+    times: PhaseTimes = field(default_factory=PhaseTimes)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        return self.times.seconds
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        if self.settle is not None:
-            self.settle()
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+        with self.times.phase(name):
+            yield
+            if self.settle is not None:
+                self.settle()

@@ -1,0 +1,111 @@
+"""All that a run's folder tells of how it went: for the report page, traces and sweeps. Needs no lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cluster.run import read_journal, read_record
+from cluster.timeline import FILE, Session, read_timeline
+from distprove import jsontext
+from distprove.errors import FormatError, UsageError
+from distprove.files import read_bounded
+
+MAX_REPORT = 1 << 28
+
+TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged")
+"""Journal events that tell of something that went wrong."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """A run as it stands. `report` is empty until its first session has ended."""
+
+    name: str
+    record: dict[str, Any]
+    """job.json"""
+    report: dict[str, Any]
+    sessions: list[Session]
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """The journal."""
+
+    @property
+    def status(self) -> str:
+        return str(self.report.get("status", "running"))
+
+    @property
+    def title(self) -> str:
+        job = self.record.get("job") or {}
+        return str(job.get("title") or "") or self.name
+
+    @property
+    def trouble(self) -> list[dict[str, Any]]:
+        """What went wrong, oldest first, each with a time."""
+        return [e for e in self.events if e.get("event") in TROUBLE and isinstance(e.get("time"), (int, float))]
+
+    @property
+    def witness_bytes(self) -> dict[str, int]:
+        """Size of each partition's witness, where it is known."""
+        return {p["name"]: p["witness_bytes"] for p in self.report.get("partitions", ())}
+
+    @classmethod
+    def read(cls, path: Path) -> Story:
+        """Raises UsageError for a folder that is not a run, InputError or FormatError for damaged files."""
+        if not (path / "job.json").is_file():
+            raise UsageError(f"{path} is not a run (it has no job.json)")
+        report = read_report(path) if (path / "report.json").exists() else {}
+        sessions = read_timeline(path) if (path / FILE).exists() else []
+        events = list(read_journal(path)) if (path / "journal.jsonl").exists() else []
+        return cls(path.resolve().name, read_record(path), report, sessions, events)
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """The content of a run's report.json, its shape checked as far as readers rely on it.
+
+    Raises InputError or FormatError.
+    """
+    file = path / "report.json"
+    try:
+        report = jsontext.loads(read_bounded(file, MAX_REPORT), str(file))
+    except ValueError:
+        raise FormatError(f"{file}: not JSON") from None
+    if not isinstance(report, dict) or report.get("format") != "distprove.report" or not _is_shaped(report):
+        raise FormatError(f"{file}: not a report that this distprove reads")
+    return report
+
+
+_PARTITION: dict[str, type] = {
+    "name": str,
+    "status": str,
+    "attempts": int,
+    "witness_bytes": int,
+    "phases": dict,
+    "bad_proofs": int,
+}
+_PARTITION_TIMES = ("synthesise_seconds", "prove_seconds", "verify_seconds")
+_WORKER: dict[str, type] = {"id": str, "role": str, "status": str, "facts": dict, "partitions": int}
+
+
+def _is_shaped(report: dict[str, Any]) -> bool:
+    def holds(item: Any, kinds: dict[str, type]) -> bool:
+        return isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in kinds.items())
+
+    kinds: dict[str, type] = {
+        "status": str,
+        "partitions": list,
+        "workers": list,
+        "counters": dict,
+        "governors": list,
+        "facts": dict,
+    }
+    number = (int, float)
+    return (
+        holds(report, kinds)
+        and isinstance(report.get("wall_seconds"), number)
+        and all(holds(p, _PARTITION) for p in report["partitions"])
+        and all(isinstance(p.get(key), number) for p in report["partitions"] for key in _PARTITION_TIMES)
+        and all(holds(w, _WORKER) for w in report["workers"])
+        and all(isinstance(g, dict) for g in report["governors"])
+        and all(isinstance(count, int) for count in report["counters"].values())
+    )

@@ -1,0 +1,38 @@
+"""`distprove report`: a run's page, and its trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from distprove.cli.console import out, reports_errors
+
+
+@reports_errors
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    destination: Annotated[Path | None, typer.Option("--out", help="The page [default: RUN/report.html].")] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="A run without competition: phases are compared with its.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto [default: RUN/trace.json].")
+    ] = None,
+) -> None:
+    """Write one HTML page that says where the time of a run went, and a trace that Perfetto opens."""
+    from cluster.story import Story
+    from cluster.trace import chrome_trace
+    from distprove.cli.pages.run import run_page
+    from distprove.files import write_atomically
+
+    story = Story.read(run)
+    page, traced = destination or run / "report.html", trace or run / "trace.json"
+    write_atomically(page, run_page(story, Story.read(against) if against is not None else None).encode())
+    write_atomically(traced, json.dumps(chrome_trace(story), separators=(",", ":")).encode())
+    console = out()
+    console.print(f"page   {escape(str(page))}")
+    console.print(f"trace  {escape(str(traced))} [dim](opens in https://ui.perfetto.dev)[/]")

@@ -1,0 +1,90 @@
+"""timeline.json: what is written can be read, sessions add up, damaged files are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.timeline import Place, Session, Span, read_timeline, timeline_record
+from distprove.errors import FormatError, InputError
+
+SPANS = [
+    Span("prover-0", None, "load", 100.0, 101.5),
+    Span("synthesiser-0", "a", "synthesise", 101.5, 102.0, attempt=1),
+    Span("prover-0", "a", "prove", 102.0, 103.0, outcome="RuntimeError", attempt=1),
+    Span(
+        "prover-0",
+        "a",
+        "prove",
+        103.0,
+        104.0,
+        {"upload": 0.25, "wait": 0.75},
+        "ok",
+        (("upload", 102.5, 103.25), ("wait", 103.25, 104.0)),
+        (103.0, 104.0),
+        2,
+    ),
+]
+
+
+def session() -> Session:
+    workers = [Place("prover-0", "prover", "n", "H200", "cuda", ("3",)), Place("synthesiser-0", "synthesiser", "n")]
+    return Session(100.0, list(SPANS), 4.5, "proved", "ray", workers)
+
+
+def write(path: Path, record: Any) -> Path:
+    (path / "timeline.json").write_text(json.dumps(record))
+    return path
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    two = [session(), Session(200.0, [], 1.0, "interrupted", "local")]
+    assert read_timeline(write(tmp_path, timeline_record(two))) == two
+
+
+def test_times_are_told_from_the_beginning_of_the_session() -> None:
+    record = session().to_record()
+    assert [span["start"] for span in record["spans"]] == [0.0, 1.5, 2.0, 3.0]
+    assert record["spans"][3]["steps"] == [["upload", 2.5, 3.25], ["wait", 3.25, 4.0]]
+    assert record["spans"][3]["on_device"] == [3.0, 4.0]
+
+
+def test_busy_counts_partitions_and_not_the_key() -> None:
+    assert session().busy("prover-0") == 2.0
+
+
+def test_version_one_is_still_read(tmp_path: Path) -> None:
+    span = {"worker": "prover-0", "partition": "a", "phase": "prove", "start": 1.0, "end": 3.0}
+    old = {"format": "distprove.timeline", "version": 1, "began": 50.0}
+    (read,) = read_timeline(write(tmp_path, {**old, "spans": [{**span, "inner": {"wait": 2.0}, "outcome": "ok"}]}))
+    assert read.spans == [Span("prover-0", "a", "prove", 51.0, 53.0, {"wait": 2.0})]
+    assert [(w.id, w.role) for w in read.workers] == [("prover-0", "prover")]
+    assert read.wall_seconds == 3.0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"version": 9},
+        {"format": "x"},
+        {"sessions": 1},
+        {"sessions": [{}]},
+        {"sessions": [None]},
+    ],
+)
+def test_what_is_not_a_timeline_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
+    with pytest.raises(FormatError, match="not a timeline"):
+        read_timeline(write(tmp_path, {**timeline_record([session()]), **damage}))
+
+
+def test_times_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    record = timeline_record([session()])
+    record["sessions"][0]["spans"][0]["end"] = float("nan")
+    with pytest.raises(FormatError):
+        read_timeline(write(tmp_path, record))
+    (tmp_path / "timeline.json").write_text("[" * 10_000)
+    with pytest.raises(InputError):
+        read_timeline(tmp_path)
