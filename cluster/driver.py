@@ -82,7 +82,7 @@ def prove(
         finally:
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - timeline.began
-            report.governors = executor.governor_report()
+            report.governors = executor.governor_report(timeline.began)
             for worker in report.workers:
                 worker.busy_seconds = timeline.busy(worker.id)
             run.store_json("timeline.json", timeline.to_record())
