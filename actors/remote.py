@@ -11,6 +11,7 @@ that made it until the prover's node fetches it.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from actors.backends import BackendChoice
 from actors.prover import ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from distprove.inflight import Timed
+from distprove.phases import Phase
 from distprove.system import Partition, ProofSystem, Synthesised
 
 NAMESPACE = "distprove"
@@ -48,7 +50,11 @@ class RemoteProver:
         return self._worker.commit(partition, work)
 
     def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None) -> Timed:
-        return self._worker.prove(partition, work, challenge)
+        proven = self._worker.prove(partition, work, challenge)
+        governor = _governor(self._governor_prefix)
+        if governor is not None:
+            governor.proven.options(max_task_retries=0).remote()
+        return proven
 
     def check(self) -> Timed:
         return self._worker.check()
@@ -81,15 +87,21 @@ class RemoteSynthesiser:
         return Timed({**facts, **_place()}, started, time.time())
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator, unused-ignore]
-    def synthesise(self, partition: Partition, memory: int) -> tuple[Timed, Synthesised]:
-        """(bytes and seconds of the witness, the witness). `memory` is what to lease, in bytes."""
-        with _lease(_governor(self._governor_prefix), threads=self._threads, memory=memory):
+    def synthesise(self, partition: Partition, memory: int, keep: bool) -> tuple[Timed, Synthesised]:
+        """(bytes, seconds and lease of the witness, the witness). `memory` is what to lease, in bytes.
+
+        `keep`: the witness's share of that stays leased, by the node and ticket that are returned, until the driver
+        gives it back.
+        """
+        governor = _governor(self._governor_prefix)
+        with _lease(governor, phase=Phase.SYNTHESIS, threads=self._threads, memory=memory) as lease:
             started = time.time()
             work = self._worker.synthesise(partition)
             # A subclass of ndarray, such as a map of a file, would be copied into the message instead of the store.
             work.arrays = {name: np.asarray(array) for name, array in work.arrays.items()}
-            facts = (sum(array.nbytes for array in work.arrays.values()), work.seconds)
-            return Timed(facts, started, time.time()), work
+            nbytes = sum(array.nbytes for array in work.arrays.values())
+            kept = lease.hand_on(nbytes) if keep else None
+            return Timed((nbytes, work.seconds, kept), started, time.time()), work
 
     @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
     def ping(self) -> bool:
@@ -114,14 +126,45 @@ def _governor(prefix: str) -> Any | None:
         return None
 
 
+class _Lease:
+    """A lease of the node's governor, if there is one."""
+
+    def __init__(self, governor: Any | None, ticket: int) -> None:
+        self._governor = governor
+        self._ticket = ticket
+
+    def hand_on(self, memory: int) -> tuple[str, int] | None:
+        """Give back all but `memory` bytes, which outlive this process: the node and the ticket to release there."""
+        if self._governor is None:
+            return None
+        ray.get(self._governor.hand_on.remote(self._ticket, memory))
+        ticket, self._ticket = self._ticket, 0
+        return ray.get_runtime_context().get_node_id(), ticket
+
+    def release(self) -> None:
+        if self._governor is not None and self._ticket:
+            # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.
+            self._governor.release.options(max_task_retries=0).remote(self._ticket)
+
+
 @contextmanager
-def _lease(governor: Any | None, *, threads: int = 0, memory: int = 0, lane: bool = False) -> Iterator[None]:
-    if governor is None:
-        yield
-        return
-    ticket = ray.get(governor.acquire.remote(os.getpid(), threads, memory, lane))
+def _lease(
+    governor: Any | None,
+    *,
+    phase: Phase = Phase.SYNTHESIS,
+    threads: int = 0,
+    memory: int = 0,
+    lane: bool = False,
+) -> Iterator[_Lease]:
+    """Hold a lease for the length of the block. A process's threads may each hold one."""
+    ticket = 0
+    if governor is not None:
+        asked = governor.acquire.remote(
+            os.getpid(), threads, memory, lane, phase=phase.value, thread=threading.get_ident()
+        )
+        ticket = ray.get(asked)
+    lease = _Lease(governor, ticket)
     try:
-        yield
+        yield lease
     finally:
-        # Not retried: a governor that is gone has forgotten its leases, and Ray would say so on the driver's output.
-        governor.release.options(max_task_retries=0).remote(ticket)
+        lease.release()

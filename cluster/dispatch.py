@@ -267,11 +267,13 @@ class Dispatcher:
             self._key_checked(member, finished)
             return
         assert item is not None
-        if item.stage in (Stage.DONE, Stage.FAILED):
-            return  # the barrier failed it meanwhile
+        # The barrier failed it meanwhile, or it was taken away from this worker, which was retired meanwhile.
+        late = item.stage in (Stage.DONE, Stage.FAILED) or (member is not None and task.partition not in member.tasks)
+        if late:
+            if isinstance(finished.value, Work):
+                self._executor.forget(finished.value)
+            return
         if member is not None:
-            if task.partition not in member.tasks:
-                return  # it was taken away from this worker, which was retired meanwhile
             if isinstance(finished.error, WorkerDied) and member.ready:
                 # Only the partition at work may be to blame; those that waited in line are not charged for the death.
                 member.blamed = member.tasks[0]
@@ -284,7 +286,7 @@ class Dispatcher:
             self._fail(item, str(error), type(error).__name__)
         elif isinstance(error, WorkLost):
             self._report.counters.lost_witnesses += 1
-            item.work = None
+            self._drop_work(item)
             self._again(item, "its witness was lost")
         elif isinstance(error, WorkerDied):
             assert member is not None
@@ -398,7 +400,7 @@ class Dispatcher:
         report.device_peak = item.times.device_peak
         self._run.store(item.proof)
         self._proofs[item.partition.name] = item.proof
-        item.work = None
+        self._drop_work(item)
         self._place(item, Stage.DONE)
         self._run.note(
             "proved",
@@ -505,7 +507,7 @@ class Dispatcher:
 
     def _fail(self, item: _Item, reason: str, kind: str | None) -> None:
         self._place(item, Stage.FAILED)
-        item.work = None
+        self._drop_work(item)
         item.report.status, item.report.error, item.report.error_kind = "failed", reason, kind
         self._run.note("failed", partition=item.partition.name, reason=reason)
         self._tell("failed", item, None, reason)
@@ -522,6 +524,11 @@ class Dispatcher:
                 reason = next((m.report.reason for m in members if m.report.reason), "there is none")
                 for item in [item for stage in stages for item in self._at[stage].values()]:
                     self._fail(item, f"no {role.value} is left ({reason})", None)
+
+    def _drop_work(self, item: _Item) -> None:
+        if item.work is not None:
+            self._executor.forget(item.work)
+        item.work = None
 
     # -- bookkeeping ------------------------------------------------------------------------------------------------
 

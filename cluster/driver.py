@@ -82,7 +82,7 @@ def prove(
         finally:
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
-            report.governors = executor.governor_report()
+            report.governors = executor.governor_report(session.began)
             for worker in report.workers:
                 worker.busy_seconds = session.busy(worker.id)
             session.wall_seconds, session.status = report.wall_seconds, report.status

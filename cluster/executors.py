@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -28,10 +28,12 @@ from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
 from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU
+from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
+from distprove.phases import Phase
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 
 
@@ -93,6 +95,8 @@ class Work:
     handle: Any = field(repr=False)
     nbytes: int
     seconds: float
+    lease: tuple[str, int] | None = None
+    """The node whose governor counts its memory until it is forgotten, and the ticket there."""
 
 
 class WorkerDied(Exception):
@@ -130,6 +134,10 @@ class Executor(ABC):
     def synthesise(self, worker: Worker, partition: Partition) -> None: ...
 
     @abstractmethod
+    def forget(self, work: Work) -> None:
+        """A witness is needed no more: its memory is free to be leased again. A second call does nothing."""
+
+    @abstractmethod
     def commit(self, worker: Worker, partition: Partition, work: Work) -> None: ...
 
     @abstractmethod
@@ -155,8 +163,8 @@ class Executor(ABC):
     def retire(self, worker: Worker) -> None:
         """Stop a worker for good. Its unfinished tasks may or may not be reported."""
 
-    def governor_report(self) -> list[dict[str, Any]]:
-        """What each node's governor has to say at the end."""
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        """What each node's governor has to say at the end; times in seconds after `began` (since the epoch)."""
         return []
 
     def close(self, *, now: bool = False) -> None:
@@ -190,7 +198,9 @@ class InProcessExecutor(Executor):
         settings = self.settings
         self._system = system
         self._shared = system.shared()
-        self._governor = LocalGovernor(node_budget(settings))
+        budget = node_budget(settings)
+        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
+        self._governor.start()
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         each = max(1, min(GPU_THREADS, threads // max(1, len(devices))))
@@ -224,10 +234,12 @@ class InProcessExecutor(Executor):
     def synthesise(self, worker: Worker, partition: Partition) -> None:
         assert self._system is not None, "start first"
         synthesiser, need = self._synthesisers[worker.id], predicted_bytes(self._system, partition)
+        keep = keeps_lease(self._system)
 
         def work(_: Turn | None) -> Work:
-            with self._governor.lease(threads=1, memory=need):
-                return work_of(synthesiser.synthesise(partition))
+            with self._governor.lease(phase=Phase.SYNTHESIS, threads=1, memory=need) as lease:
+                made = work_of(synthesiser.synthesise(partition))
+                return replace(made, lease=("local", lease.hand_on(made.nbytes))) if keep else made
 
         self._threads[worker.id].submit(Task(Kind.SYNTHESISE, worker.id, partition.name), work)
 
@@ -239,7 +251,13 @@ class InProcessExecutor(Executor):
     def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None:
         prover = self._provers[worker.id]
         task = Task(Kind.PROVE, worker.id, partition.name)
-        self._threads[worker.id].submit(task, lambda turn: prover.prove(partition, work.handle, challenge, turn))
+
+        def proof(turn: Turn | None) -> Timed:
+            proven = prover.prove(partition, work.handle, challenge, turn)
+            self._governor.proven()
+            return proven
+
+        self._threads[worker.id].submit(task, proof)
 
     def check(self, worker: Worker) -> None:
         self._threads[worker.id].submit(Task(Kind.CHECK, worker.id, None), self._provers[worker.id].check)
@@ -258,8 +276,12 @@ class InProcessExecutor(Executor):
     def retire(self, worker: Worker) -> None:
         self._threads[worker.id].stop(wait=False)
 
-    def governor_report(self) -> list[dict[str, Any]]:
-        return [{"node": "local", **self._governor.report()}]
+    def forget(self, work: Work) -> None:
+        if work.lease is not None:
+            self._governor.release(work.lease[1])
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        return [{"node": "local", **self._governor.report(began)}]
 
     def close(self, *, now: bool = False) -> None:
         for thread in self._threads.values():
@@ -269,6 +291,7 @@ class InProcessExecutor(Executor):
                 with self._governor.lease(lane=True):
                     prover.close()
         self._provers, self._threads = {}, {}
+        self._governor.close()
         super().close(now=now)
 
 
@@ -285,6 +308,12 @@ def open_executor(settings: ExecutorSettings) -> Executor:
 def work_of(witness: Synthesised) -> Work:
     """A witness in this process, as the driver sees it."""
     return Work(witness, sum(array.nbytes for array in witness.arrays.values()), witness.seconds)
+
+
+def keeps_lease(system: ProofSystem) -> bool:
+    """Whether a witness's memory stays leased until it is proven. Before a barrier every witness is kept, however many
+    there are: waiting for their memory would be waiting for ever."""
+    return not system.needs_barrier
 
 
 def local_devices(settings: ExecutorSettings) -> list[int]:

@@ -23,9 +23,21 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.backends import BackendChoice
 from actors.remote import HEALTH, NAMESPACE, RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
-from cluster.executors import Executor, Finished, Kind, Role, Task, Work, Worker, WorkerDied, WorkLost
+from cluster.executors import (
+    Executor,
+    Finished,
+    Kind,
+    Role,
+    Task,
+    Work,
+    Worker,
+    WorkerDied,
+    WorkLost,
+    keeps_lease,
+)
 from cluster.governor import NodeGovernor, predicted_bytes
 from cluster.placement import Node, Place, place
+from cluster.policy import policy_for
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem
@@ -79,8 +91,8 @@ class RayExecutor(Executor):
 
     def synthesise(self, worker: Worker, partition: Partition) -> None:
         assert self._system is not None, "start first"
-        need = predicted_bytes(self._system, partition)
-        facts, witness = self._actors[worker.id].synthesise.remote(partition, need)
+        need, keep = predicted_bytes(self._system, partition), keeps_lease(self._system)
+        facts, witness = self._actors[worker.id].synthesise.remote(partition, need, keep)
         self._witnesses[partition.name] = witness
         self._submit(Task(Kind.SYNTHESISE, worker.id, partition.name), facts)
 
@@ -127,11 +139,16 @@ class RayExecutor(Executor):
     def retire(self, worker: Worker) -> None:
         ray.kill(self._actors[worker.id], no_restart=True)
 
-    def governor_report(self) -> list[dict[str, Any]]:
+    def forget(self, work: Work) -> None:
+        governor = self._governors.get(work.lease[0]) if work.lease is not None else None
+        if governor is not None and work.lease is not None:
+            governor.release.options(max_task_retries=0).remote(work.lease[1])
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
         reports = []
         for node, governor in self._governors.items():
             try:
-                reports.append({"node": node, **ray.get(governor.report.remote(), timeout=2.0)})
+                reports.append({"node": node, **ray.get(governor.report.remote(began), timeout=2.0)})
             except (RayError, GetTimeoutError):
                 continue  # its node is gone, and its story with it
         return reports
@@ -141,6 +158,8 @@ class RayExecutor(Executor):
             if not now:
                 closing = [a.close.remote() for name, a in self._actors.items() if name.startswith("prover-")]
                 ray.wait(closing, num_returns=len(closing), timeout=PATIENCE)
+            ending = [governor.close.remote() for governor in self._governors.values()]
+            ray.wait(ending, num_returns=len(ending), timeout=PATIENCE)
             for actor in (*self._actors.values(), *self._governors.values()):
                 ray.kill(actor, no_restart=True)
         self._actors, self._governors, self._running, self._witnesses, self._shared = {}, {}, {}, {}, {}
@@ -173,7 +192,10 @@ class RayExecutor(Executor):
             max_concurrency=1000,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
-        return options.remote(min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus))), settings.memory)
+        threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
+        governor = options.remote(threads, settings.memory, policy_for(settings, threads))
+        governor.start.remote()
+        return governor
 
     def _submit(self, task: Task, ref: ray.ObjectRef) -> None:
         self._running[ref] = (task, time.time())

@@ -13,6 +13,8 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     [executor]                       # optional; see ExecutorSettings
     threads = 8
     memory = "48GiB"
+    policy = "static"                # or "off", "auto"
+    limits = { synthesis = 4 }       # threads by phase, for "static"
 
 or, for a STARK:
 
@@ -38,6 +40,7 @@ from typing import Any
 
 from distprove.errors import InputError, UsageError
 from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, nearest
+from distprove.phases import Phase
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,6 +51,8 @@ ProofOptions = Groth16Options | StarkOptions
 _OPTIONS: dict[str, type[Groth16Options] | type[StarkOptions]] = {"groth16": Groth16Options, "stark": StarkOptions}
 SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
+POLICIES = ("off", "static", "auto")
+"""Of a node's governor."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,10 @@ class ExecutorSettings:
     """How often a partition is tried again after a bad proof, a fault or a death before it counts as failed."""
     start_timeout: float = 600.0
     """Seconds a worker may take to load its key, first or after a restart, before it is given up."""
+    policy: str = "static"
+    """Who decides how much runs at once on a node: one of `POLICIES`, see docs/scheduling.md."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Threads that a phase (`distprove.phases.Phase`) may have at once per node; for the policy "static"."""
 
     def __post_init__(self) -> None:
         if self.local and self.address is not None:
@@ -82,6 +91,16 @@ class ExecutorSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} must be at least {least}, not {value}")
+        if self.policy not in POLICIES:
+            raise UsageError(
+                f"unknown policy {self.policy!r}{nearest(self.policy, POLICIES)}; known: {', '.join(POLICIES)}"
+            )
+        check_keys(self.limits, dict.fromkeys((phase.value for phase in Phase), int), "limits.")
+        for phase, limit in self.limits.items():
+            if limit < 1:
+                raise UsageError(f"limits.{phase} must be at least 1, not {limit}")
+        if self.limits and self.policy != "static":
+            raise UsageError(f"limits are for the policy static, not {self.policy}")
         if self.in_flight < 1 or self.max_retries < 0 or self.start_timeout <= 0:
             raise UsageError("in_flight must be at least 1, max_retries at least 0, start_timeout above 0")
 
@@ -168,6 +187,8 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "in_flight": int,
     "max_retries": int,
     "start_timeout": (int, float),
+    "policy": str,
+    "limits": dict,
 }
 
 

@@ -53,6 +53,10 @@ class Execution(OptionGroup):
         str | None,
         typer.Option(help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
     ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(help="Who decides how much runs at once: off, static, auto.", rich_help_panel=EXECUTION),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """By the names of `ExecutorSettings`. Raises UsageError."""
@@ -226,6 +230,8 @@ def executor_settings(base: ExecutorSettings, given: dict[str, Any]) -> Executor
         changes["address"] = None
     if "address" in changes and "local" not in changes:
         changes["local"] = False
+    if changes.get("policy", "static") != "static":
+        changes["limits"] = {}  # the job file's belong to "static"
     assert changes.keys() <= {field.name for field in fields(ExecutorSettings)}
     return replace(base, **changes)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,33 +17,61 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cluster.governor import Budget, Governor, LocalGovernor, NodeGovernor, Request
+from cluster.policy import Limits
 from distprove.errors import ClusterError
+from distprove.phases import SHARING, Phase
 
-BUDGET = Budget(threads=4, memory=100)
+BUDGET = Budget(threads=4, memory=100, pinned=50)
+PICK = st.randoms(use_true_random=False)
+KEYS = {"a": 30, "b": 45, "c": 60}
+"""Bytes of three keys: two of them fit together at best."""
+
+LIMITS = st.builds(
+    Limits,
+    phases=st.dictionaries(st.sampled_from(list(Phase)), st.integers(1, 4)),
+    threads=st.none() | st.integers(1, 4),
+    lane=st.none() | st.integers(1, 2),
+    yields=st.booleans(),
+)
+"""Whatever a policy may come to want."""
 
 
 class Machine(RuleBasedStateMachine):
-    """Any sequence of requests, releases and deaths."""
+    """Any sequence of requests, releases, deaths and changes of the limits."""
 
     def __init__(self) -> None:
         super().__init__()
         self.governor = Governor(BUDGET)
+        self.limits = Limits(threads=BUDGET.threads)
         self.tickets: dict[int, int] = {}
         self.next_holder = 0
 
-    @rule(threads=st.integers(0, 4), memory=st.integers(0, 100))
-    def ask(self, threads: int, memory: int) -> None:
+    def _ask(self, **what: Any) -> None:
         self.next_holder += 1
-        ticket = self.governor.request(Request((self.next_holder, 0.0), threads, memory))
+        ticket = self.governor.request(Request((self.next_holder, 0.0), **what))
         self.tickets[ticket] = self.next_holder
 
-    @rule(pick=st.randoms(use_true_random=False))
+    @rule(
+        phase=st.sampled_from(list(Phase)),
+        threads=st.integers(0, 4),
+        memory=st.integers(0, 100),
+        pinned=st.sampled_from([0, 0, 0, 20, 50]),
+    )
+    def ask(self, phase: Phase, threads: int, memory: int, pinned: int) -> None:
+        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned)
+
+    @rule(name=st.sampled_from(sorted(KEYS)))
+    def ask_for_a_key(self, name: str) -> None:
+        self._ask(key=name, memory=KEYS[name])
+
+    @rule(pick=PICK)
     def ask_for_the_lane(self, pick: random.Random) -> None:
         """By a new holder or by one that has threads and memory."""
-        holders = sorted({lease.holder[0] for lease in self.governor.leases.values() if not lease.lane})
+        leases = self.governor.leases.values()
+        holders = sorted({lease.holder[0] for lease in leases if not lease.lane} - {0})
         if holders and pick.random() < 0.5:
             holder = pick.choice(holders)
-            if any(lease.lane for lease in self.governor.leases.values() if lease.holder[0] == holder):
+            if any(lease.lane for lease in leases if lease.holder[0] == holder):
                 return
         else:
             self.next_holder += 1
@@ -50,7 +79,32 @@ class Machine(RuleBasedStateMachine):
         ticket = self.governor.request(Request((holder, 0.0), lane=True))
         self.tickets[ticket] = holder
 
-    @rule(pick=st.randoms(use_true_random=False))
+    @rule(limits=LIMITS)
+    def decide(self, limits: Limits) -> None:
+        self.limits = limits
+        self.governor.set_limits(limits)
+
+    @rule(pick=PICK, memory=st.integers(0, 100))
+    def give_back_early(self, pick: random.Random, memory: int) -> None:
+        held = [ticket for ticket in self.tickets if ticket in self.governor.leases]
+        if held:
+            ticket = pick.choice(sorted(held))
+            before = self.governor.leases[ticket]
+            self.governor.shrink(ticket, memory)
+            after = self.governor.leases[ticket]
+            assert after == before if before.key else after.memory == min(memory, before.memory)
+
+    @rule(pick=PICK, memory=st.integers(0, 100))
+    def hand_on(self, pick: random.Random, memory: int) -> None:
+        leases = self.governor.leases
+        held = [t for t in self.tickets if t in leases and not leases[t].lane and leases[t].key is None]
+        if held:
+            ticket = pick.choice(sorted(held))
+            self.governor.hand_on(ticket, memory)
+            assert leases[ticket].threads == 0
+            self.tickets[ticket] = 0
+
+    @rule(pick=PICK)
     def give_back(self, pick: random.Random) -> None:
         """Whether it is granted or still waits."""
         if self.tickets:
@@ -58,20 +112,40 @@ class Machine(RuleBasedStateMachine):
             self.governor.release(ticket)
             del self.tickets[ticket]
 
-    @rule(pick=st.randoms(use_true_random=False))
+    @rule(pick=PICK)
     def die(self, pick: random.Random) -> None:
-        if self.tickets:
-            holder = self.tickets[pick.choice(sorted(self.tickets))]
+        """What was handed on stays."""
+        holders = sorted(set(self.tickets.values()) - {0})
+        if holders:
+            holder = pick.choice(holders)
             self.governor.reclaim((holder, 0.0))
             self.tickets = {ticket: who for ticket, who in self.tickets.items() if who != holder}
 
+    @rule(pick=PICK)
+    def evict(self, pick: random.Random) -> None:
+        """What must go goes in its own time."""
+        if self.governor.keys.leaving:
+            self.governor.evicted(pick.choice(self.governor.keys.leaving))
+
     @invariant()
     def never_more_than_the_budget(self) -> None:
+        """Of memory, whatever the policy; of threads, what the limits were when they were granted."""
         leases = self.governor.leases.values()
-        assert sum(lease.threads for lease in leases) <= BUDGET.threads
-        assert sum(lease.memory for lease in leases) <= BUDGET.memory
-        assert sum(lease.lane for lease in leases) <= 1
+        in_use = {lease.key for lease in leases if lease.key is not None}
+        assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
+        assert self.governor.memory <= BUDGET.memory
         assert self.governor.peak_memory <= BUDGET.memory
+        assert self.governor.pinned <= BUDGET.pinned
+        assert all(lease.threads <= BUDGET.threads for lease in leases)
+
+    @invariant()
+    def keys_in_use_stay(self) -> None:
+        keys = self.governor.keys
+        in_use = [lease.key for lease in self.governor.leases.values() if lease.key is not None]
+        for name in KEYS:
+            assert keys.users(name) == in_use.count(name)
+            assert not (keys.is_leaving(name) and keys.users(name))
+        assert all(name in keys for name in in_use)
 
     @invariant()
     def nothing_is_lost_or_invented(self) -> None:
@@ -80,18 +154,50 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        """The head of each queue waits because it does not fit now; those behind wait for their turn."""
-        governor = self.governor
+        """The oldest request waits because it does not fit now, or for a key that is on its way out."""
+        governor, limits = self.governor, self.limits
         if governor.waiting:
             _, head = governor.waiting[0]
-            assert governor.threads + head.threads > BUDGET.threads or governor.memory + head.memory > BUDGET.memory
+            limit = limits.phases.get(head.phase, BUDGET.threads)
+            alike = governor.threads_of(head.phase)
+            shared = sum(governor.threads_of(phase) for phase in SHARING)
+            memory = 0 if head.key in governor.keys else head.memory
+            assert (
+                (head.threads and head.phase in limits.phases and alike + min(head.threads, limit) > limit)
+                or (
+                    head.threads and head.phase in SHARING and limits.threads and shared + head.threads > limits.threads
+                )
+                or governor.memory + memory > BUDGET.memory
+                or governor.pinned + head.pinned > BUDGET.pinned
+                or governor.keys.is_leaving(str(head.key))
+            )
         if governor.lane_waiting:
-            assert any(lease.lane for lease in governor.leases.values())
+            assert sum(lease.lane for lease in governor.leases.values()) >= (limits.lane or 10**9)
         assert list(governor.waiting) == sorted(governor.waiting, key=lambda item: item[0])
+
+    @invariant()
+    def first_come_first_served(self) -> None:
+        """Of what waits, nobody who came later in the same phase was let past."""
+        for phase in Phase:
+            waits = [t for t, request in self.governor.waiting if request.phase is phase and request.key is None]
+            granted = self.last_granted.get(phase, 0)
+            assert not waits or granted < waits[0]
+
+    @property
+    def last_granted(self) -> dict[Phase, int]:
+        leases = self.governor.leases.items()
+        return {
+            phase: max(
+                (t for t, lease in leases if lease.phase is phase and not lease.lane and not lease.key), default=0
+            )
+            for phase in Phase
+        }
 
     def teardown(self) -> None:
         """However it stands, giving back leases one after another serves everybody."""
         while self.tickets:
+            while self.governor.keys.leaving:
+                self.governor.evicted(self.governor.keys.leaving[0])
             held = sorted(self.governor.leases)
             assert held, "somebody waits and nobody holds: a deadlock"
             self.governor.release(held[0])
@@ -99,7 +205,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestGovernor = Machine.TestCase
-TestGovernor.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestGovernor.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
 def test_what_can_never_be_granted_is_refused() -> None:

@@ -1,0 +1,320 @@
+"""Governors as they are used: `LocalGovernor` in one process, `NodeGovernor` as the Ray actor of a node."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
+from cluster.governor.steward import PERIOD, Steward
+from cluster.governor.watch import Watch
+from cluster.policy import Policy, static
+from distprove.cgroup import memory_available
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+from distprove.machine import usable_threads
+from distprove.phases import Phase
+from distprove.system import Partition, PredictsMemory, ProofSystem
+from kernels.throttle import Throttle
+
+
+class LocalLease:
+    """A lease that is held. `threads` is how many it is of: at most what was asked for."""
+
+    def __init__(self, governor: LocalGovernor, ticket: int, threads: int) -> None:
+        self._governor = governor
+        self._ticket = ticket
+        self.threads = threads
+
+    def shrink(self, memory: int) -> None:
+        """Give back the memory above `memory` bytes now."""
+        self._governor._change(lambda state: state.shrink(self._ticket, memory))
+
+    def hand_on(self, memory: int) -> int:
+        """Give back all but `memory` bytes, which outlive the block and this thread: a ticket for `release`."""
+        self._governor._change(lambda state: state.hand_on(self._ticket, memory))
+        ticket, self._ticket = self._ticket, 0
+        return ticket
+
+
+class LocalGovernor:
+    """A governor for the threads of one process. A thread is a holder."""
+
+    def __init__(
+        self, budget: Budget, policy: Policy | None = None, *, evict: Callable[[str], None] | None = None
+    ) -> None:
+        """`policy`: None is `static` with no limits but the budget's threads. `evict` gives up the memory of an idle
+        key that must go, in the deallocation lane."""
+        self._state = Governor(budget)
+        self._changed = threading.Condition()
+        self._steward = Steward(self._state, policy or static(budget.threads, {}))
+        self._epoch = time.time() - time.monotonic()
+        self._evict = evict
+        self._leaving: set[str] = set()
+        self._stop = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look at the node and to hear the policy. Needs `close`."""
+        self._steward.watch = Watch()
+        self._steward.word = self._throttle = Throttle()
+        self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
+        self._ticker.start()
+
+    def close(self) -> None:
+        """Stop looking. Leases are still given and taken back."""
+        if self._ticker is not None:
+            self._stop.set()
+            self._ticker.join()
+            self._ticker = None
+            with self._changed:
+                self._steward.word = None
+            self._throttle.close()
+
+    @contextmanager
+    def lease(
+        self,
+        *,
+        phase: Phase | str = Phase.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        pinned: int = 0,
+        lane: bool = False,
+        key: str | None = None,
+    ) -> Iterator[LocalLease]:
+        """Hold a lease for the length of the block; waits for it. Raises ClusterError if it can never be had.
+
+        `key` keeps a proving key of `memory` and `pinned` bytes resident; they count once, whoever else uses it.
+        """
+        holder = (threading.get_ident(), 0.0)
+        ticket, granted = self._acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key))
+        lease = LocalLease(self, ticket, granted)
+        try:
+            yield lease
+        finally:
+            self.release(lease._ticket)
+
+    def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
+        """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
+        return self._acquire(Request(NOBODY, memory=memory, pinned=pinned, key=key))[0]
+
+    def release(self, ticket: int) -> None:
+        """End what `keep` began or `hand_on` left. A ticket that is not known is ignored."""
+        self._change(lambda state: state.release(ticket))
+
+    def proven(self, count: int = 1) -> None:
+        """Partitions were proven here."""
+        with self._changed:
+            self._steward.proven(count)
+
+    def report(self, began: float | None = None) -> dict[str, Any]:
+        """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
+        with self._changed:
+            return self._steward.report(lambda t: t + self._epoch - (began or 0.0))
+
+    def _acquire(self, request: Request) -> tuple[int, int]:
+        """(ticket, threads), once granted."""
+        with self._changed:
+            ticket = self._state.request(request)
+            self._tell()
+            try:
+                while ticket not in self._state.leases:
+                    if not self._evict_one():
+                        self._changed.wait()
+            except BaseException:
+                self._state.release(ticket)
+                self._tell()
+                raise
+            return ticket, self._state.leases[ticket].threads
+
+    def _evict_one(self) -> bool:
+        """Give up an idle key that must go, if there is one that nobody is giving up yet. Called with the lock held,
+        which is open meanwhile."""
+        key = next((key for key in self._state.keys.leaving if key not in self._leaving), None)
+        if key is None:
+            return False
+        self._leaving.add(key)
+        self._changed.release()
+        try:
+            if self._evict is not None:
+                with self.lease(lane=True):
+                    self._evict(key)
+        finally:
+            self._changed.acquire()
+            self._leaving.discard(key)
+            self._state.evicted(key)
+            self._tell()
+        return True
+
+    def _change(self, change: Callable[[Governor], None]) -> None:
+        with self._changed:
+            change(self._state)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._steward.changed(time.monotonic())
+        self._changed.notify_all()
+
+    def _tick(self) -> None:
+        while not self._stop.wait(PERIOD):
+            with self._changed:
+                self._steward.tick(time.monotonic())
+                self._changed.notify_all()
+
+
+class NodeGovernor:
+    """The governor as a Ray actor: asynchronous, so that one that waits holds nobody up. A process is a holder, or a
+    thread of one.
+
+    It runs on the node that it governs, so it can see for itself when a holder's process is gone.
+    """
+
+    POLL = 0.5
+    """Seconds between looks at the holders while somebody waits."""
+
+    def __init__(self, threads: int, memory: int | None, policy: Policy | None = None, pinned: int = 0) -> None:
+        self._state = Governor(Budget(threads, memory or default_memory(), pinned))
+        self._changed = asyncio.Condition()
+        self._steward = Steward(self._state, policy or static(threads, {}))
+        self._epoch = time.time() - time.monotonic()
+        self._throttle: Throttle | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> str:
+        """Begin to look at the node and to hear the policy; the path of the throttle word. Does nothing twice."""
+        if self._throttle is None:
+            self._steward.watch = Watch()
+            self._steward.word = self._throttle = Throttle()
+            self._ticking = asyncio.ensure_future(self._tick())
+        return str(self._throttle.path)
+
+    async def close(self) -> None:
+        """Stop looking, and remove the word's file."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticking
+            self._ticking = None
+        if self._throttle is not None:
+            self._steward.word = None
+            self._throttle.close()
+            self._throttle = None
+
+    async def acquire(
+        self,
+        pid: int,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        phase: str = Phase.SYNTHESIS,
+        pinned: int = 0,
+        key: str | None = None,
+        thread: int = 0,
+    ) -> int:
+        """A lease's ticket, once granted. Raises ClusterError if it never can be.
+
+        `thread` tells apart the threads of one process that hold leases of their own. See `LocalGovernor.lease`.
+        """
+        holder = _process(pid)
+        async with self._changed:
+            self._reclaim_dead()
+            ticket = self._state.request(Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread))
+            self._tell()
+            while ticket not in self._state.leases:
+                try:
+                    await asyncio.wait_for(self._changed.wait(), self.POLL)
+                except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
+                    self._reclaim_dead()
+                except BaseException:
+                    self._state.release(ticket)
+                    self._tell()
+                    raise
+                if ticket not in self._state.leases and holder not in self._state.holders:
+                    raise ClusterError("the holder that asked is gone")
+            return ticket
+
+    async def threads(self, ticket: int) -> int:
+        """How many threads a lease is of: at most what was asked for."""
+        async with self._changed:
+            lease = self._state.leases.get(ticket)
+            return lease.threads if lease is not None else 0
+
+    async def release(self, ticket: int) -> None:
+        await self._change(lambda state: state.release(ticket))
+
+    async def shrink(self, ticket: int, memory: int) -> None:
+        """Give back the memory of a lease above `memory` bytes."""
+        await self._change(lambda state: state.shrink(ticket, memory))
+
+    async def hand_on(self, ticket: int, memory: int) -> None:
+        """Give back all of a lease but `memory` bytes, which stay until `release`, whatever becomes of the process."""
+        await self._change(lambda state: state.hand_on(ticket, memory))
+
+    async def proven(self, count: int = 1) -> None:
+        """Partitions were proven on this node."""
+        async with self._changed:
+            self._steward.proven(count)
+
+    async def report(self, began: float | None = None) -> dict[str, Any]:
+        """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
+        async with self._changed:
+            self._reclaim_dead()
+            return self._steward.report(lambda t: t + self._epoch - (began or 0.0))
+
+    async def _change(self, change: Callable[[Governor], None]) -> None:
+        async with self._changed:
+            change(self._state)
+            self._tell()
+
+    def _tell(self) -> None:
+        for key in self._state.keys.leaving:
+            self._state.evicted(key)  # its users were processes, and its memory went with the last of them
+        self._steward.changed(time.monotonic())
+        self._changed.notify_all()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD)
+            async with self._changed:
+                self._reclaim_dead()
+                self._steward.tick(time.monotonic())
+                self._changed.notify_all()
+
+    def _reclaim_dead(self) -> None:
+        for holder in self._state.holders:
+            # A process number may be used again; together with the time of its start it is unique.
+            if holder != _process(holder[0]):
+                self._state.reclaim(holder)
+                self._tell()
+
+
+def _process(pid: int) -> Holder:
+    try:
+        process = psutil.Process(pid)
+        return (pid, 0.0 if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time()))
+    except psutil.Error:
+        return (pid, 0.0)
+
+
+def node_budget(settings: ExecutorSettings) -> Budget:
+    """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
+    return Budget(settings.threads or usable_threads(), settings.memory or default_memory())
+
+
+def default_memory() -> int:
+    """Half of the memory that is free, in bytes.
+
+    Half, because the page cache of a mapped key and the object store's copies of witnesses want room too.
+    """
+    return max(1 << 20, memory_available() // 2)
+
+
+def predicted_bytes(system: ProofSystem, partition: Partition) -> int:
+    """Bytes of host memory to lease for a synthesis; 0 for systems that do not predict."""
+    return system.synthesis_bytes(partition) if isinstance(system, PredictsMemory) else 0

@@ -1,0 +1,302 @@
+"""The governor's state: what is leased to whom, who waits, and which keys are resident.
+
+A plain state machine without clocks, threads or processes, so that its promises are tested as properties, whatever the
+limits of the policy are and however they change:
+
+* never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
+* requests of a phase are served first come first served, and nobody waits for ever;
+* a key in use is never given up.
+
+Why there is no deadlock: a request is granted whole or not at all. A holder may ask only for what comes later in the
+order key, threads and memory, lane; and what could never be granted is refused at once. What stays leased for a
+finished witness (`hand_on`) waits for a prover, and provers ask for no memory.
+
+Why nobody waits for ever: requests are looked at in order of arrival. One that a limit of its own phase holds back
+waits for leases of that phase, which end. One that is held back by what all share (memory, the node's threads) lets
+nobody pass who wants the same. The lane has a queue of its own: a free is never behind a request that waits for what it
+gives back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cluster.governor.keys import Keys
+from cluster.policy import Limits
+from distprove.errors import ClusterError
+from distprove.phases import CRITICAL, SHARING, Phase
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a node has to lease."""
+
+    threads: int
+    memory: int
+    """Bytes: of witnesses in the making and on their way, and of resident keys."""
+    pinned: int = 0
+    """Bytes of page-locked memory."""
+
+
+Holder = tuple[int, float]
+"""Who holds a lease: a thread's or process's number, and when the process started (0: a thread, or no more there)."""
+
+NOBODY: Holder = (0, 0.0)
+"""Holds what was handed on: it ends when it is released, not with a process."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a holder asks for, all of it at once."""
+
+    holder: Holder
+    threads: int = 0
+    memory: int = 0
+    lane: bool = False
+    phase: Phase = Phase.SYNTHESIS
+    pinned: int = 0
+    key: str | None = None
+    """A proving key to keep resident; `memory` and `pinned` are then what it takes, which its first user pays."""
+    thread: int = 0
+    """Tells apart the threads of a process, each of which may hold a lease."""
+
+    @property
+    def rank(self) -> int:
+        """The order in which one holder may ask."""
+        return 2 if self.lane else 0 if self.key is not None else 1
+
+
+@dataclass
+class Governor:
+    """The state. Not thread-safe; see the module's text for its promises."""
+
+    budget: Budget
+    limits: Limits | None = None
+    """What the policy allows; None: the budget's threads for the phases that share them."""
+    leases: dict[int, Request] = field(default_factory=dict)
+    waiting: deque[tuple[int, Request]] = field(default_factory=deque)
+    lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
+    keys: Keys = field(default_factory=Keys)
+    granted: int = 0
+    reclaimed: int = 0
+    peak_threads: int = 0
+    peak_memory: int = 0
+    _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        self._limits = self.limits or Limits(threads=self.budget.threads)
+
+    def request(self, request: Request) -> int:
+        """Queue a request; its ticket is in `leases` once it is granted. Raises ClusterError if it never can be.
+
+        A phase with a limit is granted at most that many threads: the lease says how many.
+        """
+        if request.lane and (request.threads or request.memory or request.pinned or request.key):
+            raise ClusterError("the deallocation lane is leased by itself")
+        if (
+            request.threads > self.budget.threads
+            or request.memory > self.budget.memory
+            or request.pinned > self.budget.pinned
+        ):
+            pinned = f" and {_mib(request.pinned)} of pinned memory" if request.pinned else ""
+            raise ClusterError(
+                f"needs {request.threads} threads and {_mib(request.memory)} of host memory{pinned}; "
+                f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}"
+                + (f" and {_mib(self.budget.pinned)}" if pinned else "")
+            )
+        ranks = [lease.rank for lease in self.leases.values() if _same(lease, request)]
+        if request.holder != NOBODY and max(ranks, default=-1) >= request.rank:
+            raise ClusterError("this holder must give back its lease before it asks for more")
+        ticket = next(self._tickets)
+        (self.lane_waiting if request.lane else self.waiting).append((ticket, request))
+        self._grant()
+        return ticket
+
+    def release(self, ticket: int) -> None:
+        """Give back a lease, or withdraw a request that waits. A ticket that is not known is ignored."""
+        lease = self.leases.pop(ticket, None)
+        if lease is not None and lease.key is not None:
+            self.keys.unpin(lease.key)
+        for queue in (self.waiting, self.lane_waiting):
+            for item in [item for item in queue if item[0] == ticket]:
+                queue.remove(item)
+        self._grant()
+
+    def shrink(self, ticket: int, memory: int) -> None:
+        """Give back what a lease holds above `memory` bytes, before its end. A ticket that is not known is ignored."""
+        lease = self.leases.get(ticket)
+        if lease is not None and lease.key is None:
+            self.leases[ticket] = replace(lease, memory=min(memory, lease.memory))
+            self._grant()
+
+    def hand_on(self, ticket: int, memory: int) -> None:
+        """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released,
+        whatever becomes of the holder, who may ask anew."""
+        lease = self.leases.get(ticket)
+        if lease is not None and lease.key is None:
+            self.leases[ticket] = replace(lease, holder=NOBODY, threads=0, memory=min(memory, lease.memory))
+            self._grant()
+
+    def reclaim(self, holder: Holder) -> None:
+        """Give back everything of a holder that is no more."""
+        dead = [t for t, lease in self.leases.items() if lease.holder == holder]
+        waiting = [t for queue in (self.waiting, self.lane_waiting) for t, r in queue if r.holder == holder]
+        self.reclaimed += len(dead)
+        for ticket in (*dead, *waiting):
+            self.release(ticket)
+
+    def set_limits(self, limits: Limits) -> None:
+        """From here on these limits hold. Leases that exceed them run to their end; none is added meanwhile."""
+        self._limits = limits
+        self._grant()
+
+    def evicted(self, key: str) -> None:
+        """An idle key that was in `keys.leaving` is gone: its memory is free."""
+        self.keys.forget(key)
+        self._grant()
+
+    @property
+    def holders(self) -> set[Holder]:
+        """Who holds or waits."""
+        waiting = {request.holder for queue in (self.waiting, self.lane_waiting) for _, request in queue}
+        return (waiting | {lease.holder for lease in self.leases.values()}) - {NOBODY}
+
+    @property
+    def threads(self) -> int:
+        return sum(lease.threads for lease in self.leases.values())
+
+    @property
+    def memory(self) -> int:
+        """Bytes leased, and those of resident keys."""
+        return sum(lease.memory for lease in self.leases.values() if lease.key is None) + self.keys.memory
+
+    @property
+    def pinned(self) -> int:
+        return sum(lease.pinned for lease in self.leases.values() if lease.key is None) + self.keys.pinned
+
+    def threads_of(self, phase: Phase) -> int:
+        return sum(lease.threads for lease in self.leases.values() if lease.phase is phase)
+
+    @property
+    def by_phase(self) -> dict[Phase, int]:
+        """Threads leased, by phase."""
+        return {phase: held for phase in Phase if (held := self.threads_of(phase))}
+
+    @property
+    def queue(self) -> dict[Phase, int]:
+        """Requests that wait for threads or memory, by phase."""
+        phases = [request.phase for _, request in self.waiting if request.key is None]
+        return {phase: count for phase in Phase if (count := phases.count(phase))}
+
+    @property
+    def critical(self) -> int:
+        """How many leases others have to yield to."""
+        if not self._limits.yields:
+            return 0
+        return sum(1 for lease in self.leases.values() if lease.phase in CRITICAL and lease.threads)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "threads": self.budget.threads,
+            "memory": self.budget.memory,
+            "leases": self.granted,
+            "reclaimed": self.reclaimed,
+            "peak_threads": self.peak_threads,
+            "peak_memory": self.peak_memory,
+            "keys": self.keys.report(),
+            "limits": {phase.value: limit for phase, limit in self._limits.phases.items()},
+        }
+
+    def _grant(self) -> None:
+        held_back = _HeldBack()
+        for item in list(self.waiting):
+            ticket, request = item
+            if held_back.by_earlier(request):
+                continue
+            threads = self._room(request, held_back)
+            if threads is None:
+                continue
+            self.waiting.remove(item)
+            self._give(ticket, replace(request, threads=threads))
+        width = self._limits.lane
+        while self.lane_waiting and (width is None or self._in_lane < width):
+            self._give(*self.lane_waiting.popleft())
+
+    @property
+    def _in_lane(self) -> int:
+        return sum(1 for lease in self.leases.values() if lease.lane)
+
+    def _room(self, request: Request, held_back: _HeldBack) -> int | None:
+        """How many threads `request` would get now; None if it must wait: the reason is then in `held_back`."""
+        limit = self._limits.phases.get(request.phase)
+        together = self._limits.threads if _shares_threads(request) else None
+        threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
+        if limit is not None and threads and self.threads_of(request.phase) + threads > limit:
+            held_back.phases.add(request.phase)
+            return None
+        if together is not None:
+            shared = sum(lease.threads for lease in self.leases.values() if _shares_threads(lease))
+            if shared + threads > together:
+                held_back.threads = True
+                return None
+        memory, pinned = request.memory, request.pinned
+        if request.key is not None:
+            if self.keys.is_leaving(request.key):
+                held_back.memory = True
+                return None
+            if request.key in self.keys:
+                memory = pinned = 0
+        if not self._fits(memory, pinned):
+            held_back.memory = True
+            return None
+        return threads
+
+    def _fits(self, memory: int, pinned: int) -> bool:
+        over = (self.memory + memory - self.budget.memory, self.pinned + pinned - self.budget.pinned)
+        if (memory and over[0] > 0) or (pinned and over[1] > 0):
+            self.keys.make_room(over[0] if memory else 0, over[1] if pinned else 0)
+            return False
+        return True
+
+    def _give(self, ticket: int, request: Request) -> None:
+        if request.key is not None:
+            self.keys.pin(request.key, request.memory, request.pinned)
+        self.leases[ticket] = request
+        self.granted += 1
+        self.peak_threads = max(self.peak_threads, self.threads)
+        self.peak_memory = max(self.peak_memory, self.memory)
+
+
+@dataclass
+class _HeldBack:
+    """What earlier requests wait for, which later ones must not take from under them."""
+
+    phases: set[Phase] = field(default_factory=set)
+    threads: bool = False
+    memory: bool = False
+
+    def by_earlier(self, request: Request) -> bool:
+        held = (
+            (request.phase in self.phases and request.key is None)
+            or (self.threads and _shares_threads(request))
+            or (self.memory and bool(request.memory or request.pinned or request.key))
+        )
+        if held and request.key is None:
+            self.phases.add(request.phase)  # within a phase nobody passes anybody
+        return held
+
+
+def _shares_threads(request: Request) -> bool:
+    return bool(request.threads) and request.phase in SHARING
+
+
+def _same(lease: Request, request: Request) -> bool:
+    return lease.holder == request.holder and lease.thread == request.thread
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:.0f} MiB"
