@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,8 @@ class RemoteProver:
     """One device with one key resident."""
 
     def __init__(self, system: ProofSystem, choice: BackendChoice, governor_prefix: str) -> None:
-        self._worker = ProverWorker(system, choice)
+        self._worker = ProverWorker(system, choice, self._host_lease)
+        self._host_threads = choice.host_threads
         self._governor_prefix = governor_prefix
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
@@ -64,6 +65,9 @@ class RemoteProver:
     @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
     def ping(self) -> bool:
         return True
+
+    def _host_lease(self, phase: str) -> AbstractContextManager[None]:
+        return _lease(_governor(self._governor_prefix), threads=self._host_threads)
 
 
 class RemoteSynthesiser:

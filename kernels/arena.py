@@ -16,6 +16,7 @@ import cupy
 import numpy as np
 
 from kernels.backend import Array, HostArray, OutOfMemory
+from kernels.units import format_bytes
 
 HEADROOM = 512 << 20
 """Bytes left to the driver and to module loading when the budget is chosen from what is free."""
@@ -23,14 +24,6 @@ HEADROOM = 512 << 20
 
 PARALLEL_COPY = 2 << 20
 """Bytes below which handing a copy to other threads costs more than it saves."""
-
-
-def format_bytes(count: int) -> str:
-    """1.5 GiB, 12.0 MiB, 40 B."""
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"
 
 
 class Arena:

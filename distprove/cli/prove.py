@@ -39,6 +39,14 @@ MemoryBudget = Annotated[
     str | None,
     typer.Option("--memory", help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
 ]
+Place = Annotated[
+    str | None,
+    typer.Option(
+        metavar="OPERATION=cpu,...",
+        help="Run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed.",
+        rich_help_panel=EXECUTION,
+    ),
+]
 Out = Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")]
 Title = Annotated[str, typer.Option(help="A name for the job, kept in the run.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")]
@@ -95,6 +103,7 @@ def job_file(
     gpus: GpuCount = None,
     backend: Backend = None,
     memory: MemoryBudget = None,
+    place: Place = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
@@ -104,7 +113,7 @@ def job_file(
     _prove(
         Job.from_toml(path),
         out,
-        given_settings(local, address, threads, gpus, backend, memory),
+        given_settings(local, address, threads, gpus, backend, memory, place),
         resume_existing=resume_existing,
         overwrite=overwrite,
         as_json=as_json,
@@ -140,6 +149,7 @@ def groth16(
     gpus: GpuCount = None,
     backend: Backend = None,
     memory: MemoryBudget = None,
+    place: Place = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove a circuit for many inputs or witnesses: a partition for each, named after its file."""
@@ -150,7 +160,7 @@ def groth16(
     _prove(
         Job.from_options("groth16", zkey=zkey, wasm=wasm, inputs=inputs, witnesses=wtns, vk=vk, title=title),
         out,
-        given_settings(local, address, threads, gpus, backend, memory),
+        given_settings(local, address, threads, gpus, backend, memory, place),
         resume_existing=resume_existing,
         overwrite=overwrite,
         as_json=as_json,
@@ -176,6 +186,7 @@ def stark(
     gpus: GpuCount = None,
     backend: Backend = None,
     memory: MemoryBudget = None,
+    place: Place = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove a program, cut into partitions: what `distprove prove stark PROGRAM` runs."""
@@ -193,7 +204,7 @@ def stark(
     _prove(
         job,
         out,
-        given_settings(local, address, threads, gpus, backend, memory),
+        given_settings(local, address, threads, gpus, backend, memory, place),
         resume_existing=resume_existing,
         overwrite=overwrite,
         as_json=as_json,
@@ -215,12 +226,13 @@ def resume(
     gpus: GpuCount = None,
     backend: Backend = None,
     memory: MemoryBudget = None,
+    place: Place = None,
     as_json: AsJson = False,
 ) -> None:
     """Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here."""
     from cluster.run import Run
 
-    given = given_settings(local, address, threads, gpus, backend, memory)
+    given = given_settings(local, address, threads, gpus, backend, memory, place)
     import_from_here()  # where the program of a STARK may be
     with Run.open(run) as opened:
         recorded = opened.job().executor
@@ -228,11 +240,17 @@ def resume(
 
 
 def given_settings(
-    local: bool, address: str | None, threads: int | None, gpus: int | None, backend: str | None, memory: str | None
+    local: bool,
+    address: str | None,
+    threads: int | None,
+    gpus: int | None,
+    backend: str | None,
+    memory: str | None,
+    place: str | None,
 ) -> dict[str, Any]:
     """The flags of `EXECUTION` by the settings they stand for; None where one was not given. Raises UsageError."""
     given = {"local": local or None, "address": address, "threads": threads, "gpus": gpus, "backend": backend}
-    return {**given, "memory": parse_bytes(memory) if memory is not None else None}
+    return {**given, "memory": parse_bytes(memory) if memory is not None else None, "place": place}
 
 
 def _prove(
