@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from distprove.errors import UsageError
+from distprove.place import ChoosesPlacement, Placing
+from distprove.system import ProofSystem
 from kernels.backend import Backend
+from kernels.cpu import CpuBackend
+from kernels.placed import Lease, PlacedBackend, Placement
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,10 @@ class BackendChoice:
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
     """Bytes of the backend's memory; None leaves it to the backend."""
+    placing: Placing = field(default_factory=Placing)
+    """Operations that run on the processors beside the device."""
+    host_threads: int = 1
+    """CPU threads for these."""
 
 
 def make_backend(choice: BackendChoice) -> Backend:
@@ -40,3 +51,37 @@ def make_backend(choice: BackendChoice) -> Backend:
         del arguments["device"]
     backend: Backend = make(**arguments)
     return backend
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A backend with its operations placed."""
+
+    backend: Backend
+    placement: Placement
+    reason: str
+
+
+def place_operations(
+    device: Backend,
+    choice: BackendChoice,
+    system: ProofSystem,
+    shared: dict[str, NDArray[np.uint8]],
+    lease: Lease | None = None,
+) -> Placed:
+    """`device`, and beside it the host for the operations that `choice` places there, or that `system` chooses to.
+
+    `lease` is entered while the host computes. Raises InputError when the key is at fault.
+    """
+    if not choice.placing:
+        return Placed(device, Placement(), "nothing was placed")
+    host = CpuBackend(threads=choice.host_threads)
+    placement, reason = choice.placing.placement, "as asked for"
+    if choice.placing.auto:
+        reason = f"there is nothing to place of {system.name}"
+        if isinstance(system, ChoosesPlacement):
+            placement, reason = system.choose_placement(shared, device, host)
+    if not placement.host:
+        host.close()
+        return Placed(device, placement, reason)
+    return Placed(PlacedBackend(device, host, placement, lease), placement, reason)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.backends import BackendChoice, make_backend
+from actors.backends import BackendChoice, Placed, make_backend, place_operations
 from distprove.inflight import InFlight, Line, Timed, Turn
 from distprove.system import ChecksKey, Diagnoses, Partition, PhaseTimes, ProofSystem, Prover, Synthesised
 from kernels.backend import Backend
+from kernels.placed import Lease
 
 
 class ProverWorker:
@@ -22,11 +23,13 @@ class ProverWorker:
     `distprove.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
     """
 
-    def __init__(self, system: ProofSystem, choice: BackendChoice) -> None:
+    def __init__(self, system: ProofSystem, choice: BackendChoice, lease: Lease | None = None) -> None:
+        """`lease` is entered, on a thread of its own, while the host computes what is placed there."""
         self._system = system
         self._choice = choice
+        self._lease = lease
         self._shared: dict[str, NDArray[np.uint8]] = {}
-        self._backend: Backend | None = None
+        self._placed: Placed | None = None
         self._prover: Prover | None = None
         self._in_flight = InFlight()
 
@@ -52,8 +55,8 @@ class ProverWorker:
         """(PartitionProof, PhaseTimes)"""
         timed = self._in_flight.prove(self._ready(), partition, work, challenge, turn)
         times: PhaseTimes = timed.value[1]
-        assert self._backend is not None
-        times.device_peak = int(self._backend.info().details.get("peak_bytes", 0))
+        assert self._placed is not None
+        times.device_peak = int(self._placed.backend.info().details.get("peak_bytes", 0))
         return timed
 
     def check(self, turn: Turn | None = None) -> Timed:
@@ -69,26 +72,37 @@ class ProverWorker:
         self._in_flight.alone(self._close)
 
     def _load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
-        if self._backend is None:
-            self._backend = make_backend(self._choice)
+        if self._placed is None:
+            self._placed = self._open(shared)
+        backend = self._placed.backend
         if self._prover is None:
             self._shared = shared
-            self._prover = self._system.prover(shared, self._backend)
-        info = self._backend.info()
+            self._prover = self._system.prover(shared, backend)
+        info = backend.info()
         return {
             "device": info.name,
             "kind": info.kind,
             "memory_total": info.memory_total,
             "memory_budget": info.memory_budget,
             "gpus": [str(self._choice.device)] if info.kind == "cuda" else [],
+            "placement": str(self._placed.placement),
+            "placement_reason": self._placed.reason,
             **process_facts(),
         }
 
+    def _open(self, shared: dict[str, NDArray[np.uint8]]) -> Placed:
+        device: Backend = make_backend(self._choice)
+        try:
+            return place_operations(device, self._choice, self._system, shared, self._lease)
+        except BaseException:
+            device.close()
+            raise
+
     def _check(self) -> None:
         self._ready()
-        assert self._backend is not None
+        assert self._placed is not None
         if isinstance(self._system, ChecksKey):
-            self._system.check(self._shared, self._backend)
+            self._system.check(self._shared, self._placed.backend)
 
     def _diagnose(self, partition: Partition, work: Synthesised) -> None:
         prover = self._ready()
@@ -97,11 +111,11 @@ class ProverWorker:
 
     def _close(self) -> None:
         prover, self._prover = self._prover, None
-        backend, self._backend = self._backend, None
+        placed, self._placed = self._placed, None
         if prover is not None:
             prover.close()
-        if backend is not None:
-            backend.close()
+        if placed is not None:
+            placed.backend.close()
 
     def _ready(self) -> Prover:
         if self._prover is None:

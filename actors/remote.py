@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,8 @@ class RemoteProver:
     """One device with one key resident."""
 
     def __init__(self, system: ProofSystem, choice: BackendChoice, governor_prefix: str) -> None:
-        self._worker = ProverWorker(system, choice)
+        self._worker = ProverWorker(system, choice, self._host_lease)
+        self._host_threads = choice.host_threads
         self._governor_prefix = governor_prefix
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
@@ -70,6 +71,9 @@ class RemoteProver:
     @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
     def ping(self) -> bool:
         return True
+
+    def _host_lease(self, phase: str) -> AbstractContextManager[object]:
+        return _lease(_governor(self._governor_prefix), phase=Phase(phase), threads=self._host_threads)
 
 
 class RemoteSynthesiser:

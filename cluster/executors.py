@@ -27,14 +27,16 @@ from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
-from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU
+from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, split_threads
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
 from distprove.phases import Phase
+from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
+from kernels.placed import Lease
 
 
 class Role(str, Enum):
@@ -204,12 +206,15 @@ class InProcessExecutor(Executor):
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         each = max(1, min(GPU_THREADS, threads // max(1, len(devices))))
-        choices = [BackendChoice(name="cuda", device=device, threads=each) for device in devices]
+        placing = parse_place(settings.place, system.name)
+        beside = host_threads(threads, max(1, len(devices)))
+        choices = [BackendChoice("cuda", device, each, placing=placing, host_threads=beside) for device in devices]
         if not choices:
             name = "cpu" if settings.backend == "auto" else settings.backend
-            choices = [BackendChoice(name=name, threads=threads)]
+            own, beside = split_threads(threads, settings)
+            choices = [BackendChoice(name, threads=own, placing=placing, host_threads=beside)]
         for index, choice in enumerate(choices):
-            self._provers[f"prover-{index}"] = ProverWorker(system, choice)
+            self._provers[f"prover-{index}"] = ProverWorker(system, choice, self._host_lease(choice.host_threads))
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
         count = settings.synthesisers or min(ahead * len(choices), threads)
@@ -282,6 +287,10 @@ class InProcessExecutor(Executor):
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return [{"node": "local", **self._governor.report(began)}]
+
+    def _host_lease(self, threads: int) -> Lease:
+        """What a prover's operations on the CPU hold."""
+        return lambda phase: self._governor.lease(phase=phase, threads=threads)
 
     def close(self, *, now: bool = False) -> None:
         for thread in self._threads.values():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
+from distprove.place import parse_place
 
 SYNTHESISERS_PER_GPU = 8
 """A witness takes a CPU several times as long as its proof takes a GPU (40 ms and 5.4 ms for a circuit of 2^16 rows,
@@ -36,6 +37,19 @@ class Place:
     num_cpus: float
     num_gpus: int
     threads: int
+    host_threads: int = 1
+    """Threads for operations that are placed beside the prover's device, on the CPU."""
+
+
+def host_threads(threads: int, provers: int) -> int:
+    """Threads for operations placed on the CPU beside each of a node's provers on GPUs: half, the rest synthesises."""
+    return max(1, threads // (2 * provers))
+
+
+def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
+    """(a CPU prover's own threads, those for what is placed beside it): together `threads`, but for a single one."""
+    beside = max(1, threads // 2)
+    return (max(1, threads - beside) if parse_place(settings.place).placement.host else threads, beside)
 
 
 def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], list[Place]]:
@@ -62,7 +76,14 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     places = [
         # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores. Its threads compile the
         # kernels at the start and copy to pinned memory.
-        Place(node, "cuda", 0.5, 1, max(1, min(most_threads, int(node.cpus) // node.gpus)))
+        Place(
+            node,
+            "cuda",
+            0.5,
+            1,
+            max(1, min(most_threads, int(node.cpus) // node.gpus)),
+            host_threads(_threads(node, settings), node.gpus),
+        )
         for node in nodes
         for _ in range(min(node.gpus, int(2 * node.cpus) - 1))
     ]
@@ -78,10 +99,12 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
 def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     name = "cpu" if settings.backend == "auto" else settings.backend
     # It runs on all cores of its node; the synthesiser beside it takes what it leaves idle.
-    return [
-        Place(node, name, node.cpus / 2, 0, min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus))))
-        for node in nodes
-    ]
+    return [Place(node, name, node.cpus / 2, 0, *split_threads(_threads(node, settings), settings)) for node in nodes]
+
+
+def _threads(node: Node, settings: ExecutorSettings) -> int:
+    """The threads of a node that the settings allow to be used."""
+    return min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
 
 
 def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSettings) -> list[Place]:

@@ -40,6 +40,7 @@ from cluster.placement import Node, Place, place
 from cluster.policy import policy_for
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
+from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem
 
 POLL = 0.01
@@ -65,6 +66,7 @@ class RayExecutor(Executor):
 
     def start(self, system: ProofSystem) -> list[Worker]:
         self._system = system
+        placing = parse_place(self.settings.place, system.name)
         shared = system.shared()
         store = sum(array.nbytes for array in shared.values())
         self._stack.enter_context(connect(self.settings, store + (256 << 20)))
@@ -79,7 +81,7 @@ class RayExecutor(Executor):
         workers = []
         for index, spot in enumerate(provers):
             assert spot.backend is not None
-            choice = BackendChoice(spot.backend, threads=spot.threads)
+            choice = BackendChoice(spot.backend, threads=spot.threads, placing=placing, host_threads=spot.host_threads)
             workers.append(self._hire(f"prover-{index}", Role.PROVER, spot, RemoteProver, system, choice, prefix))
         for index, spot in enumerate(synthesisers):
             name = f"synthesiser-{index}"

@@ -15,6 +15,7 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     memory = "48GiB"
     policy = "static"                # or "off", "auto"
     limits = { synthesis = 4 }       # threads by phase, for "static"
+    place = { msm_g2 = "cpu" }       # or "auto"; see distprove.place
 
 or, for a STARK:
 
@@ -41,6 +42,7 @@ from typing import Any
 from distprove.errors import InputError, UsageError
 from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, nearest
 from distprove.phases import Phase
+from distprove.place import parse_place
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -73,6 +75,8 @@ class ExecutorSettings:
     """Synthesiser actors in all."""
     memory: int | None = None
     """Bytes of host memory per node for witnesses in the making and on their way."""
+    place: str | Mapping[str, str] | None = None
+    """Where operations run, as `distprove.place` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the same."""
     in_flight: int = 2
     """Partitions handed to a prover at a time: the second one's witness travels while the first is proven."""
     max_retries: int = 3
@@ -103,6 +107,7 @@ class ExecutorSettings:
             raise UsageError(f"limits are for the policy static, not {self.policy}")
         if self.in_flight < 1 or self.max_retries < 0 or self.start_timeout <= 0:
             raise UsageError("in_flight must be at least 1, max_retries at least 0, start_timeout above 0")
+        parse_place(self.place)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,9 @@ class Job:
     options: ProofOptions
     title: str = ""
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
+
+    def __post_init__(self) -> None:
+        parse_place(self.executor.place, self.system)
 
     @classmethod
     def from_toml(cls, path: Path) -> Job:
@@ -184,6 +192,7 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "threads": int,
     "synthesisers": int,
     "memory": (int, str),
+    "place": (str, dict),
     "in_flight": int,
     "max_retries": int,
     "start_timeout": (int, float),

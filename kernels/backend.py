@@ -166,6 +166,25 @@ class CopiedOnUse:
         self._host = self._array = None
 
 
+class ProductOnUse:
+    """The `Staged` of a product that is computed when it is asked for. `x` outlives it."""
+
+    def __init__(self, backend: Backend, matrix: Matrix, x: Staged, standard_form: bool) -> None:
+        self._backend, self._matrix, self._standard_form = backend, matrix, standard_form
+        self._x: Staged | None = x
+        self._array: Array | None = None
+
+    def array(self) -> Array:
+        if self._x is None:
+            raise BackendError("a product was asked for after it had been released")
+        if self._array is None:
+            self._array = self._backend.spmv(self._matrix, self._x.array(), standard_form=self._standard_form)
+        return self._array
+
+    def release(self) -> None:
+        self._x = self._array = None
+
+
 @dataclass
 class DeviceInfo:
     """What a backend runs on, for reports and `doctor`."""
@@ -178,7 +197,7 @@ class DeviceInfo:
 
 
 class Backend(ABC):
-    """One device. One thread at a time computes; meanwhile another may call `stage`, and `result` of pending points."""
+    """One device. One thread at a time computes; others may stage, and wait for the `result` of pending points."""
 
     name: str
     traffic: Traffic
@@ -198,7 +217,7 @@ class Backend(ABC):
     def stage(self, host: HostArray) -> Staged:
         """Begin to copy `host`, which must not change until it is released, behind what the backend computes.
 
-        The one method that may be called while another thread computes. A backend that cannot copy meanwhile copies
+        With `stage_spmv` what may be called while another thread computes. A backend that cannot copy meanwhile copies
         when the array is asked for. Raises OutOfMemory.
         """
         return CopiedOnUse(self, host)
@@ -275,6 +294,14 @@ class Backend(ABC):
     @abstractmethod
     def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
         """matrix @ x, (rows, limbs) in Montgomery form. `standard_form`: x holds canonical integers (a raw witness)."""
+
+    def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
+        """matrix @ x for a staged x, as `spmv`, begun now where that does not disturb what the backend computes.
+
+        May be called as `stage` may. The array is the caller's own, to change and to keep; `release` before it was
+        asked for calls the product off. A backend that cannot compute meanwhile computes when the array is asked for.
+        """
+        return ProductOnUse(self, matrix, x, standard_form)
 
     # -- groups -----------------------------------------------------------------------------------------------------
 

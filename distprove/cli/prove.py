@@ -53,6 +53,14 @@ class Execution(OptionGroup):
         str | None,
         typer.Option(help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
     ] = None
+    place: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OPERATION=cpu,...",
+            help="Run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = None
     policy: Annotated[
         str | None,
         typer.Option(help="Who decides how much runs at once: off, static, auto.", rich_help_panel=EXECUTION),

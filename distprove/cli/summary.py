@@ -103,6 +103,11 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     devices = sorted({str(w["facts"].get("device", "?")) for w in workers if w["facts"]})
     if devices:
         table.add_row("provers", f"{len(workers)} on {escape(', '.join(devices))} ({report['executor']})")
+    for placement, reason in sorted(
+        {(w["facts"].get("placement", "device"), w["facts"].get("placement_reason")) for w in workers}
+    ):
+        if placement != "device":
+            table.add_row("placed", f"{placement}: {escape(reason)}")
     trouble = [f"{count} {COUNTERS.get(name, name)}" for name, count in report["counters"].items() if count]
     if trouble:
         table.add_row("trouble", f"[yellow]{', '.join(trouble)}[/]")

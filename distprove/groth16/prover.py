@@ -71,9 +71,13 @@ class StagedWitness:
         self._key = key
         self._times = PhaseTimes()
 
-        # 1. The witness crosses to the device: the one large transfer of a proof.
+        # 1. The witness crosses to the device: the one large transfer of a proof. Its products with the matrices are
+        #    begun, where the backend can.
         with self._times.phase("upload"):
-            self._staged: Staged = key.backend.stage(witness)
+            backend = key.backend
+            self._staged: Staged = backend.stage(witness)
+            self._a = backend.stage_spmv(key.matrix_a, self._staged, standard_form=True)
+            self._b = backend.stage_spmv(key.matrix_b, self._staged, standard_form=True)
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
         """Hand the work to the device, once. On a GPU it is under way when this returns."""
@@ -92,8 +96,10 @@ class StagedWitness:
 
         # 3. Scalars of the quotient: A B - C on the odd coset. They are the witness' last reader.
         with times.phase("quotient"):
-            scalars = quotient_scalars(key, w)
+            products = self._a.array(), self._b.array()
             self.release()
+            scalars = quotient_scalars(key, *products)
+            del products
 
         # 4. Commit to the quotient.
         with times.phase("quotient_msm"):
@@ -104,8 +110,9 @@ class StagedWitness:
         return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, launched)
 
     def release(self) -> None:
-        """Give back the witness' memory on the device. A second call does nothing."""
-        self._staged.release()
+        """Give back the memory of the witness and of its products. A second call does nothing."""
+        for staged in (self._a, self._b, self._staged):
+            staged.release()
 
 
 class PendingGroth16:
@@ -157,12 +164,13 @@ def check_shape(key: ResidentKey, witness: NDArray[np.uint64]) -> None:
         raise WitnessMismatch("the witness does not start with the constant wire 1")
 
 
-def quotient_scalars(key: ResidentKey, w: Array) -> Array:
-    """(domain, 4) canonical scalars for the H points: the evaluations of A B - C on the odd coset."""
+def quotient_scalars(key: ResidentKey, a: Array, b: Array) -> Array:
+    """(domain, 4) canonical scalars for the H points: the evaluations of A B - C on the odd coset.
+
+    `a` and `b` are A w and B w, (domain, 4); both are overwritten.
+    """
     backend, field = key.backend, key.curve.fr
     shift = field.root_of_unity(key.log_domain + 1)
-    a = backend.spmv(key.matrix_a, w, standard_form=True)
-    b = backend.spmv(key.matrix_b, w, standard_form=True)
     c = backend.mul(field, a, b)  # for a satisfied witness C w = A w * B w
     for vector in (a, b, c):
         backend.ntt(field, vector, inverse=True, bit_reversed_output=True)

@@ -49,16 +49,21 @@ WITNESSES = 2
 """On the device at a time: one that is being proven, and the next."""
 
 
+def proof_bytes(zkey: ZKey) -> int:
+    """Bytes that proofs hold on the backend beside the key: `WITNESSES` witnesses, and the vectors of a quotient."""
+    return (WITNESSES * zkey.n_vars + 3 * zkey.domain_size) * zkey.curve.fr.bytes
+
+
 def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
     """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes (None: the backend chooses).
 
     The memory is shared out by how often a point's multiples are used: G2 additions cost about three of G1. Tables
-    leave room for what proofs will hold: `WITNESSES` witnesses, and the three vectors of a quotient.
+    leave room for what proofs will hold (`proof_bytes`).
     """
     curve = zkey.curve
     a, b = zkey.matrices()
     # Taken while the tables look at what is free and given back at the end, so that their plans cannot count on it.
-    for_proofs = backend.empty((WITNESSES * zkey.n_vars + 3 * zkey.domain_size, curve.fr.limbs))
+    for_proofs = backend.empty((proof_bytes(zkey),), np.uint8)
     groups = {
         "a": (Group.G1, zkey.points_a),
         "b1": (Group.G1, zkey.points_b1),

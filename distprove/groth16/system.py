@@ -15,6 +15,7 @@ from distprove.errors import InvalidKey, UnsatisfiedWitness, UsageError
 from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.keys import VerificationKey
+from distprove.groth16.placement import choose_placement
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, check_key, load_key
 from distprove.groth16.snarkjs import read_verification_key
@@ -27,6 +28,7 @@ from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.encoding import unpack
+from kernels.placed import Placement
 
 SANDBOX_BYTES = 64 << 20
 """Of a witness program beside what grows with the circuit: code, constants, stack."""
@@ -76,6 +78,9 @@ class Groth16System(Groth16Verifier):
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check every point of the key (on the curve, in the subgroup); once per job. Raises InvalidKey."""
         check_key(read_zkey(shared["zkey"], name=self.zkey_path.name), backend)
+
+    def choose_placement(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Placement, str]:
+        return choose_placement(read_zkey(shared["zkey"], name=self.zkey_path.name), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """The witness, and the sandbox's memory: about twice the witness beside the program's constants."""

@@ -194,6 +194,10 @@ class CosetTrees:
         return levels
 
     @property
+    def log_leaves(self) -> int:
+        return max(e.log_n for e in self._extensions) + self._log_blowup
+
+    @property
     def root(self) -> bytes:
         return self._levels[0][0]
 
@@ -228,6 +232,15 @@ class CosetTrees:
         size = 1 << level
         nodes = np.frombuffer(b"".join(self._levels[level]), dtype=np.uint8).reshape(size, 1, 32)
         return nodes[(at + size // 2) % size]
+
+
+def open_trees(kernels: GoldilocksKernels, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    """`GoldilocksKernels.open`, for trees over streamed extensions as well."""
+    whole = iter(kernels.open([t for t in trees if not isinstance(t, CosetTrees)], indices))
+    return [
+        t.open([i & ((1 << t.log_leaves) - 1) for i in indices]) if isinstance(t, CosetTrees) else next(whole)
+        for t in trees
+    ]
 
 
 def coset_scale(log_n: int, log_blowup: int, coset: int) -> int:

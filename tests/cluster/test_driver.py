@@ -50,7 +50,8 @@ def test_a_job_gives_one_proof(
     assert set(facts["counters"].values()) == {0}
     assert all(p["to_device"] == p["witness_bytes"] > 0 for p in facts["partitions"])
     assert (seen[-1].done, seen[-1].failed, seen[-1].total) == (6, 0, 6)
-    spans = json.loads((tmp_path / "run" / "timeline.json").read_text())["spans"]
+    (session,) = json.loads((tmp_path / "run" / "timeline.json").read_text())["sessions"]
+    spans = session["spans"]
     phases = {"load", "check", "synthesise", "prove", "verify"}
     assert {s["phase"] for s in spans} == phases | ({"commit"} if barrier else set())
     if barrier:
@@ -114,7 +115,8 @@ def test_the_next_partition_is_staged_while_one_computes(
     assert ahead, "none was staged while the one before computed"
     running = [step.split() for step in steps if step.startswith("start")]
     assert all(a[1] == b[1] for a, b in zip(running[::2], running[1::2], strict=True)), "two computed at a time"
-    spans = json.loads((tmp_path / "run" / "timeline.json").read_text())["spans"]
+    (session,) = json.loads((tmp_path / "run" / "timeline.json").read_text())["sessions"]
+    spans = session["spans"]
     proven = sorted((s["start"], s["end"]) for s in spans if s["phase"] == "prove")
     assert all(before[1] <= after[0] for before, after in pairwise(proven))
 

@@ -8,32 +8,40 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distprove.circuits.synthetic import synthetic_circuit
+from distprove.circuits.synthetic import SyntheticCircuit, synthetic_circuit
 from distprove.errors import WitnessMismatch
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key
 from distprove.groth16.setup import setup
-from distprove.groth16.zkey import read_zkey
+from distprove.groth16.zkey import ZKey, read_zkey
 from emulation.device import EmulatedDevice
 from kernels.backend import HostArray, OutOfMemory
 from kernels.cpu import CpuBackend
 from kernels.cuda import CudaBackend
 from kernels.curves import BN254
+from kernels.placed import PlacedBackend, Placement
+
+
+@pytest.fixture(scope="module")
+def circuit() -> SyntheticCircuit:
+    return synthetic_circuit(BN254, 13, CpuBackend(), public_inputs=2)
+
+
+@pytest.fixture(scope="module")
+def zkey(circuit: SyntheticCircuit, tmp_path_factory: pytest.TempPathFactory) -> ZKey:
+    path = tmp_path_factory.mktemp("key") / "small.zkey"
+    setup(circuit.r1cs, insecure_dev=True, backend=CpuBackend(), out=path)
+    return read_zkey(path)
 
 
 @pytest.fixture(scope="module")
 def keys(
-    emulated: CudaBackend, tmp_path_factory: pytest.TempPathFactory
+    emulated: CudaBackend, circuit: SyntheticCircuit, zkey: ZKey
 ) -> tuple[ResidentKey, ResidentKey, list[HostArray]]:
     """A small circuit's key on the CPU backend and on the emulated device, and two witnesses of the right shape."""
-    cpu = CpuBackend()
-    circuit = synthetic_circuit(BN254, 13, cpu, public_inputs=2)
-    path = tmp_path_factory.mktemp("key") / "small.zkey"
-    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=path)
-    zkey = read_zkey(path)
     other = circuit.witness.copy()
     other[3:] = circuit.witness[:2:-1]
-    return load_key(zkey, cpu), load_key(zkey, emulated), [circuit.witness, other]
+    return load_key(zkey, CpuBackend()), load_key(zkey, emulated), [circuit.witness, other]
 
 
 def blinded(number: int) -> Callable[[int], Blinding]:
@@ -58,6 +66,20 @@ def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None
     assert [earlier[0].to_dict(), later[0].to_dict()] == expected
     assert [times.to_device for _, times in (earlier, later)] == [w.nbytes for w in witnesses]
     assert next(iter(later[1].seconds)) == "upload"
+
+
+@pytest.mark.parametrize("host", [{"msm_g2"}, {"spmv"}, {"spmv", "msm_g2"}, {"msm_g1"}], ids=sorted)
+def test_operations_placed_on_the_host_give_the_same_proofs(zkey: ZKey, keys: Any, host: set[str]) -> None:
+    cpu, on_device, witnesses = keys
+    expected = [prove(cpu, witness, blinded(i))[0].to_dict() for i, witness in enumerate(witnesses)]
+    backend = PlacedBackend(on_device.backend, CpuBackend(), Placement(frozenset(host)))
+    key = load_key(zkey, backend)
+    assert key.nbytes < on_device.nbytes
+    first, second = (StagedWitness(key, witness) for witness in witnesses)
+    pending = [first.start(blinded(0)), second.start(blinded(1))]
+    assert staged(on_device) == 0
+    later, earlier = pending[1].result(), pending[0].result()
+    assert [earlier[0].to_dict(), later[0].to_dict()] == expected
 
 
 def test_a_failed_proof_gives_its_witness_back(keys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,12 @@ from cluster.analysis import DeviceUse, Inflation, Spread, devices, inflation, w
 from cluster.nodestory import NodeStory
 from cluster.story import Story
 from cluster.timeline import Session, Span
-from distprove.cli.console import format_bytes, format_seconds
+from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import bars, cards, chart, document, folded, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
 from distprove.cli.pages.waterfall import Mark, device_lanes, seconds_axis, waterfall
 from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows
+from kernels.units import format_bytes
 
 LISTED = 60
 """Rows of a table that could have one for each partition or event."""

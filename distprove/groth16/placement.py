@@ -1,0 +1,93 @@
+"""`auto` placement for Groth16: by what the device's memory holds, then by measured speed."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from distprove.groth16.resident import proof_bytes
+from distprove.groth16.zkey import ZKey
+from kernels.backend import Backend, HostArray, PointTable
+from kernels.curves import Field, Group
+from kernels.placed import MSM, SPMV, Placement
+from kernels.units import format_bytes
+
+G1, G2 = MSM[Group.G1], MSM[Group.G2]
+
+CANDIDATES = tuple(Placement(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
+"""Each takes less of the device than the one before, and more of the host."""
+
+SCRATCH_PER_SCALAR = 256
+"""Bytes: an MSM sorts a digit for each of 16 windows, 8 bytes in and 8 out."""
+SCRATCH = 64 << 20
+"""Bytes for an MSM's buckets and partial sums."""
+TABLE_SHARE = 4
+"""A table may take one of this many parts of what is free, for precomputed multiples."""
+SAMPLE_ON_HOST, SAMPLE_ON_DEVICE = 1 << 14, 1 << 20
+"""Points of a measured MSM, at most; its time is scaled up. For the host that overstates it a little."""
+
+
+def choose_placement(zkey: ZKey, device: Backend, host: Backend) -> tuple[Placement, str]:
+    """The first candidate that fits `device`; with room for everything, the faster of the first two. And why."""
+    info = device.info()
+    if info.kind == "cpu":
+        return Placement(), "no device: everything is on the CPU"
+    everything, g2_on_host = CANDIDATES[:2]
+    if missing(zkey, everything, info.memory_budget) == 0:
+        return faster(zkey, device, host, everything, g2_on_host)
+    for candidate in CANDIDATES[1:]:
+        if missing(zkey, candidate, info.memory_budget) == 0:
+            break
+    needed = info.memory_budget + missing(zkey, everything, info.memory_budget)
+    budget = format_bytes(info.memory_budget)
+    return candidate, f"everything on the device needs {format_bytes(needed)} of its memory; it has {budget}"
+
+
+def missing(zkey: ZKey, placement: Placement, budget: int) -> int:
+    """Predicted bytes that `budget` lacks for the key, the proofs in flight and an MSM's scratch; 0 if it fits."""
+    tables = {
+        G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
+        G2: [zkey.points_b2.nbytes],
+    }
+    on_device = [nbytes for name, sizes in tables.items() if name not in placement.host for nbytes in sizes]
+    scalars = max(zkey.n_vars, zkey.domain_size) if on_device else 0
+    matrices = 0 if SPMV in placement.host else 8 * zkey.coefficients.shape[0] + 8 * (zkey.domain_size + 1)
+    free = budget - proof_bytes(zkey) - matrices - SCRATCH_PER_SCALAR * scalars - SCRATCH
+    lacking = max(0, -free)
+    for nbytes in on_device:
+        lacking += max(0, nbytes - max(0, free))
+        free = max(0, free - max(nbytes, free // TABLE_SHARE))
+    return lacking
+
+
+def faster(
+    zkey: ZKey, device: Backend, host: Backend, everything: Placement, g2_on_host: Placement
+) -> tuple[Placement, str]:
+    """G2 goes to the host if its MSM there hides behind the device's four in G1: a proof then costs the device less."""
+    there = msm_seconds(zkey, device, Group.G2, SAMPLE_ON_DEVICE)
+    rest = 4 * msm_seconds(zkey, device, Group.G1, SAMPLE_ON_DEVICE)
+    here = msm_seconds(zkey, host, Group.G2, SAMPLE_ON_HOST)
+    told = f"an MSM in G2 takes {1e3 * here:.1f} ms on the CPU, {1e3 * there:.1f} ms on the device"
+    if here < rest:
+        return g2_on_host, f"{told}; on the CPU it hides behind the device's other MSMs ({1e3 * rest:.1f} ms)"
+    return everything, f"{told}, whose other MSMs take {1e3 * rest:.1f} ms: too few to hide it"
+
+
+def msm_seconds(zkey: ZKey, backend: Backend, group: Group, most: int) -> float:
+    """Seconds of one MSM over the key's points with uniform scalars; measured on at most `most` points."""
+    points = zkey.points_b2 if group is Group.G2 else zkey.points_a
+    count = min(len(points), most)
+    table: PointTable = backend.load_points(zkey.curve, group, points[:count])
+    scalars = backend.to_device(uniform(zkey.curve.fr, count))
+    backend.msm(table, scalars).result()  # compiles, on a GPU
+    start = time.perf_counter()
+    backend.msm(table, scalars).result()
+    return (time.perf_counter() - start) * len(points) / count
+
+
+def uniform(field: Field, count: int) -> HostArray:
+    """(count, limbs) canonical integers of one bit less than the field's, for measurements."""
+    words = np.random.default_rng(0).integers(0, 1 << 64, (count, field.limbs), dtype=np.uint64)
+    words[:, -1] >>= np.uint64(64 * field.limbs - field.bits + 1)
+    return words

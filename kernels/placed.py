@@ -1,0 +1,277 @@
+"""A backend in two parts: a device, and this machine's processors for the operations that are placed there.
+
+For devices whose memory is too small for everything, and for machines whose cores would idle. Points placed on the host
+are used where they lie, in a mapped key; nothing of them is on the device. What is placed on the host runs one at a
+time, in the order in which it was asked for, on a thread of its own beside the device: an MSM's `PendingPoint` waits
+for it, and a product asked for by `stage_spmv` may be computed while the device is at another proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kernels.backend import (
+    Array,
+    Backend,
+    BackendError,
+    CopiedOnUse,
+    CsrMatrix,
+    DeviceInfo,
+    HostArray,
+    Matrix,
+    PendingPoint,
+    PointTable,
+    Staged,
+)
+from kernels.curves import Curve, Field, Group
+from kernels.goldilocks import GoldilocksKernels
+
+SPMV = "spmv"
+MSM = {Group.G1: "msm_g1", Group.G2: "msm_g2"}
+OPERATIONS = (SPMV, *MSM.values())
+"""What can be placed on the host."""
+
+Lease = Callable[[str], "AbstractContextManager[object]"]
+"""Asked for by a phase's name before the host computes, and held meanwhile: "cpu_msm" or "spmv"."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which of `OPERATIONS` run on the host; the others run on the device."""
+
+    host: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.host - set(OPERATIONS))
+        if unknown:
+            raise BackendError(f"{unknown[0]!r} cannot be placed; what can: {', '.join(OPERATIONS)}")
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}=cpu" for name in OPERATIONS if name in self.host) or "device"
+
+
+class PlacedArray:
+    """Rows of a staged array on both sides: the host's own, and the device's copy, fetched when an operation asks."""
+
+    def __init__(self, host: HostArray, device: Callable[[], Array]) -> None:
+        self.host = host
+        self._device = device
+
+    @property
+    def device(self) -> Array:
+        return self._device()
+
+    def __getitem__(self, rows: slice) -> PlacedArray:
+        return PlacedArray(self.host[rows], lambda: self._device()[rows])
+
+
+class PlacedBackend(Backend):
+    """`device` computes but for what `placement` gives to `host`. Owns both.
+
+    A host array that is staged must not change until the points computed from it are there.
+    """
+
+    def __init__(self, device: Backend, host: Backend, placement: Placement, lease: Lease | None = None) -> None:
+        """`host` works on host memory, as `kernels.cpu.CpuBackend` does. `lease` is entered on the host's thread."""
+        self._device, self._host = device, host
+        self.placement = placement
+        self.name = device.name
+        self.traffic = device.traffic
+        self._lease: Lease = lease or (lambda _: nullcontext())
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placed")
+
+    def prepare(self, curve: Curve) -> None:
+        self._device.prepare(curve)
+
+    # -- the host's part --------------------------------------------------------------------------------------------
+
+    def stage(self, host: HostArray) -> Staged:
+        read_by_device = not {SPMV, MSM[Group.G1]} <= self.placement.host
+        return _PlacedStaged(self._device, host, ahead=read_by_device)
+
+    def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
+        if SPMV not in self.placement.host:
+            return super().stage_spmv(matrix, x, standard_form=standard_form)
+        if not isinstance(x, _PlacedStaged):
+            raise BackendError("this array was staged by another backend")
+        vector = x.host
+        product = self._submit(SPMV, lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
+        return _HostProduct(self._device, product)
+
+    def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
+        if SPMV not in self.placement.host:
+            return self._device.spmv(matrix, _on_device(x), out, standard_form=standard_form)
+        vector = self._on_host(x)
+        product = self._submit(SPMV, lambda: self._host.spmv(matrix, vector, standard_form=standard_form)).result()
+        array = self._device.to_device(product)
+        if out is None:
+            return array
+        out[...] = array
+        return out
+
+    def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix:
+        return (self._host if SPMV in self.placement.host else self._device).load_matrix(field, matrix)
+
+    def load_points(
+        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
+    ) -> PointTable:
+        backend = self._host if MSM[group] in self.placement.host else self._device
+        return backend.load_points(curve, group, points, memory=memory, resident=resident)
+
+    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
+        if MSM[table.group] not in self.placement.host:
+            return self._device.msm(table, _on_device(scalars), start=start)
+        values = self._on_host(scalars)
+        return _HostPoint(self._submit("cpu_msm", lambda: self._host.msm(table, values, start=start).result()))
+
+    def _submit(self, phase: str, call: Callable[[], T]) -> Future[T]:
+        def leased() -> T:
+            with self._lease(phase):
+                return call()
+
+        return self._thread.submit(leased)
+
+    def _on_host(self, array: Array) -> HostArray:
+        return array.host if isinstance(array, PlacedArray) else self._device.to_host(array)
+
+    # -- the device's part ------------------------------------------------------------------------------------------
+
+    def info(self) -> DeviceInfo:
+        info = self._device.info()
+        return replace(info, details={**info.details, "placement": str(self.placement)})
+
+    def to_device(self, host: HostArray) -> Array:
+        return self._device.to_device(host)
+
+    def to_host(self, array: Array) -> HostArray:
+        return self._on_host(array)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        return self._device.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        return self._device.zeros(shape, dtype)
+
+    def synchronize(self) -> None:
+        self._thread.submit(lambda: None).result()
+        self._device.synchronize()
+
+    def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
+        return self._device.add(field, _on_device(a), _on_device(b), out)
+
+    def sub(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
+        return self._device.sub(field, _on_device(a), _on_device(b), out)
+
+    def mul(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
+        return self._device.mul(field, _on_device(a), _on_device(b), out)
+
+    def mul_sub(self, field: Field, a: Array, b: Array, c: Array, out: Array | None = None) -> Array:
+        return self._device.mul_sub(field, _on_device(a), _on_device(b), _on_device(c), out)
+
+    def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
+        return self._device.scale_powers(field, _on_device(a), base, first, out)
+
+    def to_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        return self._device.to_montgomery(field, _on_device(a), out)
+
+    def from_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        return self._device.from_montgomery(field, _on_device(a), out)
+
+    def batch_inverse(self, field: Field, a: Array, out: Array | None = None) -> Array:
+        return self._device.batch_inverse(field, _on_device(a), out)
+
+    def equal(self, a: Array, b: Array) -> bool:
+        return self._device.equal(_on_device(a), _on_device(b))
+
+    def ntt(
+        self,
+        field: Field,
+        a: Array,
+        *,
+        inverse: bool = False,
+        coset: int | None = None,
+        bit_reversed_input: bool = False,
+        bit_reversed_output: bool = False,
+    ) -> Array:
+        return self._device.ntt(
+            field,
+            a,
+            inverse=inverse,
+            coset=coset,
+            bit_reversed_input=bit_reversed_input,
+            bit_reversed_output=bit_reversed_output,
+        )
+
+    def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
+        return self._device.fixed_base(curve, group, base, _on_device(scalars))
+
+    def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
+        return self._device.check_points(curve, group, points, subgroup=subgroup)
+
+    @property
+    def goldilocks(self) -> GoldilocksKernels:
+        return self._device.goldilocks
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+        self._host.close()
+        self._device.close()
+
+
+class _PlacedStaged:
+    """A staged array of which the host's part of the backend reads the original."""
+
+    def __init__(self, device: Backend, host: HostArray, *, ahead: bool) -> None:
+        """`ahead`: begin to copy now; otherwise nothing on the device is expected to read it."""
+        self.host = host
+        self._staged = device.stage(host) if ahead else CopiedOnUse(device, host)
+
+    def array(self) -> Array:
+        return PlacedArray(self.host, self._staged.array)
+
+    def release(self) -> None:
+        self._staged.release()
+
+
+class _HostProduct:
+    """A product that the host computes. It goes to the device when it is asked for: before, it would take memory that
+    the proof before it may need."""
+
+    def __init__(self, device: Backend, product: Future[HostArray]) -> None:
+        self._device = device
+        self._product: Future[HostArray] | None = product
+        self._array: Array | None = None
+
+    def array(self) -> Array:
+        if self._product is None:
+            raise BackendError("a product was asked for after it had been released")
+        if self._array is None:
+            self._array = self._device.to_device(self._product.result())
+        return self._array
+
+    def release(self) -> None:
+        if self._product is not None:
+            self._product.cancel()
+        self._product = self._array = None
+
+
+@dataclass(frozen=True)
+class _HostPoint:
+    """The result of an MSM on the host's thread."""
+
+    point: Future[HostArray]
+
+    def result(self) -> HostArray:
+        return self.point.result()
+
+
+def _on_device(array: Array) -> Array:
+    return array.device if isinstance(array, PlacedArray) else array
