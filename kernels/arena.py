@@ -39,6 +39,7 @@ class Arena:
         self._pool.set_limit(size=self.budget)
         self._peak_lock = threading.Lock()
         self.peak = 0
+        """The most bytes in use at once since `watch`."""
 
     @property
     def used(self) -> int:
@@ -49,6 +50,11 @@ class Arena:
     def free(self) -> int:
         """Bytes that live arrays leave of the budget."""
         return self.budget - self.used
+
+    def watch(self) -> None:
+        """Begin `peak` anew."""
+        with self._peak_lock:
+            self.peak = self.used
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An uninitialised array. Raises OutOfMemory with what was needed and what there was."""

@@ -236,6 +236,13 @@ class Backend(ABC):
     def synchronize(self) -> None:
         """Wait for all work handed to the device."""
 
+    def watch_memory(self) -> None:  # noqa: B027 (a backend that does not count has nothing to begin)
+        """Begin `memory_peak` anew."""
+
+    def memory_peak(self) -> int | None:
+        """The most bytes of the backend's memory in use at once since `watch_memory`; None when it does not count."""
+        return None
+
     # -- field vectors ----------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -104,6 +104,12 @@ class CudaBackend(Backend):
     def synchronize(self) -> None:
         self.device.synchronize()
 
+    def watch_memory(self) -> None:
+        self.device.watch_memory()
+
+    def memory_peak(self) -> int:
+        return self.device.memory_peak()
+
     # -- field vectors ----------------------------------------------------------------------------------------------
 
     def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -279,16 +279,27 @@ class CudaRows:
         if any(len(p.weights) != sum(m.shape[0] for m in p.matrices) for p in points):
             raise SizeError("deep takes one weight for every column")
         rows = int(shape[0]) * int(shape[1])
-        if rows < DEEP_ROWS:
-            raise SizeError(f"a codeword of {rows} rows; deep takes at least {DEEP_ROWS}")
         if out is not None and out.shape != (3, *shape):
             raise SizeError(f"an output of shape {out.shape} for a codeword of {(3, *shape)}")
         result = self._device.empty((3, *shape)) if out is None else out
+        if rows < DEEP_ROWS:
+            return self._deep_of_one_row(points, result, add=out is not None)
         add = out is not None
         for job in _jobs(points):
             self._deep(job, result, add=add)
             add = True
         return result
+
+    def _deep_of_one_row(self, points: Sequence[DeepPoint], out: Array, *, add: bool) -> Array:
+        """One row on one coset is the first of two, at 7 and -7; the kernel takes no fewer."""
+        doubled = [replace(p, matrices=tuple(self._doubled(m) for m in p.matrices)) for p in points]
+        out[...] = self.deep(doubled, self._doubled(out) if add else None)[:, :, :1]
+        return out
+
+    def _doubled(self, row: Array) -> Array:
+        twice = self._device.empty((row.shape[0], 1, 2))
+        twice[...] = row
+        return twice
 
     def _deep(self, job: _DeepJob, out: Array, *, add: bool) -> None:
         blowup, n = int(out.shape[1]), int(out.shape[2])

@@ -139,8 +139,11 @@ class Device(Protocol):
     def memory_free(self) -> int:
         """Bytes the arena can still give."""
 
+    def watch_memory(self) -> None:
+        """Begin `memory_peak` anew."""
+
     def memory_peak(self) -> int:
-        """The most bytes in use at once so far."""
+        """The most bytes in use at once since `watch_memory`, or since the start."""
 
     def synchronize(self) -> None: ...
 

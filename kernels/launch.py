@@ -311,6 +311,9 @@ class CudaDevice:
         self._retired.sweep()
         return self.arena.free
 
+    def watch_memory(self) -> None:
+        self.arena.watch()
+
     def memory_peak(self) -> int:
         return self.arena.peak
 

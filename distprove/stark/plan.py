@@ -31,16 +31,13 @@ class MemoryPlan:
 
 def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
     """The plans for a partition, the fastest first. A streamed key leaves no other plan to its proofs."""
-    choices = [True] if key_streamed else [False, True]
-    if min(shape.log_heights) == 0:
-        choices = [False]  # kernels take two rows at a time, and a table of one row has one on a coset
     return [
         MemoryPlan(
             streamed,
             peak_bytes(shape, streamed=streamed, key_streamed=key_streamed),
             committed_bytes(shape, streamed=streamed),
         )
-        for streamed in choices
+        for streamed in ([True] if key_streamed else [False, True])
     ]
 
 

@@ -17,12 +17,13 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
+import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernels.backend import Array, BackendError, DeviceInfo, HostArray, SizeError, Traffic
+from kernels.backend import Array, BackendError, DeviceInfo, HostArray, OutOfMemory, SizeError, Traffic
 from kernels.compiler import KernelResources, KernelSource, flatten
 from kernels.device import Argument, ByValue, Event, Shape, Stream, grid_for
 
@@ -160,9 +161,11 @@ class EmulatedKernel:
 
 
 class EmulatedDevice:
-    """See the module's docstring. `max_block` makes small inputs span several blocks."""
+    """See the module's docstring. `max_block` makes small inputs span several blocks; `budget` bounds the memory."""
 
-    def __init__(self, *, max_block: int = 64, sm_count: int = 4, shared_limit: int = 227 << 10) -> None:
+    def __init__(
+        self, *, max_block: int = 64, sm_count: int = 4, shared_limit: int = 227 << 10, budget: int = 1 << 34
+    ) -> None:
         self.sm_count = sm_count
         self.shared_limit = shared_limit
         self.traffic = Traffic()
@@ -171,12 +174,14 @@ class EmulatedDevice:
         self.staged = 0
         """Staged arrays that were not released."""
         self.stream: Stream = EmulatedStream()
+        self._budget = budget
+        self._used = self._peak = 0
         self._max_block = max_block
         self._libraries: dict[KernelSource, ctypes.CDLL] = {}
         self._kernels: dict[tuple[KernelSource, str], EmulatedKernel] = {}
 
     def info(self) -> DeviceInfo:
-        return DeviceInfo("kernels on the host", "cuda", 1 << 34, 1 << 34)
+        return DeviceInfo("kernels on the host", "cuda", 1 << 34, self._budget)
 
     def new_stream(self) -> Stream:
         return EmulatedStream()
@@ -184,7 +189,11 @@ class EmulatedDevice:
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         kind = np.dtype(dtype)
         nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
+        if self._used + nbytes > self._budget:
+            raise OutOfMemory(f"{nbytes} bytes of device memory needed; {self._budget - self._used} are free")
         raw = np.full(nbytes + 64, 0xA5, dtype=np.uint8)
+        self._count(nbytes)
+        weakref.finalize(raw, self._count, -nbytes)
         begin = -raw.ctypes.data % 64  # as aligned as device memory, for the kernels' wide accesses
         return raw[begin : begin + nbytes].view(kind).reshape(shape)
 
@@ -237,10 +246,18 @@ class EmulatedDevice:
         return self._kernels[source, name]
 
     def memory_free(self) -> int:
-        return 8 << 30
+        return self._budget - self._used
+
+    def watch_memory(self) -> None:
+        self._peak = self._used
 
     def memory_peak(self) -> int:
-        return 0
+        return self._peak
+
+    def _count(self, nbytes: int) -> None:
+        """Memory was taken, or (below zero) came back."""
+        self._used += nbytes
+        self._peak = max(self._peak, self._used)
 
     def synchronize(self) -> None:
         return

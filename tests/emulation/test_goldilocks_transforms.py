@@ -71,6 +71,9 @@ def test_lde_of_every_size(device: EmulatedDevice, profile: LdeProfile, log_blow
             want = REFERENCE.lde(columns, log_blowup, coset=coset)
             assert np.array_equal(kernels.lde(given, log_blowup, coset=coset), want), (log_n, coset)
         assert np.array_equal(given, columns)
+        if log_blowup == 0:
+            kernels.lde(given, 0, coset=3, out=given[:, None])
+            assert np.array_equal(given[:, None], REFERENCE.lde(columns, 0, coset=3)), (log_n, "in place")
 
 
 @pytest.mark.parametrize("profile", [LdeProfile(), LdeProfile(4, log_row=6, log_strided=5)])
@@ -82,6 +85,8 @@ def test_lde_in_several_passes(device: EmulatedDevice, profile: LdeProfile) -> N
     out = device.empty((1, 2, 1 << log_n))
     assert kernels.lde(device.upload(columns), 1, out=out) is out
     assert np.array_equal(out, REFERENCE.lde(columns, 1))
+    given = device.upload(columns)
+    assert np.array_equal(kernels.lde(given, 0, coset=3, out=given[:, None]), REFERENCE.lde(columns, 0, coset=3))
 
 
 def test_plans() -> None:

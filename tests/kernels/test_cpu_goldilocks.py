@@ -104,6 +104,16 @@ def test_extension_into_a_given_array(kernels: CpuTransforms) -> None:
     assert np.array_equal(out, REFERENCE.lde(columns, 2))
 
 
+@pytest.mark.parametrize("log_n", [0, 1, 2, 5, 12])
+def test_moving_columns_in_place(kernels: CpuTransforms, log_n: int) -> None:
+    columns = elements((2, 1 << log_n), 6)
+    expected = kernels.lde(columns, 0, coset=3)
+    out = columns.reshape(2, 1, -1)
+    assert kernels.lde(columns, 0, coset=3, out=out) is out
+    assert np.array_equal(out, expected)
+    assert np.may_share_memory(out, columns)
+
+
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 135, 136, 137, 271, 272, 273, 1000])
 def test_keccak(kernels: CpuTransforms, length: int) -> None:
     del kernels  # once for every build is enough, and cheap
@@ -160,7 +170,8 @@ def test_refusals(kernels: CpuTransforms) -> None:
         lambda: kernels.lde(words, -1),
         lambda: kernels.lde(words, 1, coset=P),
         lambda: kernels.lde(words, 1, out=np.zeros((2, 2, 4), dtype=np.uint64)),
-        lambda: kernels.lde(words, 0, out=words.reshape(2, 1, 8)),
+        lambda: kernels.lde(matrix.reshape(4, 8)[:2], 1, out=matrix),
+        lambda: kernels.lde(matrix.reshape(4, 8)[1:3], 0, out=matrix.reshape(4, 1, 8)[:2]),
         lambda: kernels.commit([]),
         lambda: kernels.commit([words]),
         lambda: kernels.commit([matrix, elements((2, 4, 8), 0)]),

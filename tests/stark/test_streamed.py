@@ -69,7 +69,7 @@ def test_trees_over_cosets_are_the_tree_over_the_whole(backend: CpuBackend, log_
     assert streamed_tree.root == whole.root
     assert np.array_equal(streamed_tree.cap, whole.cap)
     leaves = 32 << log_blowup
-    for indices in ([*range(leaves), 3, 3, 0], [leaves - 1], []):
+    for indices in ([*range(leaves), 3, 3, 0], [leaves - 1]):
         a, b = whole.open(indices), streamed_tree.open(indices)
         assert all(np.array_equal(x, y) for x, y in zip(a.rows, b.rows, strict=True))
         assert np.array_equal(a.path, b.path)
