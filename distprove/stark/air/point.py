@@ -152,14 +152,9 @@ def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.boo
 
 
 def _mul(a: Words, b: Words) -> Words:
-    """a b for (3, n), with x^3 = x + 1 and x^4 = x^2 + x; nine products in one array operation."""
-    p = field.mul(a[:, None], b[None])
-    mixed = field.add(p[[1, 0, 0], [2, 1, 2]], p[[2, 1, 2], [1, 0, 0]])  # a1 b2 + a2 b1, a0 b1 + a1 b0, a0 b2 + a2 b0
-    c3 = mixed[0].copy()
-    mixed[0] = p[0, 0]
-    out = field.add(mixed, np.stack((c3, c3, p[1, 1])))
-    out[1:] = field.add(out[1:], p[2, 2])
-    return out
+    """a b for (3, n): the other way round in memory than the field's arrays usually are, and the faster one."""
+    product: Words = field.ext_mul(a.T, b.T).T
+    return product
 
 
 def _scale(a: Words, b: Words) -> Words:
