@@ -158,12 +158,12 @@ def ext_mul(a: Words, b: Words) -> Words:
         a, b = np.broadcast_arrays(a, b)
     axes = range(a.ndim)
     left, right = (v.transpose(axes[-1], *axes[:-1]).reshape(3, -1) for v in (a, b))
-    out: Words = np.empty(left.shape, dtype=np.uint64)
+    out = np.empty(left.shape, dtype=np.uint64)
     for start in range(0, out.shape[1], _BLOCK):
         part = slice(start, start + _BLOCK)
         out[:, part] = _products(left[:, part], right[:, part])
-    out = out.reshape(3, *a.shape[:-1]).transpose(*axes[1:], 0)
-    return out
+    product: Words = out.reshape(3, *a.shape[:-1]).transpose(*axes[1:], 0)
+    return product
 
 
 _BLOCK = 1024
