@@ -1,12 +1,17 @@
 """Goldilocks and its cubic extension: vectors in NumPy, single elements as Python ints.
 
 Written apart from the kernels, so that the verifier shares no arithmetic with the prover. F_p with
-p = 2^64 - 2^32 + 1, F = F_p[x]/(x^3 - x - 1). Arrays are uint64 and canonical; extension arrays have a last axis of 3.
+p = 2^64 - 2^32 + 1, F = F_p[x]/(x^3 - x - 1). Arrays are uint64 and canonical; extension arrays have a last axis of 3,
+in whatever order of memory: products of them lie coordinate by coordinate, which is how they are fastest.
+
+A verifier's vectors are short, so that the number of NumPy's operations is the cost; those that are long are worked on
+in blocks, whose temporary arrays stay in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +28,7 @@ ONE: Ext = (1, 0, 0)
 _P = np.uint64(P)
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
+_63 = np.uint64(63)
 _EPSILON = np.uint64(0xFFFFFFFF)
 """2^64 mod p."""
 
@@ -45,24 +51,45 @@ def sub(a: Words, b: Words) -> Words:
     return difference
 
 
-def neg(a: Words) -> Words:
-    """-a."""
-    return np.where(a == 0, a, _P - a)
-
-
 def mul(a: Words, b: Words) -> Words:
-    """a b. The product's words are reduced by 2^64 = 2^32 - 1 and 2^96 = -1."""
+    """a b; right, and canonical, for any 64-bit words."""
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
-    low, mid1, mid2, high = a0 * b0, a0 * b1, a1 * b0, a1 * b1
-    middle = (low >> _32) + (mid1 & _LOW) + (mid2 & _LOW)
-    low = (low & _LOW) | (middle << _32)
-    high = high + (mid1 >> _32) + (mid2 >> _32) + (middle >> _32)
-    # high = h1 2^32 + h0: the product is low - h1 + h0 (2^32 - 1).
-    h0, h1 = high & _LOW, high >> _32
-    value = low - h1
-    value -= (low < h1) * _EPSILON
+    carry = a0 * b0
+    carry >>= _32
+    left = a1 * b0
+    left += carry
+    right = a0 * b1
+    right += left & _LOW
+    left >>= _32
+    right >>= _32
+    left += right
+    left += a1 * b1  # the product's upper word; its lower one is a b modulo 2^64
+    # With left = h1 2^32 + h0, 2^64 = 2^32 - 1 and 2^96 = -1: the product is lower - h1 + h0 (2^32 - 1).
+    lower = a * b
+    h1 = left >> _32
+    value: Words = lower - h1
+    value -= (lower < h1) * _EPSILON
+    left &= _LOW
+    left *= _EPSILON
+    value += left
+    value += (value < left) * _EPSILON
     value -= (value >= _P) * _P
-    return add(value, h0 * _EPSILON)
+    return value
+
+
+def join(low: Words, high: Words) -> Words:
+    """low + 2^32 high, for `low` between -2^62 and 2^62 modulo 2^64 and `high` below 2^62. Overwrites both."""
+    top = high >> _32
+    top *= _EPSILON  # 2^64 times it
+    low += top
+    low += (low >> _63) * _P
+    high <<= _32  # at most p - 1
+    return add(high, low)
+
+
+def total(a: Words, axis: int = 0) -> Words:
+    """The sum along an axis."""
+    return join((a & _LOW).sum(axis=axis), (a >> _32).sum(axis=axis))
 
 
 def power(a: Words, exponent: int) -> Words:
@@ -76,17 +103,39 @@ def power(a: Words, exponent: int) -> Words:
 
 
 def inverse(a: Words) -> Words:
-    """1 / a; zero stays zero."""
-    return np.array([pow(v, -1, P) if v else 0 for v in a.reshape(-1).tolist()], dtype=np.uint64).reshape(a.shape)
+    """1 / a; zero stays zero. Products of pairs, of pairs of pairs, ... (Montgomery's trick): few are inverted."""
+    level = np.where(a == 0, np.uint64(1), a).reshape(-1)
+    levels = []
+    while len(level) > _INVERTED_SINGLY:
+        if len(level) % 2:
+            level = np.append(level, np.uint64(1))
+        levels.append(level.reshape(2, -1))
+        level = mul(levels[-1][0], levels[-1][1])
+    found = np.array([pow(v, -1, P) for v in level.tolist()], dtype=np.uint64)
+    for pairs in reversed(levels):
+        found = mul(pairs[::-1], found[: pairs.shape[1]]).reshape(-1)
+    return np.where(a == 0, a, found[: a.size].reshape(a.shape))
+
+
+_INVERTED_SINGLY = 32
+"""So many inversions of integers take as long as one more level of products."""
 
 
 def powers_at(base: int, exponents: NDArray[np.int64], bits: int) -> Words:
-    """base^e for each of `exponents` below 2^bits."""
-    out, step = np.ones(exponents.shape, dtype=np.uint64), base % P
-    for bit in range(bits):
-        out = np.where((exponents >> bit) & 1 == 1, mul(out, np.uint64(step)), out)
-        step = step * step % P
-    return out
+    """base^e for each of `exponents` below 2^bits: a product of two from tables of 2^(bits / 2) powers."""
+    low, high = _power_tables(base, bits)
+    bottom = len(low) - 1
+    return mul(low[exponents & bottom], high[exponents >> bottom.bit_length()])
+
+
+@lru_cache(maxsize=4)
+def _power_tables(base: int, bits: int) -> tuple[Words, Words]:
+    """base^i and base^(2^k i), k = ceil(bits / 2). Proofs of one shape need the same."""
+    half = (bits + 1) // 2
+    low, high = powers(base, 1 << half), powers(pow(base, 1 << half, P), 1 << (bits - half))
+    low.setflags(write=False)
+    high.setflags(write=False)
+    return low, high
 
 
 def powers(base: int, count: int) -> Words:
@@ -104,34 +153,69 @@ def powers(base: int, count: int) -> Words:
 
 
 def ext_mul(a: Words, b: Words) -> Words:
-    """a b for arrays (..., 3), with x^3 = x + 1 and x^4 = x^2 + x.
+    """a b for arrays (..., 3), which broadcast."""
+    if a.shape != b.shape:
+        a, b = np.broadcast_arrays(a, b)
+    axes = range(a.ndim)
+    left, right = (v.transpose(axes[-1], *axes[:-1]).reshape(3, -1) for v in (a, b))
+    out = np.empty(left.shape, dtype=np.uint64)
+    for start in range(0, out.shape[1], _BLOCK):
+        part = slice(start, start + _BLOCK)
+        out[:, part] = _products(left[:, part], right[:, part])
+    product: Words = out.reshape(3, *a.shape[:-1]).transpose(*axes[1:], 0)
+    return product
 
-    The nine products come from one call, and each coordinate from sums of their halves: for a verifier's short vectors
-    the number of array operations is the cost.
+
+_BLOCK = 1024
+"""Elements multiplied at once: nine products of so many take 72 KiB, which the allocator hands out again and again;
+twice as much it gives back to the system each time, and the page faults take longer than the arithmetic."""
+
+
+def _products(a: Words, b: Words) -> Words:
+    """a b for (3, n), with x^3 = x + 1 and x^4 = x^2 + x.
+
+    The nine products of coordinates are kept as low + 2^32 high, and so summed, and each sum is reduced once.
     """
-    products = mul(a[..., :, None], b[..., None, :])
-    low, high = _coordinates(products & _LOW), _coordinates(products >> _32)
-    # high 2^32 = (h1 2^32 + h0) 2^32, where h1 is below 5 and 2^64 = 2^32 - 1; h0 2^32 is below p.
-    return add(add((high & _LOW) << _32, (high >> _32) * _EPSILON), low)
+    a0, a1, b0, b1 = (a & _LOW)[:, None], (a >> _32)[:, None], b & _LOW, b >> _32
+    low, top, left, right = a0 * b0, a1 * b1, a0 * b1, a1 * b0
+    # With 2^64 = 2^32 - 1 and 2^96 = -1: what stands at 2^64 counts for `high` and against `low`.
+    upper = top & _LOW
+    upper += left >> _32
+    upper += right >> _32
+    high = low >> _32
+    high += left & _LOW
+    high += right & _LOW
+    high += upper
+    low &= _LOW
+    low -= upper
+    top >>= _32
+    low -= top
+    return join(_coordinates(low), _coordinates(high))
 
 
 def _coordinates(p: Words) -> Words:
-    """Sums of at most five parts p[..., i, j] of the products of x^i and x^j."""
-    c3, c4 = p[..., 1, 2] + p[..., 2, 1], p[..., 2, 2]
-    c1, c2 = p[..., 0, 1] + p[..., 1, 0], p[..., 0, 2] + p[..., 1, 1] + p[..., 2, 0]
-    return np.stack((p[..., 0, 0] + c3, c1 + c3 + c4, c2 + c4), axis=-1)
+    """(3, n): sums of at most five parts p[i, j] of the products of x^i and x^j, modulo 2^64."""
+    out = np.empty(p.shape[1:], dtype=np.uint64)
+    c3, c4 = p[1, 2] + p[2, 1], p[2, 2]
+    np.add(p[0, 0], c3, out=out[0])
+    c3 += c4
+    np.add(p[0, 1], p[1, 0], out=out[1])
+    out[1] += c3
+    np.add(p[0, 2], p[1, 1], out=out[2])
+    out[2] += p[2, 0]
+    out[2] += c4
+    return out
 
 
 def ext_powers(base: Ext, count: int) -> Words:
-    """1, base, base^2, ...: (count, 3), by doubling."""
-    out = np.zeros((count, 3), dtype=np.uint64)
-    out[:1, 0] = 1
-    done, step = 1, base
-    while done < count:
-        take = min(done, count - done)
-        out[done : done + take] = ext_mul(out[:take], np.array(step, dtype=np.uint64))
-        done, step = done + take, e_mul(step, step)
-    return out
+    """1, base, base^2, ...: (count, 3), products of base^i and base^(k i) with k near the square root of `count`."""
+    step = 1 << (count.bit_length() + 1) // 2
+    low = e_powers(base, min(step, count))
+    if count <= step:
+        return np.array(low, dtype=np.uint64).reshape(count, 3)
+    high = e_powers(e_mul(low[-1], base), -(-count // step))
+    products = ext_mul(np.array(high, dtype=np.uint64)[:, None], np.array(low, dtype=np.uint64)[None])
+    return np.ascontiguousarray(products.reshape(-1, 3)[:count])
 
 
 def ext_scale(a: Words, b: Words) -> Words:
@@ -218,14 +302,14 @@ def e_sum(values: Sequence[Ext]) -> Ext:
 
 def e_dot(a: Words, b: Words) -> Ext:
     """sum_i a_i b_i for arrays (n, 3)."""
-    return total(ext_mul(a, b))
+    return e_dots(a[:, None], spread(b))[0]
 
 
-def total(a: Words) -> Ext:
-    """The sum of extension elements (n, 3)."""
-    high, low = (a >> _32).sum(axis=0), (a & _LOW).sum(axis=0)
-    c = [((int(h) << 32) + int(lo)) % P for h, lo in zip(high, low, strict=True)]
-    return c[0], c[1], c[2]
+def e_dots(columns: Words, weights: Spread) -> list[Ext]:
+    """sum_i columns[i, j] weights[i] for each j of an array (n, j, 3), and `spread` weights."""
+    products = dot([columns.reshape(len(columns), -1).T], weights).reshape(-1, 3, 3).tolist()
+    basis = (ONE, (0, 1, 0), (0, 0, 1))
+    return [e_sum([e_mul((p, q, r), x) for (p, q, r), x in zip(rows, basis, strict=True)]) for rows in products]
 
 
 def is_canonical(a: Words) -> bool:
@@ -233,34 +317,53 @@ def is_canonical(a: Words) -> bool:
     return bool((a < _P).all())
 
 
-def dot(rows: Words, weights: Words) -> Words:
-    """(q, 3): sum_i rows[q, i] weights[i] for base rows (q, w) and extension weights (w, 3).
+# -- many columns times weights ----------------------------------------------------------------------------------------
 
-    In limbs of 16 bits, whose products and their sums are exact in floating point, so that a matrix product does the
-    work: a verifier's rows may have thousands of columns.
+Spread = NDArray[np.float64]
+"""Weights as `dot` takes them; see `spread`. Slices of 4 w rows are the spread of slices of w weights."""
+
+_LIMBS = 4
+_DIAGONALS = 2 * _LIMBS - 1
+_CELLS = 8192
+"""Elements that `dot` takes at once, in the cache and in one thread: for larger products BLAS starts threads, which
+wait for each other longer than they compute. Of one row 2^19 would still be summed exactly."""
+
+
+def spread(weights: Words) -> Spread:
+    """(4 w, 7 * 3) of extension weights (w, 3): limbs of 16 bits, where limb i of an element meets them.
+
+    A product of two elements of four limbs has seven diagonals, of which limb i of the one reaches i to i + 3.
     """
-    total = np.zeros((len(rows), 3), dtype=np.uint64)
-    for start in range(0, rows.shape[1], _EXACT_TERMS):
-        part, weight = rows[:, start : start + _EXACT_TERMS], weights[start : start + _EXACT_TERMS]
-        limbs = np.concatenate(list(_limbs(weight)), axis=1)  # (w, 4 * 3)
-        diagonals = np.zeros((7, len(rows), 3), dtype=np.uint64)
-        for i, limb in enumerate(_limbs(part)):
-            products = (limb @ limbs).astype(np.uint64).reshape(-1, 4, 3)
-            for j in range(4):
-                diagonals[i + j] += products[:, j]
-        for k, diagonal in enumerate(diagonals):
-            total = add(total, mul(diagonal, np.uint64(pow(2, 16 * k, P))))
-    return total
+    limbs = _limbs(weights).reshape(-1, 3, _LIMBS).transpose(0, 2, 1)
+    out = np.zeros((len(weights), _LIMBS, _DIAGONALS, 3))
+    for i in range(_LIMBS):
+        out[:, i, i : i + _LIMBS] = limbs
+    return out.reshape(-1, _DIAGONALS * 3)
 
 
-_EXACT_TERMS = 1 << 19
-"""Products of 16-bit limbs that a double sums exactly: 2^19 of 2^32, and four such sums in a 64-bit integer."""
+def dot(matrices: Sequence[Words], weights: Spread) -> Words:
+    """(q, 3): sum_i rows[q, i] weights[i] for base matrices (q, w) side by side, and `spread` weights.
+
+    Limbs' products and their sums are exact in floating point, so that a matrix product does the work: a verifier's
+    rows may have thousands of columns.
+    """
+    sums = np.zeros((len(matrices[0]), _DIAGONALS * 3), dtype=np.uint64)
+    columns = max(1, _CELLS // len(sums))
+    at = 0
+    for matrix in matrices:
+        for start in range(0, matrix.shape[1], columns):
+            limbs = _limbs(matrix[:, start : start + columns]).astype(np.float64)
+            sums += (limbs @ weights[at : at + limbs.shape[1]]).astype(np.uint64)
+            at += limbs.shape[1]
+    return total(mul(sums.reshape(-1, _DIAGONALS, 3), _DIAGONAL_WEIGHTS), axis=1)
 
 
-def _limbs(a: Words) -> NDArray[np.float64]:
-    """(4, rows, columns): the 16-bit limbs of a matrix, lowest first."""
-    shorts = np.ascontiguousarray(a, dtype="<u8").view("<u2").reshape(*a.shape, 4)
-    return np.array(shorts.transpose(2, 0, 1), dtype=np.float64, order="C")
+_DIAGONAL_WEIGHTS = np.array([[pow(2, 16 * k, P)] for k in range(_DIAGONALS)], dtype=np.uint64)
+
+
+def _limbs(a: Words) -> NDArray[np.uint16]:
+    """(rows, columns * 4): the 16-bit limbs of a matrix, of each element the lowest first."""
+    return np.ascontiguousarray(a, dtype="<u8").view("<u2")
 
 
 def interpolate(values: Words) -> Words:

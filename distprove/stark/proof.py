@@ -127,7 +127,7 @@ def _unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
     """Field elements, each below p. Raises FormatError."""
     if not isinstance(data, bytes) or len(data) != 8 * int(np.prod(shape)):
         raise FormatError(f"{what}: field elements of another number than {shape}")
-    words = np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(shape)
+    words = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(shape)
     if not is_canonical(words):
         raise FormatError(f"{what}: a field element that is not below {P}")
     return words

@@ -19,6 +19,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from distprove.errors import UsageError
@@ -151,10 +152,12 @@ def fold_bits(regime: Regime, rate: float, step: FoldStep) -> float:
     return regime.gap_bits(rate, step.log_reached, (1 << step.log_arity) + step.mixes)
 
 
-def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, list[Round]]:
+@lru_cache(maxsize=256)
+def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, tuple[Round, ...]]:
     """The regime under which the weakest round has the most bits, and its rounds.
 
     A higher multiplicity gives the queries more bits and every other round fewer, so the best lies where they cross.
+    Results are kept: the partitions of a job have few different heights.
     """
     rate = 1 / params.blowup
 
@@ -168,7 +171,7 @@ def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, list[Rou
     crossing = bisect_left(MULTIPLICITIES, True, key=queries_suffice)
     near = [MULTIPLICITIES[i] for i in (crossing - 1, crossing) if 0 <= i < len(MULTIPLICITIES)]
     regime = max([unique_decoding(rate), *(johnson(rate, m) for m in near)], key=weakest)
-    return regime, rounds(params, stats, regime)
+    return regime, tuple(rounds(params, stats, regime))
 
 
 def security_bits(shape: ProofShape) -> float:
@@ -235,7 +238,7 @@ class SecurityReport:
     @classmethod
     def of(cls, params: Parameters, stats: Statistics) -> SecurityReport:
         regime, found = best_rounds(params, stats)
-        return cls(params, stats, regime, tuple(found))
+        return cls(params, stats, regime, found)
 
     @property
     def bits(self) -> float:

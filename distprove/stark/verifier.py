@@ -7,8 +7,10 @@ binds the partitions of a job. Specification: docs/stark-protocol.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import logup
@@ -28,7 +30,7 @@ from distprove.stark.field import (
     add,
     dot,
     e_add,
-    e_dot,
+    e_dots,
     e_inv,
     e_mul,
     e_pow,
@@ -43,10 +45,11 @@ from distprove.stark.field import (
     powers,
     powers_at,
     root_of_unity,
+    spread,
     sub,
 )
 from distprove.stark.key import VerifyingKey
-from distprove.stark.merkle import opening_holds
+from distprove.stark.merkle import TreeClaim, openings_hold
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import logup_bits, security_bits, statistics_of
 from distprove.stark.shape import ProofShape
@@ -108,14 +111,17 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
         raise InvalidProof(f"{name}: the proof of work is not done")
     indices = transcript.queries(proof.nonce)
     all_roots = [roots.get(r, key.preprocessed_root) for r in shape.rounds] + list(proof.fri_roots)
-    for tree_shape, root, tree in zip([*shape.rounds.values(), *shape.fri_trees], all_roots, proof.trees, strict=True):
-        if not opening_holds(tree_shape, root, tree.cap, indices, tree.opening.rows, tree.opening.path):
-            raise InvalidProof(f"{name}: an opening does not match its commitment")
+    tree_shapes = [*shape.rounds.values(), *shape.fri_trees]
+    claims = [
+        TreeClaim(tree_shape, root, tree.cap, tree.opening.rows, tree.opening.path)
+        for tree_shape, root, tree in zip(tree_shapes, all_roots, proof.trees, strict=True)
+    ]
+    if not openings_hold(claims, indices):
+        raise InvalidProof(f"{name}: an opening does not match its commitment")
 
     # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
-    at = np.array(indices, dtype=np.int64)
-    codewords = {h: deep_at(shape, h, proof, gamma, zeta, at) for h in shape.distinct_heights}
-    if not folds_agree(shape, proof, codewords, betas, at):
+    queries = Queries(shape, np.array(indices, dtype=np.int64))
+    if not folds_agree(shape, proof, deep_codewords(shape, proof, gamma, zeta, queries), betas, queries):
         raise InvalidProof(f"{name}: the folding of FRI is not consistent")
 
 
@@ -209,74 +215,110 @@ def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> 
     return e_mul(total, e_sub(zeta_n, ONE))
 
 
-def deep_at(shape: ProofShape, height: int, proof: StarkProof, gamma: Ext, zeta: Ext, at: np.ndarray) -> Words:
-    """(q, 3): the DEEP codeword of one height at the queries, from the opened rows."""
-    log_size = height + shape.key.params.log_blowup
-    at_height = powers_at(root_of_unity(log_size), at & ((1 << log_size) - 1), log_size)
-    x = embed(mul(at_height, np.uint64(GENERATOR)))
-    near = ext_inverse(sub(x, _vector(zeta)))
-    after = ext_inverse(sub(x, _vector(next_point(zeta, height))))
-    rows = _rows_by_table(shape, proof)
-    total = np.zeros_like(x)
-    for i, t in enumerate(shape.tables):
-        if t.log_height != height:
-            continue
-        weights = ext_powers(gamma, max(t.both, t.widths[3]))
-        here, later, quotient = (e_pow(gamma, r.start) for r in t.weights)
-        values = proof.values[i]
-        both = dot(np.concatenate(rows[i][:-1], axis=1), weights[: t.both])
-        for point, scale, column in ((near, here, 0), (after, later, 1)):
-            value = _vector(e_dot(weights[: t.both], values.both[:, column]))
-            total = add(total, ext_mul(ext_mul(sub(both, value), point), _vector(scale)))
-        once = dot(rows[i][-1], weights[: t.widths[3]])
-        value = _vector(e_dot(weights[: t.widths[3]], values.quotient))
-        total = add(total, ext_mul(ext_mul(sub(once, value), near), _vector(quotient)))
-    return total
+@dataclass(frozen=True)
+class Queries:
+    """Where a proof is opened, in the domains of all heights and layers."""
+
+    shape: ProofShape
+    indices: NDArray[np.int64]
+    """(q,) below 2^log_domain."""
+
+    def within(self, log_size: int) -> NDArray[np.int64]:
+        """(q,): the indices in a domain of 2^log_size points."""
+        return self.indices & ((1 << log_size) - 1)
+
+    def powers(self, exponents: NDArray[np.int64], log_size: int) -> Words:
+        """w^e for the generator w of the domain of 2^log_size points."""
+        log_domain = self.shape.log_domain
+        # Its w is a power of that of the tallest domain, whose tables of powers serve all.
+        largest = (exponents << (log_domain - log_size)) & ((1 << log_domain) - 1)
+        return powers_at(root_of_unity(log_domain), largest, log_domain)
+
+
+def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, queries: Queries) -> dict[int, Words]:
+    """Per height the DEEP codeword (q, 3) at the queries, from the opened rows.
+
+    A table adds gamma^a (row - row(zeta)) / (x - zeta) for the columns opened at zeta and those of the quotient, and
+    the like at w zeta: see `TableShape.weights`. Tables and heights are done together.
+    """
+    weights = spread(ext_powers(gamma, max(max(t.both, t.widths[3]) for t in shape.tables)))
+    differences, scales = [], []
+    for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True):
+        both, once = dot(opened[:-1], weights), dot(opened[-1:], weights)
+        here, later = e_dots(values.both, weights)
+        (quotient,) = e_dots(values.quotient[:, None], weights)
+        differences += [sub(both, _vector(here)), sub(once, _vector(quotient)), sub(both, _vector(later))]
+        here_from, later_from, quotient_from = (r.start for r in t.weights)
+        scales += [e_pow(gamma, here_from), e_pow(gamma, quotient_from), e_pow(gamma, later_from)]
+    terms = ext_mul(np.stack(differences), np.array(scales, dtype=np.uint64)[:, None]).reshape(-1, 3, *both.shape)
+
+    heights = shape.distinct_heights
+    numerators = np.zeros((len(heights), 2, *both.shape), dtype=np.uint64)
+    for t, (near, once, after) in zip(shape.tables, terms, strict=True):
+        sums = numerators[heights.index(t.log_height)]
+        sums[0] = add(sums[0], add(near, once))
+        sums[1] = add(sums[1], after)
+    log_blowup = shape.key.params.log_blowup
+    x = np.stack([queries.powers(queries.indices, h + log_blowup) for h in heights])
+    x = embed(mul(x, np.uint64(GENERATOR)))
+    points = np.array([(zeta, next_point(zeta, h)) for h in heights], dtype=np.uint64)
+    fractions = ext_mul(numerators, ext_inverse(sub(x[:, None], points[:, :, None])))
+    return dict(zip(heights, add(fractions[:, 0], fractions[:, 1]), strict=True))
 
 
 def folds_agree(
-    shape: ProofShape, proof: StarkProof, codewords: dict[int, Words], betas: Sequence[Ext], at: np.ndarray
+    shape: ProofShape, proof: StarkProof, codewords: dict[int, Words], betas: Sequence[Ext], queries: Queries
 ) -> bool:
     """Whether every layer holds the values that the one before folds to, and the last polynomial the last ones."""
-    log_blowup = shape.key.params.log_blowup
+    log_blowup, count = shape.key.params.log_blowup, len(queries.indices)
+    layers = [
+        tree.opening.rows[0].reshape(count, 1 << step.log_arity, 3)
+        for step, tree in zip(shape.steps, proof.trees[len(shape.rounds) :], strict=True)
+    ]
+    folded = fold_layers(shape, layers, betas, queries)
     value = codewords[shape.distinct_heights[0]]
-    queries = np.arange(len(at))
-    layers = proof.trees[len(shape.rounds) :]
-    for step, beta, layer in zip(shape.steps, betas, layers, strict=True):
-        log_size = step.log_height + log_blowup
-        index = at & ((1 << log_size) - 1)
-        log_rows = log_size - step.log_arity
-        leaf = layer.opening.rows[0].reshape(len(at), 1 << step.log_arity, 3)
-        if not np.array_equal(leaf[queries, index >> log_rows], value):
+    for step, beta, layer, reached in zip(shape.steps, betas, layers, folded, strict=True):
+        index = queries.within(step.log_height + log_blowup)
+        if not np.array_equal(layer[np.arange(count), index >> (step.log_reached + log_blowup)], value):
             return False
-        value = fold_leaf(leaf, index & ((1 << log_rows) - 1), log_size, beta)
+        value = reached
         if step.mixes:
             power = _vector(e_pow(beta, 1 << step.log_arity))
             value = add(value, ext_mul(codewords[step.log_reached], power))
+    # The last polynomial, at the last domain's points.
     log_size = shape.log_final + log_blowup
-    w = root_of_unity(log_size)
-    h = powers_at(w, at & ((1 << log_size) - 1), log_size)
-    expected = np.zeros_like(value)
-    for coefficient in proof.final[::-1]:
-        expected = add(ext_scale(expected, h), coefficient[None])
-    return np.array_equal(expected, value)
+    exponents = queries.within(log_size)[:, None] * np.arange(len(proof.final))
+    return np.array_equal(dot([queries.powers(exponents, log_size)], spread(proof.final)), value)
 
 
-def fold_leaf(leaf: Words, row: np.ndarray, log_size: int, beta: Ext) -> Words:
-    """(q, 3): what leaves (q, arity, 3) fold to; element t of leaf `row` stands at w^(row + t size / arity)."""
-    half = np.uint64(pow(2, -1, P))
-    log_rows = log_size - (leaf.shape[1].bit_length() - 1)
-    inverse_w = pow(root_of_unity(log_size), -1, P)
-    first = powers_at(inverse_w, row, log_rows)  # one over the point of element 0
-    while leaf.shape[1] > 1:
-        pairs = leaf.shape[1] // 2
-        steps = powers(pow(inverse_w, 1 << log_rows, P), pairs)
-        a, b = leaf[:, :pairs], leaf[:, pairs:]
-        even = mul(add(a, b), half)
-        odd = ext_scale(mul(sub(a, b), half), mul(first[:, None], steps[None]))
-        leaf = add(even, ext_mul(odd, _vector(beta)))
-        beta, first, inverse_w = e_mul(beta, beta), mul(first, first), inverse_w * inverse_w % P
-    return leaf[:, 0]
+def fold_layers(shape: ProofShape, layers: Sequence[Words], betas: Sequence[Ext], queries: Queries) -> list[Words]:
+    """Per step (q, 3), what its layer's opened leaves (q, arity, 3) fold to; steps of one arity are done together."""
+    folded: dict[int, Words] = {}
+    for log_arity in {step.log_arity for step in shape.steps}:
+        alike = [i for i, step in enumerate(shape.steps) if step.log_arity == log_arity]
+        first = []  # one over the point of element 0
+        for i in alike:
+            log_rows = shape.steps[i].log_reached + shape.key.params.log_blowup
+            first.append(queries.powers(-queries.within(log_rows), log_rows + log_arity))
+        leaves = np.stack([layers[i] for i in alike])
+        folded.update(zip(alike, fold_leaves(leaves, np.stack(first), [betas[i] for i in alike]), strict=True))
+    return [folded[i] for i in range(len(layers))]
+
+
+def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
+    """(s, q, 3): what `leaves` (s, q, arity, 3) fold to by `betas` (s).
+
+    `first` (s, q) is one over the point of a leaf's element 0; that of element t is w_arity^t times as far.
+    """
+    log_arity = leaves.shape[2].bit_length() - 1
+    for level in range(log_arity, 0, -1):
+        pairs = 1 << (level - 1)
+        steps = powers(pow(root_of_unity(level), -1, P), pairs)
+        a, b = leaves[:, :, :pairs], leaves[:, :, pairs:]
+        odd = ext_scale(sub(a, b), mul(first[..., None], steps))
+        leaves = add(add(a, b), ext_mul(odd, np.array(betas, dtype=np.uint64)[:, None, None]))
+        betas, first = [e_mul(beta, beta) for beta in betas], mul(first, first)
+    return mul(leaves[:, :, 0], np.uint64(pow(2, -log_arity, P)))  # the halves of all levels
 
 
 def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:

@@ -13,6 +13,7 @@ from Crypto.Hash import keccak
 
 from distprove.stark import field
 from distprove.stark.field import P
+from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
 from kernels.backend import SizeError
 from kernels.cpu import CpuBackend
 from kernels.goldilocks import (
@@ -32,6 +33,13 @@ from kernels.row_program import Op, RowProgram
 
 def keccak256(data: bytes) -> bytes:
     return keccak.new(data=data, digest_bits=256).digest()
+
+
+def opening_holds(
+    shape: TreeShape, root: bytes, cap: Bytes, indices: Sequence[int], rows: Sequence[Words], path: Bytes
+) -> bool:
+    """The verifier's check of a single tree."""
+    return openings_hold([TreeClaim(shape, root, cap, rows, path)], indices)
 
 
 def log2(n: int) -> int:

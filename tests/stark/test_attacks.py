@@ -23,6 +23,7 @@ from cheats import (
     quotient_values_that_fit,
 )
 from stark_programs import LIMIT, RANGE, USED, Fibonacci, Ring
+from stark_reference import opening_holds
 
 from distprove.errors import AirError, FormatError, InputError, InvalidProof, UsageError
 from distprove.stark import prover
@@ -31,7 +32,7 @@ from distprove.stark.barrier import job_challenge
 from distprove.stark.challenges import ProofTranscript
 from distprove.stark.field import ONE, Ext, P, e_add, e_scale, e_sub, root_of_unity
 from distprove.stark.key import VerifyingKey
-from distprove.stark.merkle import TreeShape, opening_holds
+from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters, fri_schedule
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs import load_program

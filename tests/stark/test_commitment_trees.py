@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from stark_reference import ReferenceKernels
+from stark_reference import ReferenceKernels, opening_holds
 
 from distprove.stark.field import P
-from distprove.stark.merkle import TreeShape, opening_holds
+from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
 
 rng = np.random.default_rng(11)
 kernels = ReferenceKernels()
@@ -63,3 +65,23 @@ def test_spoiled_openings_do_not(what: str) -> None:
     else:
         rows[0] = rows[0][:, ::-1]
     assert not opening_holds(shape, root, cap, indices, rows, path)
+
+
+def test_trees_are_checked_together_and_each_counts() -> None:
+    """Other heights, caps and leaves of other lengths; a wrong path, leaf, cap or root of any one is noticed."""
+    made = [tree([(3, 4)], 1), tree([(1, 2), (2, 4)], 6), tree([(3, 1)], 0), tree([(2, 3)], 1, log_arity=2)]
+    claims = []
+    for shape, committed in made:
+        opened = committed.open([i & ((1 << shape.log_leaves) - 1) for i in INDICES])
+        claims.append(TreeClaim(shape, committed.root, committed.cap, opened.rows, opened.path))
+    assert openings_hold(claims, INDICES)
+    for at, claim in enumerate(claims):
+        rows, path, cap = [r.copy() for r in claim.rows], claim.path.copy(), claim.cap.copy()
+        rows[0][1, 0] ^= np.uint64(1)
+        cap[-1, 3] ^= 1
+        spoiled = [replace(claim, rows=rows), replace(claim, cap=cap), replace(claim, root=bytes(32))]
+        if path.size:
+            path[2, -1, 9] ^= 1
+            spoiled.append(replace(claim, path=path))
+        for wrong in spoiled:
+            assert not openings_hold([*claims[:at], wrong, *claims[at + 1 :]], INDICES)

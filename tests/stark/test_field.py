@@ -36,13 +36,33 @@ def test_vectors(pairs: list[tuple[int, int]]) -> None:
     assert field.add(a, b).tolist() == [(x + y) % P for x, y in pairs]
     assert field.sub(a, b).tolist() == [(x - y) % P for x, y in pairs]
     assert field.mul(a, b).tolist() == [x * y % P for x, y in pairs]
-    assert field.neg(a).tolist() == [-x % P for x, _ in pairs]
 
 
 @given(st.lists(elements, min_size=1, max_size=5))
 def test_inverse(values: list[int]) -> None:
     expected = [pow(v, -1, P) if v else 0 for v in values]
     assert field.inverse(words(values)).tolist() == expected
+
+
+@given(st.integers(1, 200), st.integers(0, 2**32))
+def test_many_inverses(count: int, seed: int) -> None:
+    values = np.random.default_rng(seed).integers(0, P, count, dtype=np.uint64)
+    values[:: 1 + seed % 7] = 0
+    expected = [pow(v, -1, P) if v else 0 for v in values.tolist()]
+    assert field.inverse(values).tolist() == expected
+
+
+@given(st.integers(1, 3), st.integers(1, 2500), st.integers(0, 2**32))
+def test_extension_vectors(rows: int, count: int, seed: int) -> None:
+    """Long ones, done in blocks, and those that broadcast; the largest elements among them."""
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(0, P, shape, dtype=np.uint64) for shape in ((rows, count, 3), (rows, 1, 3)))
+    a[:, ::3], b[0] = P - 1, P - 1
+    found = field.ext_mul(a, b)
+    assert found.shape == a.shape
+    for i in range(rows):
+        for j in range(0, count, 1 + count // 5):
+            assert tuple(found[i, j].tolist()) == schoolbook(a[i, j].tolist(), b[i, 0].tolist())
 
 
 @given(extensions, extensions)
@@ -58,6 +78,11 @@ def test_extension(a: tuple[int, int, int], b: tuple[int, int, int]) -> None:
 @given(elements, st.integers(1, 70))
 def test_powers(base: int, count: int) -> None:
     assert field.powers(base, count).tolist() == [pow(base, i, P) for i in range(count)]
+
+
+@given(extensions, st.integers(1, 70))
+def test_extension_power_vectors(base: tuple[int, int, int], count: int) -> None:
+    assert [tuple(v) for v in field.ext_powers(base, count).tolist()] == field.e_powers(base, count)
 
 
 @given(extensions, st.integers(0, 50))
@@ -89,8 +114,18 @@ def test_dot(count: int, width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, weights = (rng.integers(0, P, shape, dtype=np.uint64) for shape in ((count, width), (width, 3)))
     rows[:, ::2], weights[::3] = P - 1, P - 1
-    for row, found in zip(rows.tolist(), field.dot(rows, weights).tolist(), strict=True):
+    for row, found in zip(
+        rows.tolist(), field.dot([rows[:, :3], rows[:, 3:]], field.spread(weights)).tolist(), strict=True
+    ):
         assert found == [sum(r * w[c] for r, w in zip(row, weights.tolist(), strict=True)) % P for c in range(3)]
+
+
+@given(st.lists(st.tuples(extensions, extensions, extensions), min_size=1, max_size=9))
+def test_sums_of_extension_products(triples: list[tuple[tuple[int, int, int], ...]]) -> None:
+    a, b, weights = (np.array([t[i] for t in triples], dtype=np.uint64) for i in range(3))
+    expected = [field.e_sum([schoolbook(t[i], t[2]) for t in triples]) for i in range(2)]
+    assert field.e_dots(np.stack((a, b), axis=1), field.spread(weights)) == expected
+    assert field.e_dot(a, weights) == expected[0]
 
 
 @given(elements, st.lists(st.integers(0, 2**20 - 1), min_size=1, max_size=9))

@@ -46,6 +46,16 @@ class _Step:
     b: Indices
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """The leaves that load from one row of one matrix: their places, and the columns they load."""
+
+    matrix: int
+    next_row: int
+    places: Indices
+    columns: Indices
+
+
 class PointProgram:
     """A fold program prepared for evaluation at points. Values are numbered by depth and kind."""
 
@@ -60,8 +70,8 @@ class PointProgram:
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         self._outputs = place[list(program.outputs)]
-        leaves = order[kinds[order] == _Kind.LEAF]
-        self._leaves = code[leaves]  # at places 0, 1, ..: no other value has depth 0
+        self._leaves = code[order[kinds[order] == _Kind.LEAF]]  # at places 0, 1, ..: no other value has depth 0
+        self._cells = _cells(self._leaves, len(program.widths))
         a, b = code[:, 1], code[:, 2]
         first, second = np.where(swapped, b, a)[order], np.where(swapped, a, b)[order]
         bounds = np.flatnonzero(np.diff(depths[order] * len(_Kind) + kinds[order])) + 1
@@ -80,7 +90,7 @@ class PointProgram:
             for start in range(step.start, step.stop, BLOCK):
                 stop = min(start + BLOCK, step.stop)
                 part = slice(start - step.start, stop - step.start)
-                a, b = values[:, step.a[part]], values[:, step.b[part]]
+                a, b = values.take(step.a[part], axis=1), values.take(step.b[part], axis=1)
                 values[:, start:stop] = _OPERATIONS[step.kind](a, b)
         first = self.program.fold
         weights = scalars[first:][: len(self._outputs)]
@@ -93,25 +103,23 @@ class PointProgram:
         for row in (this, next_):
             if len(row) != len(program.widths):
                 raise SizeError(f"values of {len(row)} matrices, expected {len(program.widths)}")
-        for matrix, width in enumerate(program.widths):
-            for c, row in enumerate((this, next_)):
-                values = row[matrix]
+        for row in (this, next_):
+            for matrix, (width, values) in enumerate(zip(program.widths, row, strict=True)):
                 if values is not None and values.shape != (width, 3):
                     raise SizeError(f"matrix {matrix} has values of shape {values.shape}, expected {(width, 3)}")
-                loads = (self._leaves[:, 0] == Op.LOAD) & (self._leaves[:, 1] == matrix) & (self._leaves[:, 3] == c)
-                if values is None and loads.any():
-                    raise SizeError(f"matrix {matrix} is read, but has no values at {'the next row' if c else 'zeta'}")
+        for cells in self._cells:
+            if (this, next_)[cells.next_row][cells.matrix] is None:
+                where = "the next row" if cells.next_row else "zeta"
+                raise SizeError(f"matrix {cells.matrix} is read, but has no values at {where}")
 
     def _load(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Words:
         """(3, leaves): cells, constants and scalars."""
-        op, a, b, c = self._leaves.T
+        op, a = self._leaves[:, 0], self._leaves[:, 1]
         out = np.zeros((len(op), 3), dtype=np.uint64)
-        for matrix in range(len(self.program.widths)):
-            for next_row, row in enumerate((this, next_)):
-                values = row[matrix]
-                if values is not None:
-                    mine = (op == Op.LOAD) & (a == matrix) & (c == next_row)
-                    out[mine] = values[b[mine]]
+        for cells in self._cells:
+            values = (this, next_)[cells.next_row][cells.matrix]
+            assert values is not None, "_check has seen to it"
+            out[cells.places] = values[cells.columns]
         constant, scalar, base = op == Op.CONST, op == Op.SCALAR, op == Op.BASE_SCALAR
         out[constant, 0] = np.array(self.program.constants, dtype=np.uint64)[a[constant]]
         out[scalar] = scalars[a[scalar]]
@@ -130,6 +138,16 @@ def evaluate_at_point(
     To evaluate one program often, keep its `PointProgram` (or call `CompiledAir.at_point`).
     """
     return PointProgram(program)(this, next_, scalars)
+
+
+def _cells(leaves: NDArray[np.int32], matrices: int) -> list[_Cells]:
+    op, matrix, column, next_row = leaves.T
+    found = []
+    for m, c in itertools.product(range(matrices), (0, 1)):
+        places = np.flatnonzero((op == Op.LOAD) & (matrix == m) & (next_row == c))
+        if len(places):
+            found.append(_Cells(m, c, places, column[places].astype(np.int64)))
+    return found
 
 
 def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.bool_]]:
@@ -152,14 +170,9 @@ def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.boo
 
 
 def _mul(a: Words, b: Words) -> Words:
-    """a b for (3, n), with x^3 = x + 1 and x^4 = x^2 + x; nine products in one array operation."""
-    p = field.mul(a[:, None], b[None])
-    mixed = field.add(p[[1, 0, 0], [2, 1, 2]], p[[2, 1, 2], [1, 0, 0]])  # a1 b2 + a2 b1, a0 b1 + a1 b0, a0 b2 + a2 b0
-    c3 = mixed[0].copy()
-    mixed[0] = p[0, 0]
-    out = field.add(mixed, np.stack((c3, c3, p[1, 1])))
-    out[1:] = field.add(out[1:], p[2, 2])
-    return out
+    """a b for (3, n): the other way round in memory than the field's arrays usually are, and the faster one."""
+    product: Words = field.ext_mul(a.T, b.T).T
+    return product
 
 
 def _scale(a: Words, b: Words) -> Words:
