@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -72,8 +72,10 @@ class RemoteProver:
     def ping(self) -> bool:
         return True
 
-    def _host_lease(self, phase: str) -> AbstractContextManager[object]:
-        return _lease(_governor(self._governor_prefix), phase=Phase(phase), threads=self._host_threads)
+    @contextmanager
+    def _host_lease(self, phase: str) -> Iterator[int]:
+        with _lease(_governor(self._governor_prefix), phase=Phase(phase), threads=self._host_threads) as lease:
+            yield lease.threads()
 
 
 class RemoteSynthesiser:
@@ -133,9 +135,14 @@ def _governor(prefix: str) -> Any | None:
 class _Lease:
     """A lease of the node's governor, if there is one."""
 
-    def __init__(self, governor: Any | None, ticket: int) -> None:
+    def __init__(self, governor: Any | None, ticket: int, asked: int) -> None:
         self._governor = governor
         self._ticket = ticket
+        self._asked = asked
+
+    def threads(self) -> int:
+        """How many threads were granted, of those asked for."""
+        return self._asked if self._governor is None else int(ray.get(self._governor.threads.remote(self._ticket)))
 
     def hand_on(self, memory: int) -> tuple[str, int] | None:
         """Give back all but `memory` bytes, which outlive this process: the node and the ticket to release there."""
@@ -167,7 +174,7 @@ def _lease(
             os.getpid(), threads, memory, lane, phase=phase.value, thread=threading.get_ident()
         )
         ticket = ray.get(asked)
-    lease = _Lease(governor, ticket)
+    lease = _Lease(governor, ticket, threads)
     try:
         yield lease
     finally:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -289,8 +289,14 @@ class InProcessExecutor(Executor):
         return [{"node": "local", **self._governor.report(began)}]
 
     def _host_lease(self, threads: int) -> Lease:
-        """What a prover's operations on the CPU hold."""
-        return lambda phase: self._governor.lease(phase=phase, threads=threads)
+        """What a prover's operations on the CPU hold, `threads` of it if the governor agrees."""
+
+        @contextmanager
+        def lease(phase: str) -> Iterator[int]:
+            with self._governor.lease(phase=phase, threads=threads) as held:
+                yield held.threads
+
+        return lease
 
     def close(self, *, now: bool = False) -> None:
         for thread in self._threads.values():

@@ -92,6 +92,12 @@ class CpuBackend(Backend):
         self._roots: dict[tuple[str, bool], tuple[int, Bytes]] = {}
         self._goldilocks: CpuGoldilocks | None = None
 
+    def limit_threads(self, threads: int) -> None:
+        """From here on compute on at most `threads` threads, and never on more than the backend was made with."""
+        wanted = max(1, min(threads, self.threads))
+        if wanted != self._pool.threads:
+            self._pool = self._native.Pool(wanted)
+
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def info(self) -> DeviceInfo:

@@ -29,6 +29,7 @@ from kernels.backend import (
     PointTable,
     Staged,
 )
+from kernels.cpu import CpuBackend
 from kernels.curves import Curve, Field, Group
 from kernels.goldilocks import GoldilocksKernels
 
@@ -37,8 +38,9 @@ MSM = {Group.G1: "msm_g1", Group.G2: "msm_g2"}
 OPERATIONS = (SPMV, *MSM.values())
 """What can be placed on the host."""
 
-Lease = Callable[[str], "AbstractContextManager[object]"]
-"""Asked for by a phase's name before the host computes, and held meanwhile: "cpu_msm" or "spmv"."""
+Lease = Callable[[str], "AbstractContextManager[int]"]
+"""Asked for by a phase's name ("cpu_msm" or "spmv") before the host computes, and held meanwhile. It says how many
+threads the host may use."""
 
 T = TypeVar("T")
 
@@ -79,13 +81,13 @@ class PlacedBackend(Backend):
     A host array that is staged must not change until the points computed from it are there.
     """
 
-    def __init__(self, device: Backend, host: Backend, placement: Placement, lease: Lease | None = None) -> None:
-        """`host` works on host memory, as `kernels.cpu.CpuBackend` does. `lease` is entered on the host's thread."""
+    def __init__(self, device: Backend, host: CpuBackend, placement: Placement, lease: Lease | None = None) -> None:
+        """`lease` is entered on the host's thread; without one the host has all the threads that it was made with."""
         self._device, self._host = device, host
         self.placement = placement
         self.name = device.name
         self.traffic = device.traffic
-        self._lease: Lease = lease or (lambda _: nullcontext())
+        self._lease: Lease = lease or (lambda _: nullcontext(host.threads))
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placed")
 
     def prepare(self, curve: Curve) -> None:
@@ -134,7 +136,8 @@ class PlacedBackend(Backend):
 
     def _submit(self, phase: str, call: Callable[[], T]) -> Future[T]:
         def leased() -> T:
-            with self._lease(phase):
+            with self._lease(phase) as threads:
+                self._host.limit_threads(threads)
                 return call()
 
         return self._thread.submit(leased)

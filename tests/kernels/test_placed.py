@@ -151,10 +151,10 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases() -> 
     go = threading.Event()
 
     @contextmanager
-    def lease(phase: str) -> Iterator[None]:
+    def lease(phase: str) -> Iterator[int]:
         assert go.wait(10)
         phases.append(phase)
-        yield
+        yield 1
 
     csr = matrix(BN254, rng)
     placement = Placement(frozenset({SPMV, MSM[Group.G2]}))
@@ -177,9 +177,9 @@ def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_wai
     go = threading.Event()
 
     @contextmanager
-    def lease(_: str) -> Iterator[None]:
+    def lease(_: str) -> Iterator[int]:
         assert go.wait(10)
-        yield
+        yield 1
 
     host = HostBackend()
     with PlacedBackend(DeviceBackend(), host, Placement(frozenset({SPMV, MSM[Group.G1]})), lease) as backend:

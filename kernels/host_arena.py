@@ -1,0 +1,283 @@
+"""Large host buffers from memory that is reused, and one lane through which what is not kept goes back to the system.
+
+Mapping and unmapping are dear on a busy machine: fresh pages fault one by one, and unmapping interrupts every core that
+runs a thread of the process. So blocks of anonymous memory, on huge pages where the system allows it, are handed out as
+NumPy arrays and come back when the last view of them dies.
+
+A block is cleared when it comes back. What was in it is a witness, or made from one: it shall not outlive its proof, to
+be seen in a crash dump or a later buffer; and whoever asks for zeros has them for nothing. Clearing is one pass of
+writing, on a thread of the arena's own. (Giving the pages back to the system clears them too, at the price of the
+faults and interrupts that the arena is there to save.)
+
+That thread also unmaps what exceeds the bound, under the lane that it is given: one block at a time, in slices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from kernels.backend import BackendError, OutOfMemory
+from kernels.units import format_bytes
+
+LARGE = 1 << 20
+"""Bytes from which an array comes from the arena; smaller ones are left to malloc, which reuses memory of that size."""
+HUGE_PAGE = 2 << 20
+SLICE = 32 << 20
+"""Bytes given back to the system at a time: other threads' mappings and faults wait meanwhile, a few milliseconds."""
+STEPS = 4
+"""Sizes of blocks in each power of two: an array leaves at most a fifth of its block unused."""
+
+Lane = Callable[[], "AbstractContextManager[None]"]
+
+
+@dataclass(frozen=True)
+class ArenaUse:
+    """What an arena has done, and holds."""
+
+    mapped: int
+    """Bytes in all blocks, in use or kept."""
+    kept: int
+    """Bytes of these that wait for reuse."""
+    made: int
+    """Blocks mapped since the start."""
+    reused: int
+    """Arrays made from memory that was used before."""
+    unmapped: int
+    """Blocks that went back to the system."""
+
+
+class HostArena:
+    """Hands out arrays, and takes back their memory by itself. Thread-safe. Its owner closes it."""
+
+    def __init__(self, keep: int | None = None, lane: Lane | None = None) -> None:
+        """`keep` bounds the bytes kept for reuse (None: an eighth of the machine's memory). `lane` is entered, on the
+        arena's own thread, while a block is unmapped."""
+        self._shelves = _Shelves(psutil.virtual_memory().total // 8 if keep is None else keep)
+        self._lane: Lane = lane or nullcontext
+        self._starting = threading.Lock()
+        self._keeper: threading.Thread | None = None
+        self._closed = False
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> NDArray[Any]:
+        """An uninitialised array. Raises OutOfMemory when the system has no room for it."""
+        return self._large(shape, dtype) if _nbytes(shape, dtype) >= LARGE else np.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> NDArray[Any]:
+        """An array of zeros. Raises OutOfMemory."""
+        return self._large(shape, dtype) if _nbytes(shape, dtype) >= LARGE else np.zeros(shape, dtype)
+
+    def use(self) -> ArenaUse:
+        return self._shelves.use()
+
+    def settle(self) -> None:
+        """Wait until what has come back so far is cleared, and what exceeds the bound unmapped."""
+        with self._starting:
+            if self._keeper is None:
+                return
+            done = threading.Event()
+            self._shelves.calls.put(done)
+        done.wait()
+
+    def close(self) -> None:
+        """Give back what is kept. Arrays still in use stay valid; their memory goes back to the system with them."""
+        with self._starting:
+            self._closed = self._shelves.closed = True
+            keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            self._shelves.calls.put(None)
+            keeper.join()
+
+    def __enter__(self) -> HostArena:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _large(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        self._start()
+        nbytes = _nbytes(shape, dtype)
+        block = self._shelves.take(block_size(nbytes))
+        # Every view, of whatever kind, keeps this array alive, and so the block in use.
+        owner = np.frombuffer(block.memory, np.uint8, nbytes, block.offset)
+        weakref.finalize(owner, self._shelves.give, block, nbytes).atexit = False
+        return owner.view(dtype).reshape(shape)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._closed:
+                raise BackendError("the host arena was closed")
+            if self._keeper is None:
+                call = (self._shelves, self._lane)
+                self._keeper = threading.Thread(target=_keep, args=call, name="host-arena", daemon=True)
+                self._keeper.start()
+
+
+def block_size(nbytes: int) -> int:
+    """The size of block that holds `nbytes`: a power of two, or that and some of its `STEPS` parts."""
+    step = 1 << max(0, (nbytes - 1).bit_length() - 1 - (STEPS.bit_length() - 1))
+    return -(-nbytes // step) * step
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Anonymous memory, all zero when it is taken from the shelves. Unmapped when nothing refers to it any more."""
+
+    memory: mmap.mmap
+    address: int
+    """Of the usable bytes, a multiple of the huge page for blocks of that size."""
+    offset: int
+    size: int
+
+    @classmethod
+    def make(cls, size: int) -> _Block:
+        spare = HUGE_PAGE if size >= HUGE_PAGE else 0
+        try:
+            memory = _map(size + spare)
+        except OSError:
+            free = psutil.virtual_memory().available
+            raise OutOfMemory(
+                f"{format_bytes(size)} of host memory needed; {format_bytes(free)} are available"
+            ) from None
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        offset = -start % HUGE_PAGE if spare else 0
+        return cls(memory, start + offset, offset, size)
+
+    def clear(self, nbytes: int) -> None:
+        ctypes.memset(self.address, 0, nbytes)  # lets go of the interpreter's lock
+
+    def drop_pages(self) -> None:
+        """Give the pages back to the system, a slice at a time; what is left to unmap is empty."""
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        for begin in range(0, len(self.memory), SLICE):
+            self.memory.madvise(mmap.MADV_DONTNEED, begin, min(SLICE, len(self.memory) - begin))
+
+
+class _Shelves:
+    """The blocks that are not in use. `give` may be called at any point of any thread, also while it holds the lock:
+    Python runs it when the last view dies."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.closed = False
+        self.calls: SimpleQueue[threading.Event | bool | None] = SimpleQueue()
+        """For the arena's thread: True for a block that came back, an event to set, None for the end."""
+        self.returned: deque[tuple[_Block, int]] = deque()
+        """Blocks that came back, and how many of their bytes were in use. Appending takes no lock."""
+        self._lock = threading.Lock()
+        self._used: list[tuple[_Block, int]] = []
+        self._clear: list[_Block] = []
+        """The longest unused first."""
+        self._mapped = self._made = self._reused = self._unmapped = 0
+
+    def give(self, block: _Block, nbytes: int) -> None:
+        if not self.closed:  # else it is unmapped here, with its last reference
+            self.returned.append((block, nbytes))
+            self.calls.put(True)
+
+    def take(self, size: int) -> _Block:
+        """A block of that size: one that is clear, one that is cleared here and now, or a new one."""
+        nbytes = 0
+        with self._lock:
+            self._collect()
+            block = next((b for b in reversed(self._clear) if b.size == size), None)
+            if block is not None:
+                self._clear.remove(block)
+            else:
+                used = next((u for u in self._used if u[0].size == size), None)
+                if used is not None:
+                    self._used.remove(used)
+                    block, nbytes = used
+            self._reused += block is not None
+        if block is None:
+            block = _Block.make(size)
+            with self._lock:
+                self._mapped += size
+                self._made += 1
+        block.clear(nbytes)
+        return block
+
+    def clear_one(self) -> None:
+        """Clear a block that came back, if there is one, for reuse."""
+        with self._lock:
+            self._collect()
+            if not self._used:
+                return
+            block, nbytes = self._used.pop(0)
+        block.clear(nbytes)
+        with self._lock:
+            self._clear.append(block)
+
+    def excess(self) -> _Block | None:
+        """A block to unmap: while more is kept than shall be, and in the end all."""
+        with self._lock:
+            if self.closed:
+                self._collect()
+                self._clear += [block for block, _ in self._used]
+                self._used = []
+            if sum(block.size for block in self._clear) <= (0 if self.closed else self.keep):
+                return None
+            block = self._clear.pop(0)
+            self._mapped -= block.size
+            self._unmapped += 1
+            return block
+
+    def use(self) -> ArenaUse:
+        with self._lock:
+            self._collect()
+            kept = sum(block.size for block in self._clear) + sum(block.size for block, _ in self._used)
+            return ArenaUse(self._mapped, kept, self._made, self._reused, self._unmapped)
+
+    def _collect(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._used.append(self.returned.popleft())
+
+
+def _keep(shelves: _Shelves, lane: Lane) -> None:
+    """What the arena's thread does until it is told to end."""
+    ending = False
+    while not ending:
+        call = shelves.calls.get()
+        if isinstance(call, threading.Event):
+            call.set()
+            continue
+        ending = call is None
+        if not ending:
+            shelves.clear_one()
+        while (block := shelves.excess()) is not None:
+            with lane():
+                block.drop_pages()
+            del block
+
+
+def _map(size: int) -> mmap.mmap:
+    """Private anonymous memory, on huge pages where the system allows it. Raises OSError."""
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
+    return int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
