@@ -171,7 +171,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     with phases("queries"):
         indices = transcript.queries(nonce)
         trees = [t for t in (pk.tree, committed.tree, aux_tree, quotient_tree) if t is not None] + layers
-        openings = kernels.open(trees, indices)
+        openings = extender.open(trees, indices)
         opened = tuple(OpenedTree(tree.cap, opening) for tree, opening in zip(trees, openings, strict=True))
     roots = [committed.commitment.main_root, *(t.root for t in (aux_tree, quotient_tree) if t is not None)]
     return StarkProof(

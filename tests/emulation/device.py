@@ -16,8 +16,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections import Counter
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
