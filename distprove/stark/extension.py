@@ -166,6 +166,13 @@ class Extender:
             return self._kernels.commit([e.on(0) for e in extensions], log_cap=log_cap)
         return CosetTrees(self._kernels, extensions, self._log_blowup, log_cap)
 
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        """`GoldilocksKernels.open`, of streamed extensions' trees too."""
+        streamed = [tree for tree in trees if isinstance(tree, CosetTrees)]
+        others = iter(self._kernels.open([tree for tree in trees if not isinstance(tree, CosetTrees)], indices))
+        moved = iter(open_over_cosets(self._kernels, streamed, indices) if streamed else ())
+        return [next(moved) if isinstance(tree, CosetTrees) else next(others) for tree in trees]
+
 
 class CosetTrees:
     """A tree over streamed extensions: one for each coset, and the log2 B levels above their roots, on the host.
@@ -177,6 +184,7 @@ class CosetTrees:
     def __init__(
         self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int, log_cap: int
     ) -> None:
+        self._kernels = kernels
         self._extensions = tuple(extensions)
         self._log_blowup, self._log_cap = log_blowup, log_cap
         below = max(0, log_cap - log_blowup)
@@ -194,10 +202,6 @@ class CosetTrees:
         return levels
 
     @property
-    def log_leaves(self) -> int:
-        return max(e.log_n for e in self._extensions) + self._log_blowup
-
-    @property
     def root(self) -> bytes:
         return self._levels[0][0]
 
@@ -208,24 +212,28 @@ class CosetTrees:
         caps = np.stack([tree.cap for tree in self._trees], axis=1)
         return np.ascontiguousarray(caps.reshape(-1, 32))
 
+    @property
+    def cosets(self) -> int:
+        return len(self._trees)
+
+    @property
+    def log_leaves(self) -> int:
+        return max(e.log_n for e in self._extensions) + self._log_blowup
+
+    def on(self, coset: int) -> MerkleTree:
+        """The tree over this coset's rows, ready to open them."""
+        for extension in self._extensions:
+            extension.on(coset)
+        return self._trees[coset]
+
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        """As `MerkleTree.open`. Moves the extensions through the cosets once more, from the last one down."""
+        return open_over_cosets(self._kernels, [self], indices)[0]
+
+    def lifted(self, opened: TreeOpening, indices: Sequence[int]) -> TreeOpening:
+        """The opening at `indices`, when the trees of their cosets open to `opened`: the path goes on to the cap."""
         at = np.array(indices, dtype=np.int64)
-        rows = tuple(np.empty((len(at), e.width), dtype=np.uint64) for e in self._extensions)
-        below = max(e.log_n for e in self._extensions) - max(0, self._log_cap - self._log_blowup)
-        path = np.empty((len(at), below, 32), dtype=np.uint8)
-        for coset in reversed(range(len(self._trees))):
-            here = np.flatnonzero(at % len(self._trees) == coset)
-            if not len(here):
-                continue
-            for extension in self._extensions:
-                extension.on(coset)
-            opened = self._trees[coset].open((at[here] >> self._log_blowup).tolist())
-            path[here] = opened.path
-            for all_rows, some in zip(rows, opened.rows, strict=True):
-                all_rows[here] = some
         above = [self._siblings(at, level) for level in range(self._log_blowup, self._log_cap, -1)]
-        return TreeOpening(rows, np.concatenate([path, *above], axis=1))
+        return TreeOpening(opened.rows, np.concatenate([opened.path, *above], axis=1))
 
     def _siblings(self, at: NDArray[np.int64], level: int) -> Bytes:
         """(q, 1, 32): of the nodes that the paths pass at the level of 2^level nodes."""
@@ -234,13 +242,29 @@ class CosetTrees:
         return nodes[(at + size // 2) % size]
 
 
-def open_trees(kernels: GoldilocksKernels, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-    """`GoldilocksKernels.open`, for trees over streamed extensions as well."""
-    whole = iter(kernels.open([t for t in trees if not isinstance(t, CosetTrees)], indices))
+def open_over_cosets(
+    kernels: GoldilocksKernels, trees: Sequence[CosetTrees], indices: Sequence[int]
+) -> list[TreeOpening]:
+    """`GoldilocksKernels.open`, all trees on a coset after the other, the last one first; a transfer for each."""
+    cosets = trees[0].cosets
+    at = np.array(indices, dtype=np.int64)
+    queries, parts = [], []
+    for coset in reversed(range(cosets)):
+        here = np.flatnonzero(at % cosets == coset)
+        if len(here):
+            queries.append(here)
+            parts.append(kernels.open([tree.on(coset) for tree in trees], (at[here] // cosets).tolist()))
+    order = np.argsort(np.concatenate(queries))
     return [
-        t.open([i & ((1 << t.log_leaves) - 1) for i in indices]) if isinstance(t, CosetTrees) else next(whole)
-        for t in trees
+        tree.lifted(_joined(part, order), indices) for tree, part in zip(trees, zip(*parts, strict=True), strict=True)
     ]
+
+
+def _joined(parts: Sequence[TreeOpening], order: NDArray[np.int64]) -> TreeOpening:
+    """The openings of one tree, put in the order of the queries."""
+    rows = zip(*(part.rows for part in parts), strict=True)
+    path = np.concatenate([part.path for part in parts])[order]
+    return TreeOpening(tuple(np.concatenate(pieces)[order] for pieces in rows), path)
 
 
 def coset_scale(log_n: int, log_blowup: int, coset: int) -> int:

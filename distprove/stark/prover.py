@@ -24,7 +24,7 @@ from distprove.stark.challenges import (
     quotient_cosets,
     vanishing_on_cosets,
 )
-from distprove.stark.extension import Extender, Extension, Opening, open_trees
+from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, ext_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import tree_bytes
@@ -171,7 +171,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     with phases("queries"):
         indices = transcript.queries(nonce)
         trees = [t for t in (pk.tree, committed.tree, aux_tree, quotient_tree) if t is not None] + layers
-        openings = open_trees(kernels, trees, indices)
+        openings = extender.open(trees, indices)
         opened = tuple(OpenedTree(tree.cap, opening) for tree, opening in zip(trees, openings, strict=True))
     roots = [committed.commitment.main_root, *(t.root for t in (aux_tree, quotient_tree) if t is not None)]
     return StarkProof(

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from stark.stark_programs import Fibonacci, Ring
 
 from distprove import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
+from distprove.stark.plan import MemoryPlan, plans
 from distprove.stark.program import Program
+from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
+from distprove.stark.shape import ProofShape
 from distprove.stark.timing import Phases
+from emulation.device import EmulatedDevice
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.cuda import CudaBackend
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
+from golden_jobs import FOLDER, JOBS
+from golden_jobs import prove_job as prove_golden
+from stark_programs import Fibonacci, Ring
 
 SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1, log_cap=2)
 
@@ -33,3 +43,41 @@ def job(program: Program, backend: Backend) -> list[Any]:
 def test_proofs_are_those_of_the_cpu(program: Program, emulated: CudaBackend) -> None:
     with CpuBackend() as cpu:
         assert job(program, emulated) == job(program, cpu)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_streamed_proofs_of_golden_jobs(name: str, emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distprove.stark.prover.choose", streamed)
+    assert prove_golden(JOBS[name], emulated).to_bytes() == (FOLDER / f"{name}.msgpack").read_bytes()
+
+
+def streamed(shape: ProofShape, budget: int, held: int, *, key_streamed: bool) -> MemoryPlan:
+    """In place of `choose`, whatever the budget."""
+    return next(plan for plan in plans(shape, key_streamed=key_streamed) if plan.streamed)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "log_blowup"),
+    [
+        ("wide-fibonacci", {"rows": 1 << 13, "width": 40}, 1),
+        ("wide-fibonacci", {"rows": 1 << 12, "width": 20}, 3),
+        ("range-check", {"values": 1 << 13, "bits": 12}, 1),
+    ],
+)
+def test_peaks_are_those_predicted(name: str, arguments: dict[str, Any], log_blowup: int) -> None:
+    """Of whole proofs, and of streamed ones in a device that has no room for whole ones; and they are the same."""
+    program, params = load_program(name, arguments), Parameters(log_blowup, 20, 0, 1)
+    proofs, budgets, expected = [], [1 << 34], ["whole", "streamed"]
+    for plan in expected:
+        device = EmulatedDevice(max_block=256, budget=budgets[-1])
+        backend = CudaBackend(device)
+        pk = make_key(program, params, backend)
+        part = program.slices(1)[0]
+        backend.watch_memory()
+        committed = commit(pk, part.name, program.inputs(part.source), Phases())
+        challenge = job_challenge(pk.key.digest, [committed.commitment])
+        proofs.append(canonical.encode(prove(pk, committed, challenge, Phases()).to_record()))
+        assert committed.plan.name == plan
+        assert backend.memory_peak() == pytest.approx(committed.plan.peak, rel=0.1)
+        budgets.append(committed.plan.peak * 97 // 100)
+    assert proofs[0] == proofs[1]
