@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -31,7 +32,7 @@ def proved(worker: str, name: str, start: float, end: float, on_device: tuple[fl
 def test_a_union_covers_what_its_parts_cover_and_no_more(parts: list[tuple[int, int]]) -> None:
     intervals = [(float(start), float(start + length)) for start, length in parts]
     union = merged(intervals)
-    assert all(a[1] < b[0] for a, b in zip(union, union[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in pairwise(union))
     for half in range(130):
         moment = half / 2 + 0.25
         assert any(a < moment < b for a, b in union) == any(a < moment < b for a, b in intervals)
@@ -58,7 +59,11 @@ def test_a_device_is_busy_while_it_has_work_and_idle_between() -> None:
 
 def test_provers_that_share_a_gpu_are_one_device_and_those_without_are_their_own() -> None:
     spans = [proved("p0", "a", 0.0, 2.0), proved("p1", "b", 1.0, 3.0), proved("p2", "c", 5.0, 6.0)]
-    places = [Place("p0", "prover", "n", gpus=("1",)), Place("p1", "prover", "n", gpus=("1",)), Place("p2", "prover", "n")]
+    places = [
+        Place("p0", "prover", "n", gpus=("1",)),
+        Place("p1", "prover", "n", gpus=("1",)),
+        Place("p2", "prover", "n"),
+    ]
     shared, own = devices(Session(0.0, spans, workers=places))
     assert (shared.name, shared.busy) == ("n GPU 1", ((0.0, 3.0),))
     assert (own.name, own.busy) == ("p2", ((5.0, 6.0),))
@@ -81,7 +86,9 @@ def test_quantiles_lie_between_neighbours() -> None:
 
 
 def test_steps_count_in_full_where_they_are_known() -> None:
-    hidden = Span("p", "a", "prove", 1.0, 2.0, {"upload": 0.0, "wait": 1.0}, steps=(("upload", 0.5, 1.0), ("wait", 1.0, 2.0)))
+    hidden = Span(
+        "p", "a", "prove", 1.0, 2.0, {"upload": 0.0, "wait": 1.0}, steps=(("upload", 0.5, 1.0), ("wait", 1.0, 2.0))
+    )
     assert step_seconds(hidden) == {"upload": 0.5, "wait": 1.0}
     assert step_seconds(Span("p", "a", "prove", 1.0, 2.0, {"wait": 0.9})) == {"wait": 0.9}
     twice = Span("p", "a", "prove", 0.0, 2.0, steps=(("upload", 0.0, 0.5), ("upload", 1.0, 1.25)))
@@ -121,7 +128,12 @@ def test_what_a_governor_leaves_out_or_gets_wrong_is_missing_and_no_more() -> No
     story = NodeStory.of(
         {
             "node": "n",
-            "samples": [{"t": 2, "cpu": "high", "leases": {"synthesis": 3}}, {"cpu": 1}, 7, {"t": 1, "bandwidth": None}],
+            "samples": [
+                {"t": 2, "cpu": "high", "leases": {"synthesis": 3}},
+                {"cpu": 1},
+                7,
+                {"t": 1, "bandwidth": None},
+            ],
             "decisions": [{"t": 1.5, "phase": "spmv", "from": None, "to": 4, "reason": "r"}, None],
             "limits": [1],
         }

@@ -63,7 +63,9 @@ def test_a_trace_follows_the_format(made: MadeRun, tmp_path: Path) -> None:
     events = checked(chrome_trace(Story.read(made.make(tmp_path / "run"))))
     proven = [e for e in events if e["ph"] == "X" and e["cat"] == "prove" and e["args"]["outcome"] == "ok"]
     assert len(proven) == made.partitions - len(made.failing)
-    assert len([e for e in events if e["ph"] == "i" and e["name"] == "fault"]) == len(made.faults) + 2 * len(made.failing)
+    assert len([e for e in events if e["ph"] == "i" and e["name"] == "fault"]) == len(made.faults) + 2 * len(
+        made.failing
+    )
     decisions = [e for e in events if e["ph"] == "i" and e["name"].startswith("limit of")]
     assert len(decisions) == 2 * len(made.governors)
 
