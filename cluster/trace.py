@@ -40,6 +40,20 @@ class _Tracks:
         return {"pid": pid, "tid": self._threads[pid, name]}
 
 
+class _Lines:
+    """Keeps apart what overlaps on one worker: a task that failed may count from when it was handed over."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, list[float]] = {}
+
+    def take(self, worker: str, start: float, end: float) -> int:
+        """The first line on which nothing is left at `start`. Spans come in the order of their starts."""
+        free = self._free.setdefault(worker, [])
+        line = next((line for line, since in enumerate(free) if since <= start), len(free))
+        free[line : line + 1] = [end]
+        return line
+
+
 def chrome_trace(story: Story) -> dict[str, Any]:
     """The whole run; its first session begins at 0."""
     tracks = _Tracks()
@@ -63,33 +77,24 @@ def chrome_trace(story: Story) -> dict[str, Any]:
 
 def _session(session: Session, origin: float, tracks: _Tracks) -> Iterator[Event]:
     nodes = {place.id: place.node or "local" for place in session.workers}
-    free: dict[str, list[float]] = {}
-    for span in sorted(session.spans, key=_first):
+    lines, flights = _Lines(), _Lines()
+    for span in sorted(session.spans, key=lambda s: s.start):
         node = nodes.get(span.worker, "driver")
         name = f"{span.partition} {span.phase}" if span.partition is not None else span.phase
         args: dict[str, Any] = {"outcome": span.outcome, "attempt": span.attempt}
-        where = tracks.thread(node, span.worker)
+        line = lines.take(span.worker, span.start, span.end)
+        where = tracks.thread(node, f"{span.worker} ({line + 1})" if line else span.worker)
         yield _complete(name, span.phase, span.start - origin, span.end - origin, where, args)
-        if span.steps:
-            line = _line(free.setdefault(span.worker, []), span)
-            where = tracks.thread(node, f"{span.worker} in flight {line + 1}")
-            yield _complete(name, "in flight", _first(span) - origin, _last(span) - origin, where, {})
-            for step, start, end in span.steps:
-                yield _complete(step, "step", start - origin, end - origin, where, {})
+    for span in sorted((s for s in session.spans if s.steps), key=_first):
+        line = flights.take(span.worker, _first(span), _last(span))
+        where = tracks.thread(nodes.get(span.worker, "driver"), f"{span.worker} in flight {line + 1}")
+        yield _complete(f"{span.partition}", "in flight", _first(span) - origin, _last(span) - origin, where, {})
+        for step, start, end in span.steps:
+            yield _complete(step, "step", start - origin, end - origin, where, {})
     for use in devices(session):
         where = tracks.thread("devices", use.name)
         for start, end in use.busy:
             yield _complete("busy", "device", start - origin, end - origin, where, {})
-
-
-def _line(free: list[float], span: Span) -> int:
-    """The first line of a prover on which nothing is in flight when this span begins."""
-    for line, since in enumerate(free):
-        if since <= _first(span):
-            free[line] = _last(span)
-            return line
-    free.append(_last(span))
-    return len(free) - 1
 
 
 def _first(span: Span) -> float:

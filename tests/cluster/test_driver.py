@@ -32,6 +32,10 @@ def events(tmp_path: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in read_journal(tmp_path / "run") if event["event"] == kind]
 
 
+def last_session(tmp_path: Path) -> dict[str, Any]:
+    return json.loads((tmp_path / "run" / "timeline.json").read_text())["sessions"][-1]
+
+
 @pytest.mark.parametrize("barrier", [False, True])
 def test_a_job_gives_one_proof(
     settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, barrier: bool
@@ -50,8 +54,7 @@ def test_a_job_gives_one_proof(
     assert set(facts["counters"].values()) == {0}
     assert all(p["to_device"] == p["witness_bytes"] > 0 for p in facts["partitions"])
     assert (seen[-1].done, seen[-1].failed, seen[-1].total) == (6, 0, 6)
-    (session,) = json.loads((tmp_path / "run" / "timeline.json").read_text())["sessions"]
-    spans = session["spans"]
+    spans = last_session(tmp_path)["spans"]
     phases = {"load", "check", "synthesise", "prove", "verify"}
     assert {s["phase"] for s in spans} == phases | ({"commit"} if barrier else set())
     if barrier:
@@ -115,8 +118,7 @@ def test_the_next_partition_is_staged_while_one_computes(
     assert ahead, "none was staged while the one before computed"
     running = [step.split() for step in steps if step.startswith("start")]
     assert all(a[1] == b[1] for a, b in zip(running[::2], running[1::2], strict=True)), "two computed at a time"
-    (session,) = json.loads((tmp_path / "run" / "timeline.json").read_text())["sessions"]
-    spans = session["spans"]
+    spans = last_session(tmp_path)["spans"]
     proven = sorted((s["start"], s["end"]) for s in spans if s["phase"] == "prove")
     assert all(before[1] <= after[0] for before, after in pairwise(proven))
 

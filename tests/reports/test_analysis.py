@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def proved(worker: str, name: str, start: float, end: float, on_device: tuple[fl
 def test_a_union_covers_what_its_parts_cover_and_no_more(parts: list[tuple[int, int]]) -> None:
     intervals = [(float(start), float(start + length)) for start, length in parts]
     union = merged(intervals)
-    assert all(a[1] < b[0] for a, b in itertools.pairwise(union))
+    assert all(a[1] < b[0] for a, b in pairwise(union))
     for half in range(130):
         moment = half / 2 + 0.25
         assert any(a < moment < b for a, b in union) == any(a < moment < b for a, b in intervals)

@@ -1,0 +1,38 @@
+"""`distprove report` on a run that was really proven."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from conftest import run
+
+
+def test_a_page_and_a_trace_of_a_real_run(proven: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(proven, copy)
+    done = run("report", copy)
+    assert done.exit_code == 0, done.output
+    page = (copy / "report.html").read_text()
+    assert "3 of 3" in page
+    assert "prove: quotient_msm" in page
+    assert "Devices: busy and idle" in page
+    trace = json.loads((copy / "trace.json").read_text())
+    assert {"prover-0", "synthesiser-0", "driver"} <= {
+        e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"
+    }
+    elsewhere = run("report", copy, "--out", tmp_path / "p.html", "--trace", tmp_path / "t.json", "--against", proven)
+    assert elsewhere.exit_code == 0, elsewhere.output
+    assert "Undisturbed: the run" in (tmp_path / "p.html").read_text()
+    assert (tmp_path / "t.json").is_file()
+
+
+def test_what_is_not_a_run_is_refused(proven: Path, tmp_path: Path) -> None:
+    assert run("report", tmp_path).exit_code == 2
+    copy = tmp_path / "run"
+    shutil.copytree(proven, copy)
+    (copy / "timeline.json").write_text("{}")
+    done = run("report", copy)
+    assert done.exit_code == 2
+    assert "timeline" in done.stderr
