@@ -1,4 +1,4 @@
-"""Keccak-256 trees that stay on the device, and what opens them: one launch and one transfer for any number of trees."""
+"""Keccak-256 trees that stay on the device, and what opens them: one launch and one transfer for many trees."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class CudaMerkleTree:
 
     @property
     def root(self) -> bytes:
-        return self._top[-1].tobytes()
+        return bytes(self._top[-1].tobytes())
 
     @property
     def cap(self) -> Bytes:
