@@ -1,4 +1,4 @@
-"""Keccak-256 trees that stay on the device, and what opens any number of them: one launch and one transfer."""
+"""Keccak-256 trees that stay on the device, and what opens them: one launch and one transfer for many trees."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_what_the_system_has_not_is_refused() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=40))
 def test_arrays_in_use_never_share_memory(steps: list[tuple[int, int, bool]]) -> None:
-    """Slots are filled, refilled and emptied in any order; each keeps the mark that it was given, and zeros are zero."""
+    """Slots are filled, refilled and emptied in any order; each keeps the mark it was given, and zeros are zero."""
     with HostArena(keep=6 * MIB) as arena:
         slots: dict[int, tuple[np.ndarray, int]] = {}
         for mark, (slot, size, fill) in enumerate(steps, start=1):
