@@ -14,6 +14,12 @@ from distprove.stark.shape import ProofShape
 from kernels.backend import OutOfMemory
 
 
+UNPLANNED = 64
+"""One part of so many of a device's memory is left to what no plan counts: tables of roots, partial sums, and what
+arrays of other sizes leave between them.
+"""
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """A way to prove one partition, and what it takes, in bytes."""
@@ -29,6 +35,11 @@ class MemoryPlan:
         return "streamed" if self.streamed else "whole"
 
 
+def usable(budget: int) -> int:
+    """What plans may take of a backend's memory budget."""
+    return budget - budget // UNPLANNED
+
+
 def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
     """The plans for a partition, the fastest first. A streamed key leaves no other plan to its proofs."""
     return [
@@ -42,7 +53,7 @@ def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
 
 
 def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = False, more: bool = False) -> MemoryPlan:
-    """The plan for one more partition in a budget of which others hold `held` bytes: the fastest that fits.
+    """The plan for one more partition in a `usable` budget of which others hold `held` bytes: the fastest that fits.
 
     With `more` to come while this one waits for its challenge, rather the fastest that leaves room for them.
     Raises OutOfMemory, which says what was needed.

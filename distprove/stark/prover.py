@@ -28,7 +28,7 @@ from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, e_mul, ext_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import tree_bytes
-from distprove.stark.plan import MemoryPlan, choose
+from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
 from distprove.stark.shape import ProofShape, heights_fit
@@ -78,7 +78,7 @@ def commit(
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
-    plan = choose(shape, backend.info().memory_budget, held, key_streamed=pk.streamed, more=more)
+    plan = choose(shape, usable(backend.info().memory_budget), held, key_streamed=pk.streamed, more=more)
     extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
     with phases("main_lde"):
         if plan.streamed:

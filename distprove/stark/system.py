@@ -19,7 +19,7 @@ from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_of
 from distprove.stark.params import Parameters
-from distprove.stark.plan import leaves_room
+from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
@@ -266,7 +266,7 @@ class StarkProver:
 
     @property
     def _budget(self) -> int:
-        return self._backend.info().memory_budget
+        return usable(self._backend.info().memory_budget)
 
     def _held(self) -> int:
         """Bytes that committed partitions hold."""

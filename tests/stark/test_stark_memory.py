@@ -11,7 +11,7 @@ from distprove import canonical
 from distprove.stark.key import make_key
 from distprove.stark.memory import key_bytes, stages
 from distprove.stark.params import Parameters
-from distprove.stark.plan import choose, leaves_room, plans
+from distprove.stark.plan import choose, leaves_room, plans, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import Committed, commit
@@ -24,6 +24,14 @@ from kernels.cpu import CpuBackend
 
 PARAMS = Parameters(1, 9, 0, 1)
 BLOWN = Parameters(3, 9, 0, 1)
+
+
+def budget_for(planned: int) -> int:
+    """The least budget in which plans may take `planned` bytes."""
+    budget = planned
+    while usable(budget) < planned:
+        budget += planned - usable(budget)
+    return budget
 
 
 def committed(program: Program, params: Parameters = PARAMS, budget: int | None = None, held: int = 0) -> Committed:
@@ -40,7 +48,7 @@ def shape_of(log_rows: int, params: Parameters = PARAMS) -> ProofShape:
 @pytest.mark.parametrize("program", [Fibonacci(10), Ring(8)], ids=lambda p: p.name)
 def test_a_commitment_holds_what_was_predicted(program: Program) -> None:
     whole = committed(program)
-    streamed = committed(program, budget=whole.plan.peak - 1)
+    streamed = committed(program, budget=budget_for(whole.plan.peak - 1))
     for made, name in ((whole, "whole"), (streamed, "streamed")):
         assert made.plan.name == name
         assert made.nbytes == made.plan.held
@@ -75,9 +83,10 @@ def test_a_plan_that_leaves_room_for_the_next_is_better_than_a_faster_one() -> N
 def test_what_does_not_fit_is_refused_with_what_it_needs() -> None:
     shape = shape_of(10)
     least = plans(shape, key_streamed=False)[-1].peak
-    committed(Fibonacci(10), budget=least)
-    committed(Fibonacci(10), budget=least + 7, held=7)
-    for budget, held in ((least - 1, 0), (least, 1)):
+    assert usable(budget_for(least)) == least
+    committed(Fibonacci(10), budget=budget_for(least))
+    committed(Fibonacci(10), budget=budget_for(least + 7), held=7)
+    for budget, held in ((budget_for(least) - 1, 0), (budget_for(least), 1)):
         with pytest.raises(OutOfMemory, match=r"streamed.*more partitions"):
             committed(Fibonacci(10), budget=budget, held=held)
 
@@ -89,7 +98,7 @@ def test_inputs_are_not_written_over() -> None:
     before = {name: array.copy() for name, array in inputs.items()}
     for array in inputs.values():
         array.flags.writeable = False
-    with CpuBackend(budget=committed(program).plan.peak - 1) as backend:
+    with CpuBackend(budget=budget_for(committed(program).plan.peak - 1)) as backend:
         assert commit(make_key(program, PARAMS, backend), "a", inputs, Phases()).plan.streamed
     assert all((inputs[name] == array).all() for name, array in before.items())
 
@@ -122,7 +131,9 @@ def test_any_budget_gives_the_same_proofs(program: Program, params: Parameters) 
     assert not again
     assert {use.plan for use in uses} == {"whole"}
     seen = set()
-    for budget in range(streamed.peak, whole.peak + 3 * whole.held, (whole.peak + 3 * whole.held) // 12):
+    most = whole.peak + 3 * whole.held
+    for planned in range(streamed.peak, most, most // 12):
+        budget = budget_for(planned)
         proofs, again, uses = prove_all(system, budget)
         assert proofs == expected
         assert all(use.predicted <= budget for use in uses)
@@ -137,7 +148,7 @@ def test_a_large_key_is_streamed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = prove_all(system, None)[0]
     (only,) = plans(committed(program).shape, key_streamed=True)
     monkeypatch.setattr("distprove.stark.key.MAX_KEY_SHARE", 0.01)
-    budget = only.peak + only.held
+    budget = budget_for(only.peak + only.held)
     with CpuBackend(budget=budget) as backend:
         pk = make_key(program, PARAMS, backend)
     assert pk.streamed
