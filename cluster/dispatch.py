@@ -397,7 +397,7 @@ class Dispatcher:
         report = item.report
         report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
         report.to_device, report.to_host = item.times.to_device, item.times.to_host
-        report.device_peak = item.times.device_peak
+        report.memory, report.device_peak = item.times.memory, item.times.device_peak
         self._run.store(item.proof)
         self._proofs[item.partition.name] = item.proof
         self._drop_work(item)

@@ -208,11 +208,14 @@ class InProcessExecutor(Executor):
         each = max(1, min(GPU_THREADS, threads // max(1, len(devices))))
         placing = parse_place(settings.place, system.name)
         beside = host_threads(threads, max(1, len(devices)))
-        choices = [BackendChoice("cuda", device, each, placing=placing, host_threads=beside) for device in devices]
+        limit = settings.device_memory
+        choices = [
+            BackendChoice("cuda", device, each, limit, placing=placing, host_threads=beside) for device in devices
+        ]
         if not choices:
             name = "cpu" if settings.backend == "auto" else settings.backend
             own, beside = split_threads(threads, settings)
-            choices = [BackendChoice(name, threads=own, placing=placing, host_threads=beside)]
+            choices = [BackendChoice(name, threads=own, budget=limit, placing=placing, host_threads=beside)]
         for index, choice in enumerate(choices):
             self._provers[f"prover-{index}"] = ProverWorker(system, choice, self._host_lease(choice.host_threads))
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.

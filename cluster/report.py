@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from distprove.errors import DistproveError
+from distprove.system import MemoryUse
 from kernels.backend import BackendError
 
 
@@ -51,6 +52,8 @@ class PartitionReport:
     to_device: int = 0
     """Bytes over PCIe to the device, and back, for the proof that counted."""
     to_host: int = 0
+    memory: MemoryUse | None = None
+    """How it was fitted into its prover's memory, for systems that plan that."""
     device_peak: int = 0
     """The most device memory that its prover had taken by then, in bytes; 0 where a device does not tell."""
 

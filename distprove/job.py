@@ -77,6 +77,8 @@ class ExecutorSettings:
     """Bytes of host memory per node for witnesses in the making and on their way."""
     place: str | Mapping[str, str] | None = None
     """Where operations run, as `distprove.place` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the same."""
+    device_memory: int | None = None
+    """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
     in_flight: int = 2
     """Partitions handed to a prover at a time: the second one's witness travels while the first is proven."""
     max_retries: int = 3
@@ -91,7 +93,13 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         if self.local and self.address is not None:
             raise UsageError("local and address exclude each other")
-        for name, least in (("gpus", 0), ("threads", 1), ("synthesisers", 1), ("memory", 1 << 20)):
+        for name, least in (
+            ("gpus", 0),
+            ("threads", 1),
+            ("synthesisers", 1),
+            ("memory", 1 << 20),
+            ("device_memory", 1 << 20),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} must be at least {least}, not {value}")
@@ -193,6 +201,7 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "synthesisers": int,
     "memory": (int, str),
     "place": (str, dict),
+    "device_memory": (int, str),
     "in_flight": int,
     "max_retries": int,
     "start_timeout": (int, float),
@@ -215,8 +224,9 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     check_keys(table, {**_COMMON_KEYS, **options.KEYS}, "")
     settings = dict(table.get("executor", {}))
     check_keys(settings, _EXECUTOR_KEYS, "executor.")
-    if isinstance(settings.get("memory"), str):
-        settings["memory"] = parse_bytes(settings["memory"])
+    for name in ("memory", "device_memory"):
+        if isinstance(settings.get(name), str):
+            settings[name] = parse_bytes(settings[name])
     return Job(system, options.from_table(table, base), table.get("title", ""), ExecutorSettings(**settings))
 
 

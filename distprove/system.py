@@ -58,9 +58,21 @@ Step = tuple[str, float, float]
 """A named stretch of time: when it started and ended, in seconds since the epoch by the clock of its machine."""
 
 
+@dataclass(frozen=True)
+class MemoryUse:
+    """How a partition was fitted into its prover's memory. Bytes, what others hold meanwhile left out."""
+
+    plan: str
+    """The proof system's name for it."""
+    predicted: int
+    """The most in use at once, as known before anything large was made."""
+    peak: int | None
+    """The same as it was; None where the backend does not count."""
+
+
 @dataclass
 class PhaseTimes:
-    """Seconds per named phase, and bytes over PCIe, of one partition on one prover."""
+    """Seconds per named phase, bytes over PCIe and memory, of one partition on one prover."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     to_device: int = 0
@@ -70,6 +82,8 @@ class PhaseTimes:
     on_device: tuple[float, float] | None = None
     """From the launch of the work to its last result, in seconds since the epoch; None where it is not known."""
 
+    memory: MemoryUse | None = None
+    """None for a proof system without memory plans."""
     device_peak: int = 0
     """The most device memory that the prover has taken so far, in bytes; 0 where a device does not tell."""
 

@@ -40,7 +40,9 @@ class Arena:
         self._pool.set_limit(size=self.budget)
         self._peak_lock = threading.Lock()
         self.peak = 0
-        """The most bytes in use at once since `watch`."""
+        """The most bytes in use at once so far."""
+        self.watched_peak = 0
+        """The same since `watch`."""
 
     @property
     def used(self) -> int:
@@ -53,9 +55,9 @@ class Arena:
         return self.budget - self.used
 
     def watch(self) -> None:
-        """Begin `peak` anew."""
+        """Begin `watched_peak` anew."""
         with self._peak_lock:
-            self.peak = self.used
+            self.watched_peak = self.used
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An uninitialised array. Raises OutOfMemory with what was needed and what there was."""
@@ -69,7 +71,8 @@ class Arena:
                 f"{format_bytes(self.budget)} are free ({format_bytes(self.used)} in use)"
             ) from None
         with self._peak_lock:
-            self.peak = max(self.peak, self.used)
+            used = self.used
+            self.peak, self.watched_peak = max(self.peak, used), max(self.watched_peak, used)
         return cupy.ndarray(shape, dtype=kind, memptr=memory)
 
     def _take(self, nbytes: int) -> Any:

@@ -355,7 +355,7 @@ class CudaDevice:
         self.arena.watch()
 
     def memory_peak(self) -> int:
-        return self.arena.peak
+        return self.arena.watched_peak
 
     # -- kernels ----------------------------------------------------------------------------------------------------
 

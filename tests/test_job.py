@@ -37,10 +37,11 @@ GOOD = 'system = "groth16"\nzkey = "c.zkey"\nwasm = "c.wasm"\ninputs = ["inputs/
 
 
 def test_a_job_file(folder: Path) -> None:
-    made = job(folder, GOOD + 'title = "t"\n[executor]\nthreads = 3\nmemory = "2GiB"\nlocal = true\n')
+    executor = 'threads = 3\nmemory = "2GiB"\ndevice_memory = "3 GiB"\nlocal = true\n'
+    made = job(folder, GOOD + 'title = "t"\n[executor]\n' + executor)
     assert made.options.zkey == folder / "c.zkey"
     assert [source.name for source in made.sources] == ["in1", "in2", "in10"]
-    assert made.executor == ExecutorSettings(local=True, threads=3, memory=2 << 30)
+    assert made.executor == ExecutorSettings(local=True, threads=3, memory=2 << 30, device_memory=3 << 30)
     assert made.title == "t"
     assert Job.from_record(made.to_record()) == made
 
@@ -61,6 +62,7 @@ def test_options_and_file_agree(folder: Path) -> None:
         (GOOD + "[executor]\nthreads = true", "`executor.threads` must be an integer, not true or false"),
         (GOOD + "[executor]\nthreads = 0", "threads must be at least 1"),
         (GOOD + '[executor]\nmemory = "lots"', "'lots' is not a size"),
+        (GOOD + "[executor]\ndevice_memory = 1000", "device_memory must be at least"),
         (GOOD + '[executor]\nlocal = true\naddress = "auto"', "local and address exclude each other"),
         (GOOD + "executor = 1", "`executor` must be a table, not an integer"),
         (GOOD.replace('"c.zkey"', "1"), "`zkey` must be a string, not an integer"),

@@ -61,6 +61,10 @@ class Execution(OptionGroup):
             rich_help_panel=EXECUTION,
         ),
     ] = None
+    device_memory: Annotated[
+        str | None,
+        typer.Option(help="Memory of each device to use, at most, such as 16GiB.", rich_help_panel=EXECUTION),
+    ] = None
     policy: Annotated[
         str | None,
         typer.Option(help="Who decides how much runs at once: off, static, auto.", rich_help_panel=EXECUTION),
@@ -68,8 +72,9 @@ class Execution(OptionGroup):
 
     def given(self) -> dict[str, Any]:
         """By the names of `ExecutorSettings`. Raises UsageError."""
-        memory = parse_bytes(self.memory) if self.memory is not None else None
-        return {**asdict(self), "local": self.local or None, "memory": memory}
+        sizes = {"memory": self.memory, "device_memory": self.device_memory}
+        read = {name: parse_bytes(text) if text is not None else None for name, text in sizes.items()}
+        return {**asdict(self), "local": self.local or None, **read}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,9 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     ):
         if placement != "device":
             table.add_row("placed", f"{placement}: {escape(reason)}")
+    memory = memory_line(partitions)
+    if memory:
+        table.add_row("memory", memory)
     trouble = [f"{count} {COUNTERS.get(name, name)}" for name, count in report["counters"].items() if count]
     if trouble:
         table.add_row("trouble", f"[yellow]{', '.join(trouble)}[/]")
@@ -118,6 +122,18 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
         table.add_row("job", report["job_digest"])
         table.add_row("proof", escape(str(run / "proof.msgpack")))
     return table
+
+
+def memory_line(partitions: list[dict[str, Any]]) -> str:
+    """How partitions were fitted into their provers' memory; empty for systems that do not plan it."""
+    uses = [p["memory"] for p in partitions if p.get("memory")]
+    if not uses:
+        return ""
+    counts = Counter(use["plan"] for use in uses)
+    plans = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    peaks = [use["peak"] for use in uses if use["peak"] is not None]
+    taken = f", {format_bytes(max(peaks))} taken" if peaks else ""
+    return f"{plans}; {format_bytes(max(use['predicted'] for use in uses))} a partition predicted{taken}"
 
 
 def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:

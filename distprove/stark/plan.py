@@ -14,6 +14,12 @@ from distprove.stark.shape import ProofShape
 from kernels.backend import OutOfMemory
 
 
+UNPLANNED = 64
+"""One part of so many of a device's memory is left to what no plan counts: tables of roots, partial sums, and what
+arrays of other sizes leave between them.
+"""
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """A way to prove one partition, and what it takes, in bytes."""
@@ -29,6 +35,11 @@ class MemoryPlan:
         return "streamed" if self.streamed else "whole"
 
 
+def usable(budget: int) -> int:
+    """What plans may take of a backend's memory budget."""
+    return budget - budget // UNPLANNED
+
+
 def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
     """The plans for a partition, the fastest first. A streamed key leaves no other plan to its proofs."""
     return [
@@ -41,10 +52,10 @@ def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
     ]
 
 
-def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = False) -> MemoryPlan:
-    """The plan for one more partition in a budget of which others hold `held` bytes.
+def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = False, more: bool = False) -> MemoryPlan:
+    """The plan for one more partition in a `usable` budget of which others hold `held` bytes: the fastest that fits.
 
-    The fastest that leaves room for the next beside it when it waits for its challenge; else the fastest that fits now.
+    With `more` to come while this one waits for its challenge, rather the fastest that leaves room for them.
     Raises OutOfMemory, which says what was needed.
     """
     known = plans(shape, key_streamed=key_streamed)
@@ -56,12 +67,11 @@ def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = Fa
             f"{shape.key.params.blowup}, {known[-1].name}; the device has {(budget - held) / 2**30:.2f}: cut the job "
             "into more partitions, or take a lower blow-up"
         )
-    return next(
-        (plan for plan in fitting if leaves_room(shape, plan, budget, held, key_streamed=key_streamed)), fitting[0]
-    )
+    roomy = [plan for plan in fitting if leaves_room(shape, plan, budget, held, key_streamed=key_streamed)]
+    return roomy[0] if more and roomy else fitting[0]
 
 
 def leaves_room(shape: ProofShape, plan: MemoryPlan, budget: int, held: int, *, key_streamed: bool = False) -> bool:
-    """Whether a partition may be kept under `plan` until its challenge: whether one like it fits beside it."""
+    """Whether another partition of this shape fits beside one that waits under `plan`, and `held` bytes of others."""
     leanest = plans(shape, key_streamed=key_streamed)[-1]
     return held + plan.held + leanest.peak <= budget

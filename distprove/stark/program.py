@@ -79,7 +79,10 @@ class Program(ABC):
 
     @abstractmethod
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
-        """The trace of one partition. `inputs` are in the backend's memory, where the trace is made."""
+        """The trace of one partition. `inputs` are in the backend's memory, where the trace is made.
+
+        Its arrays may be among the inputs; otherwise they are made anew each time, since the prover writes over them.
+        """
 
     def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
         """What the public values of all partitions say, for people: for example the root in hexadecimal."""

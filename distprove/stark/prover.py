@@ -28,7 +28,7 @@ from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, e_mul, ext_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import tree_bytes
-from distprove.stark.plan import MemoryPlan, choose
+from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
 from distprove.stark.shape import ProofShape, heights_fit
@@ -47,6 +47,8 @@ class Committed:
     extensions: list[Extension]
     """With the traces of the tables that have interactions, whose LogUp columns are made from them."""
     tree: MerkleTree
+    peak: int | None = None
+    """The most bytes that its commitment had in use at once; None where the backend does not count."""
 
     @property
     def nbytes(self) -> int:
@@ -58,10 +60,17 @@ class Committed:
 
 
 def commit(
-    pk: ProvingKey, name: str, inputs: Mapping[str, NDArray[Any]], phases: Phases, *, held: int = 0
+    pk: ProvingKey,
+    name: str,
+    inputs: Mapping[str, NDArray[Any]],
+    phases: Phases,
+    *,
+    held: int = 0,
+    more: bool = False,
 ) -> Committed:
-    """Make the trace of a partition, extend it and commit to it, leaving `held` bytes of the device to others.
+    """Make the trace of a partition, extend it and commit to it.
 
+    `held`: bytes of the device that other partitions keep. `more`: whether another is to fit beside this one, waiting.
     Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device cannot hold.
     """
     backend, params = pk.backend, pk.key.params
@@ -69,7 +78,7 @@ def commit(
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
-    plan = choose(shape, backend.info().memory_budget, held, key_streamed=pk.streamed)
+    plan = choose(shape, usable(backend.info().memory_budget), held, key_streamed=pk.streamed, more=more)
     extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
     with phases("main_lde"):
         if plan.streamed:

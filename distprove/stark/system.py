@@ -19,7 +19,7 @@ from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_of
 from distprove.stark.params import Parameters
-from distprove.stark.plan import leaves_room
+from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
@@ -27,7 +27,7 @@ from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
-from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend, OutOfMemory
 
 SharedFiles = dict[str, NDArray[np.uint8]]
@@ -207,12 +207,16 @@ class StarkProver:
         self._key: ProvingKey = make_key(system.program, system.params, backend)
         if self._key.key.digest != system.key_digest():
             raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
+        self._partitions = system.partitions
         self._kept: dict[str, Committed] = {}
 
     def commit(self, partition: Partition, work: Synthesised) -> bytes:
         """Commit to the main trace, and keep the commitment for `prove` while there is room."""
-        committed = self._commit(partition, work, Phases())
-        if leaves_room(committed.shape, committed.plan, self._budget, self._held(), key_streamed=self._key.streamed):
+        committed = self._commit(partition, work, Phases(), more=self._partitions > 1)
+        plan, streamed = committed.plan, self._key.streamed
+        if self._partitions == 1 or leaves_room(
+            committed.shape, plan, self._budget, self._held(), key_streamed=streamed
+        ):
             self._kept[partition.name] = committed
         return committed.commitment.to_bytes()
 
@@ -231,10 +235,14 @@ class StarkProver:
             committed = None
         if committed is None:
             committed = self._commit(partition, work, phases)
+        self._backend.watch_memory()
         proof = prove(self._key, committed, challenge, phases)
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
         phases.times.to_device, phases.times.to_host = moved.to_device, moved.to_host
+        proving = self._used()
+        peak = None if committed.peak is None or proving is None else max(committed.peak, proving)
+        phases.times.memory = MemoryUse(committed.plan.name, committed.plan.peak, peak)
         return made, phases.times
 
     def diagnose(self, partition: Partition, work: Synthesised) -> None:
@@ -258,18 +266,26 @@ class StarkProver:
 
     @property
     def _budget(self) -> int:
-        return self._backend.info().memory_budget
+        return usable(self._backend.info().memory_budget)
 
     def _held(self) -> int:
         """Bytes that committed partitions hold."""
         return sum(c.nbytes for c in self._kept.values())
 
-    def _commit(self, partition: Partition, work: Synthesised, phases: Phases) -> Committed:
+    def _commit(self, partition: Partition, work: Synthesised, phases: Phases, *, more: bool = False) -> Committed:
         """Commit to a partition beside those that are kept, or, when it does not fit there, in their place."""
+        self._backend.watch_memory()
         try:
-            return commit(self._key, partition.name, work.arrays, phases, held=self._held())
+            committed = commit(self._key, partition.name, work.arrays, phases, held=self._held(), more=more)
         except OutOfMemory:
             if not self._kept:
                 raise
             self._kept.clear()
-        return commit(self._key, partition.name, work.arrays, phases)
+            committed = commit(self._key, partition.name, work.arrays, phases, more=more)
+        committed.peak = self._used()
+        return committed
+
+    def _used(self) -> int | None:
+        """The most memory in use since it was watched, without that of partitions that wait."""
+        peak = self._backend.memory_peak()
+        return None if peak is None else peak - self._held()

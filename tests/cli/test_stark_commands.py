@@ -61,6 +61,24 @@ def test_a_job_file_is_the_same_job(fibonacci: Path, tmp_path: Path) -> None:
     assert Job.from_record(record).to_record() == record
 
 
+def test_less_device_memory_is_the_same_proof(tmp_path: Path) -> None:
+    wide = ("prove", "stark", "wide-fibonacci", "--width", "64", *LOCAL, "--rows")
+    proofs, shown = [], []
+    for name, limit in (("whole", ()), ("streamed", ("--device-memory", "1.2MiB"))):
+        done = run(*wide, "2^10", "--out", tmp_path / name, *limit)
+        assert done.exit_code == 0, done.output
+        shown.append(next(line.strip() for line in done.stdout.splitlines() if line.strip().startswith("memory")))
+        assert f"1 {name}; " in shown[-1]
+        proofs.append((tmp_path / name / "proof.msgpack").read_bytes())
+    assert proofs[0] == proofs[1]
+    assert shown[0] != shown[1]
+    (partition,) = json.loads((tmp_path / "streamed" / "report.json").read_text())["partitions"]
+    assert 0 < partition["memory"]["predicted"] <= 1.2 * (1 << 20)
+    refused = run(*wide, "2^12", "--out", tmp_path / "none", "--device-memory", "1.2MiB")
+    assert refused.exit_code != 0
+    assert "more partitions" in refused.output
+
+
 def test_resume_proves_what_is_missing_under_the_same_challenge(fibonacci: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     shutil.copytree(fibonacci, out)

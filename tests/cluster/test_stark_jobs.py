@@ -18,7 +18,9 @@ from distprove.errors import InputError, JobFailed
 from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
 from distprove.stark.params import Parameters
+from distprove.stark.plan import plans
 from distprove.stark.programs import load_program
+from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Statement
 from distprove.stark.system import StarkSystem
 from kernels.cpu import CpuBackend
@@ -65,12 +67,18 @@ def test_any_number_of_provers_gives_the_same_proof(
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
 
 
-def test_what_is_not_kept_across_the_barrier_is_committed_again(
-    tmp_path: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("room", "again"), [(0, PARTITIONS), (1, PARTITIONS - 1)])
+def test_little_device_memory_gives_the_same_proof(
+    tmp_path: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, room: int, again: int
 ) -> None:
-    monkeypatch.setattr("distprove.stark.system.peak_bytes", lambda shape: 1 << 62)
+    """Streamed; what cannot be kept across the barrier is committed to again."""
+    (plan,) = (p for p in plans(ProofShape(fibonacci().key, (4,)), key_streamed=False) if p.streamed)
+    budget = (plan.peak + room * plan.held) * 64 // 63 + 1
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice: CpuBackend(threads=1, budget=budget))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
-    assert all("main_tree" in p["phases"] for p in report["partitions"])
+    assert sum("main_tree" in p["phases"] for p in report["partitions"]) == again
+    assert "streamed" in {p["memory"]["plan"] for p in report["partitions"]}
+    assert all(p["memory"]["predicted"] <= budget for p in report["partitions"])
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
 
 

@@ -1,47 +1,160 @@
-"""Predicted memory: against what NumPy allocates for the same proof, and the refusal of what does not fit."""
+"""Memory plans: what each takes, which one is chosen, and what a prover keeps between commitment and proof."""
 
 from __future__ import annotations
 
-import dataclasses
+from functools import cache
 
 import pytest
 from stark_programs import Fibonacci, Ring
 
+from distprove import canonical
 from distprove.stark.key import make_key
-from distprove.stark.memory import committed_bytes, peak_bytes, stages
+from distprove.stark.memory import key_bytes, stages
 from distprove.stark.params import Parameters
-from distprove.stark.prover import commit
+from distprove.stark.plan import choose, leaves_room, plans, usable
+from distprove.stark.program import Program
+from distprove.stark.programs import load_program
+from distprove.stark.prover import Committed, commit
+from distprove.stark.shape import ProofShape
+from distprove.stark.system import StarkProver, StarkSystem
 from distprove.stark.timing import Phases
-from kernels.backend import DeviceInfo, OutOfMemory
+from distprove.system import MemoryUse
+from kernels.backend import OutOfMemory
 from kernels.cpu import CpuBackend
 
 PARAMS = Parameters(1, 9, 0, 1)
+BLOWN = Parameters(3, 9, 0, 1)
 
 
-class SmallDevice(CpuBackend):
-    budget = 1 << 40
+def budget_for(planned: int) -> int:
+    """The least budget in which plans may take `planned` bytes."""
+    budget = planned
+    while usable(budget) < planned:
+        budget += planned - usable(budget)
+    return budget
 
-    def info(self) -> DeviceInfo:
-        return dataclasses.replace(super().info(), memory_budget=self.budget)
+
+def committed(program: Program, params: Parameters = PARAMS, budget: int | None = None, held: int = 0) -> Committed:
+    with CpuBackend(budget=budget) as backend:
+        pk = make_key(program, params, backend)
+        return commit(pk, "a", program.inputs(program.slices(1)[0].source), Phases(), held=held)
+
+
+@cache
+def shape_of(log_rows: int, params: Parameters = PARAMS) -> ProofShape:
+    return committed(Fibonacci(log_rows), params).shape
 
 
 @pytest.mark.parametrize("program", [Fibonacci(10), Ring(8)], ids=lambda p: p.name)
-def test_a_commitment_holds_what_was_predicted(program: Fibonacci | Ring) -> None:
-    with SmallDevice() as backend:
-        pk = make_key(program, PARAMS, backend)
-        committed = commit(pk, "a", program.inputs(program.slices(1)[0].source), Phases())
-        assert committed.nbytes == committed_bytes(committed.shape)
-        assert peak_bytes(committed.shape) >= max(stages(committed.shape).values()) > committed.nbytes
+def test_a_commitment_holds_what_was_predicted(program: Program) -> None:
+    whole = committed(program)
+    streamed = committed(program, budget=budget_for(whole.plan.peak - 1))
+    for made, name in ((whole, "whole"), (streamed, "streamed")):
+        assert made.plan.name == name
+        assert made.nbytes == made.plan.held
+        assert made.plan.peak >= max(stages(made.shape, streamed=made.plan.streamed).values()) > made.nbytes
+    assert streamed.commitment == whole.commitment
+    assert streamed.plan.peak < whole.plan.peak
+
+
+def test_the_fastest_plan_that_fits_is_chosen() -> None:
+    shape = shape_of(10)
+    whole, streamed = plans(shape, key_streamed=False)
+    assert choose(shape, whole.peak, 0) == whole
+    assert choose(shape, whole.peak - 1, 0) == streamed
+    assert choose(shape, streamed.peak, 0) == streamed
+    assert choose(shape, whole.peak + 5, 5) == whole
+    assert choose(shape, whole.peak + 5, 6) == streamed
+    assert [plan.streamed for plan in plans(shape, key_streamed=True)] == [True]
+
+
+def test_a_plan_that_leaves_room_for_the_next_is_better_than_a_faster_one() -> None:
+    shape = committed(load_program("wide-fibonacci", {"rows": 64, "width": 40}), BLOWN).shape
+    whole, streamed = plans(shape, key_streamed=False)
+    budget = whole.peak
+    assert not leaves_room(shape, whole, budget, 0)
+    assert leaves_room(shape, streamed, budget, 0)
+    assert choose(shape, budget, 0) == whole
+    assert choose(shape, budget, 0, more=True) == streamed
+    assert choose(shape, whole.held + streamed.peak, 0, more=True) == whole
+    assert choose(shape, streamed.peak, 0, more=True) == streamed
 
 
 def test_what_does_not_fit_is_refused_with_what_it_needs() -> None:
-    program = Fibonacci(10)
-    with SmallDevice() as backend:
+    shape = shape_of(10)
+    least = plans(shape, key_streamed=False)[-1].peak
+    assert usable(budget_for(least)) == least
+    committed(Fibonacci(10), budget=budget_for(least))
+    committed(Fibonacci(10), budget=budget_for(least + 7), held=7)
+    for budget, held in ((budget_for(least) - 1, 0), (budget_for(least), 1)):
+        with pytest.raises(OutOfMemory, match=r"streamed.*more partitions"):
+            committed(Fibonacci(10), budget=budget, held=held)
+
+
+def test_inputs_are_not_written_over() -> None:
+    """Where the backend's memory is the host's, a trace may be its inputs; a retry needs them as they were."""
+    program = load_program("range-check", {"values": 300, "bits": 8})
+    inputs = program.inputs(program.slices(1)[0].source)
+    before = {name: array.copy() for name, array in inputs.items()}
+    for array in inputs.values():
+        array.flags.writeable = False
+    with CpuBackend(budget=budget_for(committed(program).plan.peak - 1)) as backend:
+        assert commit(make_key(program, PARAMS, backend), "a", inputs, Phases()).plan.streamed
+    assert all((inputs[name] == array).all() for name, array in before.items())
+
+
+def prove_all(system: StarkSystem, budget: int | None) -> tuple[list[bytes], list[str], list[MemoryUse]]:
+    """Encoded proofs, names of the partitions that were committed to twice, and how each was fitted in."""
+    with CpuBackend(budget=budget) as backend:
+        prover, synthesiser = StarkProver(system, backend), system.synthesiser({}, 1)
+        work = [(p, synthesiser.synthesise(p)) for p in system.plan()]
+        challenge = system.draw_challenge([prover.commit(*w) for w in work])
+        proofs, again, uses = [], [], []
+        for partition, witness in work:
+            made, times = prover.prove(partition, witness, challenge)
+            assert system.verify(made)
+            assert times.memory is not None
+            proofs.append(canonical.encode(made.data))
+            uses.append(times.memory)
+            if "main_tree" in times.seconds:
+                again.append(partition.name)
+        prover.close()
+    return proofs, again, uses
+
+
+@pytest.mark.parametrize("params", [PARAMS, BLOWN], ids=["blow-up 2", "blow-up 8"])
+@pytest.mark.parametrize("program", [Fibonacci(6), Ring(6)], ids=lambda p: p.name)
+def test_any_budget_gives_the_same_proofs(program: Program, params: Parameters) -> None:
+    system = StarkSystem(program, params, 4)
+    whole, streamed = plans(committed(program, params).shape, key_streamed=False)
+    expected, again, uses = prove_all(system, None)
+    assert not again
+    assert {use.plan for use in uses} == {"whole"}
+    seen = set()
+    most = whole.peak + 3 * whole.held
+    for planned in range(streamed.peak, most, most // 12):
+        budget = budget_for(planned)
+        proofs, again, uses = prove_all(system, budget)
+        assert proofs == expected
+        assert all(use.predicted <= budget for use in uses)
+        seen.add((len(again), tuple(sorted({use.plan for use in uses}))))
+    assert (4, ("streamed",)) in seen or (3, ("streamed",)) in seen, "too little even to keep all streamed"
+    assert any(len(names) == 2 for _, names in seen), "some whole, later ones streamed"
+
+
+def test_a_large_key_is_streamed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load_program("range-check", {"values": 300, "bits": 10})
+    system = StarkSystem(program, PARAMS, 2)
+    expected = prove_all(system, None)[0]
+    (only,) = plans(committed(program).shape, key_streamed=True)
+    monkeypatch.setattr("distprove.stark.key.MAX_KEY_SHARE", 0.01)
+    budget = budget_for(only.peak + only.held)
+    with CpuBackend(budget=budget) as backend:
         pk = make_key(program, PARAMS, backend)
-        inputs = program.inputs(program.slices(1)[0].source)
-        needed = peak_bytes(commit(pk, "a", inputs, Phases()).shape)
-        backend.budget = needed - 1
-        with pytest.raises(OutOfMemory, match="more partitions"):
-            commit(pk, "a", inputs, Phases())
-        backend.budget = needed
-        commit(pk, "a", inputs, Phases())
+    assert pk.streamed
+    assert pk.key.digest == system.key_digest()
+    proofs, _, uses = prove_all(system, budget)
+    assert proofs == expected
+    assert {use.plan for use in uses} == {"streamed"}
+    heights = [h or 0 for h in pk.key.fixed_heights]
+    assert key_bytes(pk.key, heights, streamed=True) < key_bytes(pk.key, heights, streamed=False)

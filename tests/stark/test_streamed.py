@@ -15,7 +15,7 @@ from distprove import canonical
 from distprove.stark.extension import CosetTrees, Extender
 from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
-from distprove.stark.plan import plans
+from distprove.stark.plan import plans, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit
@@ -83,8 +83,8 @@ def streaming_budget(program: Program, params: Parameters, partitions: int) -> i
         shapes = [commit(pk, s.name, program.inputs(s.source), Phases()).shape for s in slices]
     both = [plans(shape, key_streamed=False) for shape in shapes]
     least, most = max(streamed.peak for _, streamed in both), min(whole.peak for whole, _ in both)
-    assert least < most
-    return most - 1
+    assert least < usable(most)
+    return most
 
 
 def encoded(program: Program, params: Parameters, budget: int | None) -> list[bytes]:
