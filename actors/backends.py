@@ -14,6 +14,7 @@ from distprove.place import ChoosesPlacement, Placing
 from distprove.system import ProofSystem
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
+from kernels.host_arena import HostArena
 from kernels.placed import Lease, PlacedBackend, Placement
 
 
@@ -35,8 +36,11 @@ class BackendChoice:
     """CPU threads for these."""
 
 
-def make_backend(choice: BackendChoice) -> Backend:
-    """The backend. Raises UsageError for an unknown name or a backend that is not installed, BackendError from it."""
+def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backend:
+    """The backend; the CPU's has its vectors in `arena`.
+
+    Raises UsageError for an unknown name or a backend that is not installed, BackendError from it.
+    """
     module, _, factory = {"cpu": "kernels.cpu:CpuBackend", "cuda": "kernels.cuda:CudaBackend"}.get(
         choice.name, choice.name
     ).partition(":")
@@ -49,6 +53,7 @@ def make_backend(choice: BackendChoice) -> Backend:
     arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": choice.budget}
     if choice.name == "cpu":
         del arguments["device"]
+        arguments["arena"] = arena
     backend: Backend = make(**arguments)
     return backend
 
@@ -68,14 +73,15 @@ def place_operations(
     system: ProofSystem,
     shared: dict[str, NDArray[np.uint8]],
     lease: Lease | None = None,
+    arena: HostArena | None = None,
 ) -> Placed:
     """`device`, and beside it the host for the operations that `choice` places there, or that `system` chooses to.
 
-    `lease` is entered while the host computes. Raises InputError when the key is at fault.
+    `lease` is entered while the host computes, in `arena`. Raises InputError when the key is at fault.
     """
     if not choice.placing:
         return Placed(device, Placement(), "nothing was placed")
-    host = CpuBackend(threads=choice.host_threads)
+    host = CpuBackend(threads=choice.host_threads, arena=arena)
     placement, reason = choice.placing.placement, "as asked for"
     if choice.placing.auto:
         reason = f"there is nothing to place of {system.name}"

@@ -13,6 +13,7 @@ from actors.backends import BackendChoice, Placed, make_backend, place_operation
 from distprove.inflight import InFlight, Line, Timed, Turn
 from distprove.system import ChecksKey, Diagnoses, Partition, PhaseTimes, ProofSystem, Prover, Synthesised
 from kernels.backend import Backend
+from kernels.host_arena import HostArena
 from kernels.placed import Lease
 
 
@@ -23,11 +24,15 @@ class ProverWorker:
     `distprove.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
     """
 
-    def __init__(self, system: ProofSystem, choice: BackendChoice, lease: Lease | None = None) -> None:
-        """`lease` is entered, on a thread of its own, while the host computes what is placed there."""
+    def __init__(
+        self, system: ProofSystem, choice: BackendChoice, lease: Lease | None = None, arena: HostArena | None = None
+    ) -> None:
+        """`lease` is entered, on a thread of its own, while the host computes what is placed there. Large buffers on
+        the host come from `arena`."""
         self._system = system
         self._choice = choice
         self._lease = lease
+        self._arena = arena
         self._shared: dict[str, NDArray[np.uint8]] = {}
         self._placed: Placed | None = None
         self._prover: Prover | None = None
@@ -91,9 +96,9 @@ class ProverWorker:
         }
 
     def _open(self, shared: dict[str, NDArray[np.uint8]]) -> Placed:
-        device: Backend = make_backend(self._choice)
+        device: Backend = make_backend(self._choice, self._arena)
         try:
-            return place_operations(device, self._choice, self._system, shared, self._lease)
+            return place_operations(device, self._choice, self._system, shared, self._lease, self._arena)
         except BaseException:
             device.close()
             raise

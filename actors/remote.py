@@ -28,6 +28,7 @@ from actors.synthesiser import SynthesiserWorker
 from distprove.inflight import Timed
 from distprove.phases import Phase
 from distprove.system import Partition, ProofSystem, Synthesised
+from kernels.host_arena import HostArena, Lane
 
 NAMESPACE = "distprove"
 HEALTH = {"health": 1}
@@ -38,7 +39,7 @@ class RemoteProver:
     """One device with one key resident."""
 
     def __init__(self, system: ProofSystem, choice: BackendChoice, governor_prefix: str) -> None:
-        self._worker = ProverWorker(system, choice, self._host_lease)
+        self._worker = ProverWorker(system, choice, self._host_lease, HostArena(lane=_lane(governor_prefix)))
         self._host_threads = choice.host_threads
         self._governor_prefix = governor_prefix
 
@@ -65,7 +66,7 @@ class RemoteProver:
 
     def close(self) -> None:
         """Give back the device, in the node's deallocation lane."""
-        with _lease(_governor(self._governor_prefix), lane=True):
+        with _lane(self._governor_prefix)():
             self._worker.close()
 
     @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
@@ -82,7 +83,7 @@ class RemoteSynthesiser:
     """Synthesis under leases of the node's governor."""
 
     def __init__(self, system: ProofSystem, threads: int, governor_prefix: str) -> None:
-        self._worker = SynthesiserWorker(system, threads)
+        self._worker = SynthesiserWorker(system, threads, HostArena(lane=_lane(governor_prefix)))
         self._threads = threads
         self._governor_prefix = governor_prefix
 
@@ -130,6 +131,11 @@ def _governor(prefix: str) -> Any | None:
         return ray.get_actor(prefix + ray.get_runtime_context().get_node_id(), namespace=NAMESPACE)
     except ValueError:
         return None
+
+
+def _lane(prefix: str) -> Lane:
+    """The deallocation lane of the node this actor is on, whenever it is entered."""
+    return lambda: _lease(_governor(prefix), lane=True)
 
 
 class _Lease:

@@ -36,6 +36,7 @@ from distprove.machine import usable_threads
 from distprove.phases import Phase
 from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
+from kernels.host_arena import HostArena
 from kernels.placed import Lease
 
 
@@ -195,6 +196,7 @@ class InProcessExecutor(Executor):
         self._synthesisers: dict[str, SynthesiserWorker] = {}
         self._threads: dict[str, _Threads] = {}
         self._governor = LocalGovernor(Budget(threads=1, memory=1))
+        self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
 
     def start(self, system: ProofSystem) -> list[Worker]:
         settings = self.settings
@@ -217,12 +219,16 @@ class InProcessExecutor(Executor):
             own, beside = split_threads(threads, settings)
             choices = [BackendChoice(name, threads=own, budget=limit, placing=placing, host_threads=beside)]
         for index, choice in enumerate(choices):
-            self._provers[f"prover-{index}"] = ProverWorker(system, choice, self._host_lease(choice.host_threads))
+            self._provers[f"prover-{index}"] = ProverWorker(
+                system, choice, self._host_lease(choice.host_threads), self._arena
+            )
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
         count = settings.synthesisers or min(ahead * len(choices), threads)
         for index in range(count):
-            self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(system, max(1, threads // count))
+            self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(
+                system, max(1, threads // count), self._arena
+            )
         for name, prover in self._provers.items():
             self._threads[name] = _Threads(name, self._done, settings.in_flight, prover.line)
         for name in self._synthesisers:
@@ -309,6 +315,7 @@ class InProcessExecutor(Executor):
                 with self._governor.lease(lane=True):
                     prover.close()
         self._provers, self._threads = {}, {}
+        self._arena.close()
         self._governor.close()
         super().close(now=now)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.backend import Backend
+from kernels.host_arena import HostArena
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,14 @@ class Synthesiser(Protocol):
 
     def synthesise(self, partition: Partition) -> Synthesised:
         """Raises InputError subclasses (not retried) when the input is at fault."""
+
+
+@runtime_checkable
+class UsesArena(Protocol):
+    """A synthesiser whose witnesses may lie in memory that is reused. Optional."""
+
+    def use_arena(self, arena: HostArena) -> None:
+        """Make witnesses in `arena` from here on."""
 
 
 class Prover(Protocol):

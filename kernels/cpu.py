@@ -26,6 +26,7 @@ from kernels.backend import (
 )
 from kernels.cpu_goldilocks import CpuGoldilocks
 from kernels.curves import Curve, Field, Group
+from kernels.host_arena import Empty, HostArena
 from kernels.processor import processor_facts
 
 Bytes = NDArray[np.uint8]
@@ -73,16 +74,26 @@ class CpuBackend(Backend):
     """Computes on `threads` threads of this machine, the caller's included, never more.
 
     `variant` names a build of the extension (see `kernels.native`); None is the fastest that runs here. `budget` is the
-    memory, in bytes, that plans may count on; None is what the machine has.
+    memory, in bytes, that plans may count on; None is what the machine has. Field vectors come from `arena`, if given,
+    which must outlive the backend.
     """
 
-    def __init__(self, threads: int = 1, variant: str | None = None, *, budget: int | None = None) -> None:
+    def __init__(
+        self,
+        threads: int = 1,
+        variant: str | None = None,
+        *,
+        budget: int | None = None,
+        arena: HostArena | None = None,
+    ) -> None:
         if threads < 1:
             raise BackendError(f"a backend needs at least one thread, not {threads}")
         self.name = "cpu"
         self.traffic = Traffic()
         self.threads = threads
         self._budget = budget
+        self._empty: Empty = np.empty if arena is None else arena.empty
+        self._zeros: Empty = np.zeros if arena is None else arena.zeros
         try:
             self._native = builds.load(variant)
         except KeyError as error:
@@ -117,10 +128,10 @@ class CpuBackend(Backend):
         return np.asarray(array)
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
-        return np.empty(shape, dtype)
+        return self._empty(shape, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
-        return np.zeros(shape, dtype)
+        return self._zeros(shape, dtype)
 
     def synchronize(self) -> None:
         """Nothing to wait for: every call returns when its work is done."""
@@ -152,7 +163,7 @@ class CpuBackend(Backend):
         _expect_elements(field, a, "a")
         if a.ndim != 2:
             raise SizeError(f"scale_powers takes one vector, shape (n, {field.limbs}), not {a.shape}")
-        target = _output(a.shape, out)
+        target = self._output(a.shape, out)
         self._native.scale_powers(
             self._pool, field.name, _bytes(a), _element(field, base), _element(field, first), _bytes(target)
         )
@@ -166,9 +177,16 @@ class CpuBackend(Backend):
             _expect_elements(field, array, f"operand {i}")
             if array.shape != inputs[0].shape:
                 raise SizeError(f"operands of different shapes: {array.shape} and {inputs[0].shape}")
-        target = _output(inputs[0].shape, out)
+        target = self._output(inputs[0].shape, out)
         op(self._pool, field.name, *map(_bytes, inputs), _bytes(target))
         return target
+
+    def _output(self, shape: tuple[int, ...], out: HostArray | None) -> HostArray:
+        if out is None:
+            return self._empty(shape, np.uint64)
+        if out.shape != shape or out.dtype != np.uint64 or not out.flags.writeable:
+            raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {out.shape} {out.dtype}")
+        return out
 
     # -- transforms -------------------------------------------------------------------------------------------------
 
@@ -190,7 +208,7 @@ class CpuBackend(Backend):
                 f"a transform over {field.name} takes (n, {field.limbs}) or (batch, n, {field.limbs}) with n a power "
                 f"of two up to 2^{field.two_adicity}, not {a.shape}"
             )
-        target = _output(a.shape, a)
+        target = self._output(a.shape, a)
         if not target.flags.aligned:
             raise SizeError("a transform in place needs an aligned array")
         p = field.modulus
@@ -253,7 +271,7 @@ class CpuBackend(Backend):
             raise SizeError(
                 f"a matrix of {matrix.cols} columns takes ({matrix.cols}, {matrix.field.limbs}), not {x.shape}"
             )
-        target = _output((matrix.rows, matrix.field.limbs), out)
+        target = self._output((matrix.rows, matrix.field.limbs), out)
         self._native.spmv(self._pool, matrix.native, _bytes(x), standard_form, _bytes(target))
         return target
 
@@ -340,11 +358,3 @@ def _expect_elements(field: Field, array: HostArray, what: str) -> None:
             f"{what}: {field.name} elements have shape (..., n, {field.limbs}) and dtype uint64, "
             f"not {array.shape} {array.dtype}"
         )
-
-
-def _output(shape: tuple[int, ...], out: HostArray | None) -> HostArray:
-    if out is None:
-        return np.empty(shape, dtype=np.uint64)
-    if out.shape != shape or out.dtype != np.uint64 or not out.flags.writeable:
-        raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {out.shape} {out.dtype}")
-    return out

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import threading
 import weakref
@@ -42,7 +43,10 @@ SLICE = 32 << 20
 STEPS = 4
 """Sizes of blocks in each power of two: an array leaves at most a fifth of its block unused."""
 
-Lane = Callable[[], "AbstractContextManager[None]"]
+Empty = Callable[[tuple[int, ...], Any], NDArray[Any]]
+"""Makes an uninitialised array of a shape and dtype: `HostArena.empty`, or `numpy.empty`."""
+
+Lane = Callable[[], "AbstractContextManager[object]"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,8 @@ class HostArena:
         # Every view, of whatever kind, keeps this array alive, and so the block in use.
         owner = np.frombuffer(block.memory, np.uint8, nbytes, block.offset)
         weakref.finalize(owner, self._shelves.give, block, nbytes).atexit = False
-        return owner.view(dtype).reshape(shape)
+        array: NDArray[Any] = owner.view(dtype).reshape(shape)
+        return array
 
     def _start(self) -> None:
         with self._starting:
@@ -263,7 +268,10 @@ def _keep(shelves: _Shelves, lane: Lane) -> None:
         if not ending:
             shelves.clear_one()
         while (block := shelves.excess()) is not None:
-            with lane():
+            try:
+                with lane():
+                    block.drop_pages()
+            except Exception:  # whoever gives the lane is gone; the memory must go all the same
                 block.drop_pages()
             del block
 
@@ -280,4 +288,4 @@ def _map(size: int) -> mmap.mmap:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
-    return int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+    return math.prod(shape) * int(np.dtype(dtype).itemsize)

@@ -204,6 +204,7 @@ class Governor:
             "threads": self.budget.threads,
             "memory": self.budget.memory,
             "leases": self.granted,
+            "held": len(self.leases),
             "reclaimed": self.reclaimed,
             "peak_threads": self.peak_threads,
             "peak_memory": self.peak_memory,

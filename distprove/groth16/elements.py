@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.curves import CURVES, Curve, Field
+from kernels.host_arena import Empty
 
 Words = NDArray[np.uint64]
 
@@ -21,12 +22,12 @@ def curve_by_order(r: int) -> Curve:
     raise KeyError("no known curve has this scalar field modulus")
 
 
-def as_words(raw: NDArray[np.uint8]) -> Words:
-    """(n, 8 * limbs) bytes as (n, limbs) uint64: a view where the memory is aligned, else a copy."""
+def as_words(raw: NDArray[np.uint8], empty: Empty = np.empty) -> Words:
+    """(n, 8 * limbs) bytes as (n, limbs) uint64: a view where the memory is aligned, else a copy into `empty`'s."""
     n, size = raw.shape
     if raw.ctypes.data % 8 == 0 and raw.flags.c_contiguous:
         return raw.view("<u8").reshape(n, size // 8)
-    words = np.empty((n, size // 8), dtype=np.uint64)
+    words = empty((n, size // 8), np.uint64)
     words.view(np.uint8)[:] = raw
     return words
 

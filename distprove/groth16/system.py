@@ -28,6 +28,7 @@ from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.encoding import unpack
+from kernels.host_arena import Empty, HostArena
 from kernels.placed import Placement
 
 SANDBOX_BYTES = 64 << 20
@@ -110,18 +111,22 @@ class Groth16Synthesiser:
     def __init__(self, shared: SharedFiles) -> None:
         self._key = read_zkey(shared["zkey"], name="key")
         self._program = WitnessProgram(shared["wasm"], name="witness program") if "wasm" in shared else None
+        self._empty: Empty = np.empty
         if self._program is not None:
             self._program.check_for(self._key)
+
+    def use_arena(self, arena: HostArena) -> None:
+        self._empty = arena.empty
 
     def synthesise(self, partition: Partition) -> Synthesised:
         start = time.perf_counter()
         path = Path(partition.source["path"])
         if self._program is None:
-            loaded = read_wtns(path)
+            loaded = read_wtns(path, empty=self._empty)
             loaded.check_for(self._key)
             witness = loaded.values
         else:
-            witness = self._program.generate(read_input(path))
+            witness = self._program.generate(read_input(path), self._empty)
         return Synthesised(partition.name, {"witness": witness}, time.perf_counter() - start)
 
 

@@ -30,6 +30,7 @@ from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import Circuit
 from kernels.curves import Curve
+from kernels.host_arena import Empty
 
 _BRIDGE = """
 (module
@@ -164,8 +165,9 @@ class WitnessProgram:
                 f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit has {circuit.n_vars}"
             )
 
-    def generate(self, inputs: Inputs) -> Words:
-        """The witness for `inputs` (signal name -> integer or nested list): (n_vars, limbs) uint64, canonical.
+    def generate(self, inputs: Inputs, empty: Empty = np.empty) -> Words:
+        """The witness for `inputs` (signal name -> integer or nested list): (n_vars, limbs) uint64, canonical, in what
+        `empty` makes.
 
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
@@ -181,7 +183,7 @@ class WitnessProgram:
                 raise WitnessGenerationError(
                     f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: {named})"
                 )
-            witness = instance.witness(self.n_vars, field.limbs)
+            witness = instance.witness(self.n_vars, field.limbs, empty)
         if first_not_canonical(field, witness) is not None:
             raise WitnessGenerationError(f"{self.name}: the program returned a wire that is not below the prime")
         return witness
@@ -285,14 +287,16 @@ class _Instance:
         except _Fault as fault:
             raise self._failure(fault, signal) from None
 
-    def witness(self, n_vars: int, limbs: int) -> Words:
+    def witness(self, n_vars: int, limbs: int, empty: Empty) -> Words:
         size = 8 * limbs * n_vars
         memory = self._room(size)
         try:
             self._bridge["get"](self._store, n_vars, 2 * limbs)
         except _Fault as fault:
             raise self._failure(fault) from None
-        return np.frombuffer(memory.read(self._store, 0, size), dtype="<u8").reshape(n_vars, limbs)
+        witness = empty((n_vars, limbs), np.uint64)
+        witness.reshape(-1)[:] = np.frombuffer(memory.get_buffer_ptr(self._store, size, 0), dtype="<u8")
+        return witness
 
     def _room(self, size: int) -> wasmtime.Memory:
         """The bridge's memory, grown to hold `size` bytes."""

@@ -17,6 +17,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Source
 from distprove.groth16.elements import Words, as_words, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
 from kernels.curves import Curve
+from kernels.host_arena import Empty
 
 VERSION = 2
 _PRIVATE = 0o600
@@ -54,8 +55,9 @@ class Witness:
             raise WitnessMismatch(f"{self.name}: the first wire is not 1, so this is not a witness of a circom circuit")
 
 
-def read_wtns(source: Source, *, name: str | None = None) -> Witness:
-    """Read a `.wtns` file. The values are copied only if the file has them at an odd address (snarkjs' layout does).
+def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empty) -> Witness:
+    """Read a `.wtns` file. The values are copied only if the file has them at an odd address (snarkjs' layout does),
+    into what `empty` makes.
 
     Raises FormatError when it is malformed or holds a value not below the prime, InputError when it cannot be read.
     """
@@ -65,7 +67,7 @@ def read_wtns(source: Source, *, name: str | None = None) -> Witness:
     count = header.u32()
     header.finish()
     body = file.section(2, "values")
-    values = as_words(body.rows(count, curve.fr.bytes))
+    values = as_words(body.rows(count, curve.fr.bytes), empty)
     body.finish()
     if count == 0:
         raise FormatError(f"{file.name}: the witness is empty")

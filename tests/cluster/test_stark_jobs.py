@@ -61,7 +61,7 @@ def test_any_number_of_provers_gives_the_same_proof(
     tmp_path: Path, expected: bytes, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executors.local_devices", lambda settings: list(range(count)))
-    monkeypatch.setattr("actors.prover.make_backend", lambda choice: CpuBackend(threads=1))
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice, arena: CpuBackend(threads=1))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert len(provers_of(report)) == count
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected

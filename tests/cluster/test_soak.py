@@ -1,0 +1,152 @@
+"""Thousands of small partitions: memory and mappings stay flat, every lease comes back, nothing waits for ever.
+
+`pytest -s -m slow tests/cluster/test_soak.py` runs the long ones and prints what they measured.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cluster.dispatch import Progress
+from cluster.driver import prove
+from cluster.executors import Executor, open_executor
+from cluster.ray_executor import RayExecutor
+from cluster.run import Run
+from distprove.circuits.synthetic import synthetic_circuit
+from distprove.groth16.setup import setup
+from distprove.groth16.system import Groth16System
+from distprove.groth16.wtns import write_wtns
+from distprove.job import ExecutorSettings
+from distprove.options import InputFile
+from kernels import host_arena
+from kernels.cpu import CpuBackend
+from kernels.curves import BN254
+
+CONSTRAINTS = 500
+PATIENCE = 10.0
+PLACE = "msm_g2=cpu,spmv=cpu"
+LONG = pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc/self/maps on this system")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small circuit's key, and a witness."""
+    cpu, folder = CpuBackend(), tmp_path_factory.mktemp("soak")
+    circuit = synthetic_circuit(BN254, CONSTRAINTS, cpu, public_inputs=2)
+    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=folder / "small.zkey")
+    write_wtns(folder / "w.wtns", BN254, circuit.witness)
+    return folder
+
+
+def system(files: Path, count: int) -> Groth16System:
+    return Groth16System(files / "small.zkey", [InputFile(f"p{i}", files / "w.wtns") for i in range(count)])
+
+
+@dataclass
+class Measured:
+    """A process's memory at points of a job."""
+
+    done: list[int] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
+    mappings: list[int] = field(default_factory=list)
+
+    def take(self, done: int, pid: int) -> None:
+        self.done.append(done)
+        self.resident.append(psutil.Process(pid).memory_info().rss)
+        self.mappings.append(len(Path(f"/proc/{pid}/maps").read_text().splitlines()))
+
+    def show(self, what: str) -> None:
+        for done, resident, mappings in zip(self.done, self.resident, self.mappings, strict=True):
+            print(f"{what}: {done:5d} partitions, {resident / 2**20:7.1f} MiB resident, {mappings:4d} mappings")
+
+    def growth(self) -> tuple[int, int]:
+        """Bytes and mappings from a third of the way to the end."""
+        third = len(self.done) // 3
+        return self.resident[-1] - self.resident[third], self.mappings[-1] - self.mappings[third]
+
+
+def soak(
+    files: Path, count: int, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Executor], None]
+) -> dict[str, Any]:
+    """Prove `count` partitions; the node's governor's report at the end."""
+    job = system(files, count)
+    with Run.create(folder / "run", job, job.plan()) as run, open_executor(settings) as executor:
+        proof = prove(job, executor, run, settings, lambda progress: seen(progress, executor))
+        (report,) = executor.governor_report(0.0)
+        late = time.monotonic() + PATIENCE  # leases come back over Ray without being waited for
+        while report["held"] and time.monotonic() < late:
+            time.sleep(0.1)
+            (report,) = executor.governor_report(0.0)
+    proof.verify(job)
+    return report
+
+
+@pytest.mark.parametrize("count", [150, LONG])
+def test_memory_and_mappings_stay_flat(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(host_arena, "LARGE", 4096)  # small vectors, too, come from the arena
+    measured = Measured()
+
+    def seen(progress: Progress, _: Executor) -> None:
+        if progress.event == "proved" and progress.done % (count // 15) == 0:
+            measured.take(progress.done, os.getpid())
+
+    settings = ExecutorSettings(local=True, backend="cpu", threads=2, place=PLACE)
+    report = soak(files, count, tmp_path, settings, seen)
+    measured.show("in process")
+    print(report["leases"], "leases,", report["held"], "held at the end")
+    resident, mappings = measured.growth()
+    assert resident < (8 << 20)
+    assert mappings <= 8
+    assert report["held"] == 0
+    assert report["leases"] >= 4 * count
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [200, LONG])
+def test_killed_actors_leave_no_lease_and_no_deadlock(
+    files: Path, tmp_path: Path, ray_cluster: Any, count: int
+) -> None:
+    import ray
+
+    measured = {"prover-0": Measured(), "synthesiser-0": Measured()}
+    killed: list[int] = []
+
+    def pid_of(executor: Executor, worker: str) -> int:
+        assert isinstance(executor, RayExecutor)
+        return int(ray.get(executor._actors[worker].__ray_call__.remote(lambda _: os.getpid())))
+
+    def seen(progress: Progress, executor: Executor) -> None:
+        if progress.event != "proved":
+            return
+        for worker, when in (("prover-0", count // 4), ("synthesiser-0", count // 3)):
+            if progress.done == when:
+                killed.append(pid_of(executor, worker))
+                os.kill(killed[-1], signal.SIGKILL)
+        if progress.done > count // 2 and progress.done % (count // 20) == 0:
+            for worker, taken in measured.items():
+                taken.take(progress.done, pid_of(executor, worker))
+
+    settings = ExecutorSettings(backend="cpu", threads=2, place=PLACE)
+    report = soak(files, count, tmp_path, settings, seen)
+    print(report["leases"], "leases,", report["reclaimed"], "reclaimed,", report["held"], "held at the end")
+    assert len(set(killed)) == 2
+    assert report["held"] == 0
+    for worker, taken in measured.items():
+        taken.show(worker)
+        resident, mappings = taken.growth()
+        assert resident < (16 << 20)
+        assert mappings <= 16
