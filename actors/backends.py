@@ -33,6 +33,8 @@ class BackendChoice:
     """Operations that run on the processors beside the device."""
     host_threads: int = 1
     """CPU threads for these."""
+    share: int = 1
+    """How many provers share the device: without a budget each may take that part of its memory."""
 
 
 def make_backend(choice: BackendChoice) -> Backend:
@@ -49,6 +51,8 @@ def make_backend(choice: BackendChoice) -> Backend:
     arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": choice.budget}
     if choice.name == "cpu":
         del arguments["device"]
+    if choice.name == "cuda":
+        arguments["share"] = choice.share
     backend: Backend = make(**arguments)
     return backend
 

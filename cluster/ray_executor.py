@@ -81,7 +81,9 @@ class RayExecutor(Executor):
         workers = []
         for index, spot in enumerate(provers):
             assert spot.backend is not None
-            choice = BackendChoice(spot.backend, threads=spot.threads, placing=placing, host_threads=spot.host_threads)
+            choice = BackendChoice(
+                spot.backend, threads=spot.threads, share=spot.share, placing=placing, host_threads=spot.host_threads
+            )
             workers.append(self._hire(f"prover-{index}", Role.PROVER, spot, RemoteProver, system, choice, prefix))
         for index, spot in enumerate(synthesisers):
             name = f"synthesiser-{index}"

@@ -79,6 +79,11 @@ class ExecutorSettings:
     """Where operations run, as `distprove.place` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the same."""
     in_flight: int = 2
     """Partitions handed to a prover at a time: the second one's witness travels while the first is proven."""
+    parallel: int | None = None
+    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time."""
+    gpu_workers: int | None = None
+    """Provers per node; None for one on each of its GPUs, or one on its CPUs. Several may share a GPU and its memory,
+    or the CPUs."""
     max_retries: int = 3
     """How often a partition is tried again after a bad proof, a fault or a death before it counts as failed."""
     start_timeout: float = 600.0
@@ -91,7 +96,14 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         if self.local and self.address is not None:
             raise UsageError("local and address exclude each other")
-        for name, least in (("gpus", 0), ("threads", 1), ("synthesisers", 1), ("memory", 1 << 20)):
+        for name, least in (
+            ("gpus", 0),
+            ("threads", 1),
+            ("synthesisers", 1),
+            ("memory", 1 << 20),
+            ("parallel", 1),
+            ("gpu_workers", 1),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} must be at least {least}, not {value}")
@@ -194,6 +206,8 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "memory": (int, str),
     "place": (str, dict),
     "in_flight": int,
+    "parallel": int,
+    "gpu_workers": int,
     "max_retries": int,
     "start_timeout": (int, float),
     "policy": str,
