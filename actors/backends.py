@@ -34,6 +34,8 @@ class BackendChoice:
     """Operations that run on the processors beside the device."""
     host_threads: int = 1
     """CPU threads for these."""
+    share: int = 1
+    """How many provers share the device: without a budget each may take that part of its memory."""
 
 
 def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backend:
@@ -54,6 +56,8 @@ def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backe
     if choice.name == "cpu":
         del arguments["device"]
         arguments["arena"] = arena
+    if choice.name == "cuda":
+        arguments["share"] = choice.share
     backend: Backend = make(**arguments)
     return backend
 

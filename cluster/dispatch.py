@@ -191,6 +191,9 @@ class Dispatcher:
         ahead = (Stage.SYNTHESISING, Stage.READY, Stage.COMMITTING, Stage.PROVING)
         room = len(provers) * self._settings.in_flight + len(synthesisers)
         room -= sum(len(self._at[stage]) for stage in ahead)
+        if self._settings.parallel is not None:
+            preparing = len(self._at[Stage.SYNTHESISING]) + len(self._at[Stage.READY])
+            room = min(room, self._settings.parallel - preparing)
         waiting = itertools.islice(self._at[Stage.WAITING].values(), max(0, room))
         for member, item in list(zip(idle, waiting, strict=False)):
             self._move(item, Stage.SYNTHESISING, member)

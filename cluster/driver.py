@@ -26,12 +26,13 @@ def prove(
     run: Run,
     settings: ExecutorSettings,
     progress: Callable[[Progress], None] | None = None,
+    plan: list[Partition] | None = None,
 ) -> Proof:
     """Prove every partition of `system` that `run` does not hold yet, and bind them into one proof.
 
     Starting and resuming are the same thing: what the run holds is verified and kept, the rest is proven. The executor
     is started here if there is anything to do; closing it is the caller's business. Writes report.json and
-    timeline.json however it ends.
+    timeline.json however it ends. `plan`: the system's plan, where the caller gave its partitions other names.
 
     Raises InputError when the key or plan is not usable, ClusterError when the workers cannot be placed, JobFailed
     when some partition could not be proven (the others are kept), KeyboardInterrupt on SIGINT and SIGTERM. In all
@@ -43,7 +44,7 @@ def prove(
         report.started = session.began
         try:
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
-            plan = system.plan()
+            plan = plan if plan is not None else system.plan()
             run.check_plan(system, plan)
             report.partitions = [PartitionReport(p.name) for p in plan]
             run.note("session", executor=executor.kind, partitions=len(plan))

@@ -27,7 +27,7 @@ from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
-from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, split_threads
+from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, shares, split_threads
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
@@ -207,24 +207,32 @@ class InProcessExecutor(Executor):
         self._governor.start()
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
-        each = max(1, min(GPU_THREADS, threads // max(1, len(devices))))
         placing = parse_place(settings.place, system.name)
-        beside = host_threads(threads, max(1, len(devices)))
-        limit = settings.device_memory
-        choices = [
-            BackendChoice("cuda", device, each, limit, placing=placing, host_threads=beside) for device in devices
-        ]
-        if not choices:
+        spread = shares(len(devices), settings.gpu_workers)
+        if devices:
+            name, each, beside = "cuda", min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
+        else:
             name = "cpu" if settings.backend == "auto" else settings.backend
-            own, beside = split_threads(threads, settings)
-            choices = [BackendChoice(name, threads=own, budget=limit, placing=placing, host_threads=beside)]
+            each, beside = split_threads(max(1, threads // len(spread)), settings)
+        choices = [
+            BackendChoice(
+                name,
+                device=devices[index // share] if devices else 0,
+                threads=max(1, each),
+                budget=settings.device_memory,
+                share=share,
+                placing=placing,
+                host_threads=beside,
+            )
+            for index, share in enumerate(spread)
+        ]
         for index, choice in enumerate(choices):
             self._provers[f"prover-{index}"] = ProverWorker(
                 system, choice, self._host_lease(choice.host_threads), self._arena
             )
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
-        count = settings.synthesisers or min(ahead * len(choices), threads)
+        count = settings.synthesisers or min(ahead * len(devices or choices), threads)
         for index in range(count):
             self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(
                 system, max(1, threads // count), self._arena

@@ -35,10 +35,13 @@ class Place:
     backend: str | None
     """None for a synthesiser."""
     num_cpus: float
-    num_gpus: int
+    num_gpus: float
+    """A part of one where several provers share a GPU."""
     threads: int
     host_threads: int = 1
     """Threads for operations that are placed beside the prover's device, on the CPU."""
+    share: int = 1
+    """How many provers share its device."""
 
 
 def host_threads(threads: int, provers: int) -> int:
@@ -52,12 +55,26 @@ def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
     return (max(1, threads - beside) if parse_place(settings.place).placement.host else threads, beside)
 
 
+def shares(devices: int, workers: int | None) -> list[int]:
+    """How many share the device of each prover of a node with `devices` GPUs (0: its CPUs), device by device.
+
+    `workers` provers in all, one a device for None. Raises ClusterError for a number that cannot be spread evenly.
+    """
+    devices = max(1, devices)
+    if workers is None or workers <= devices:
+        return [1] * (devices if workers is None else workers)
+    if workers % devices:
+        raise ClusterError(f"{workers} provers per node cannot be spread evenly over {devices} GPUs")
+    return [workers // devices] * workers
+
+
 def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], list[Place]]:
     """(provers, synthesisers) for these nodes. Raises ClusterError, naming what is missing.
 
-    With GPUs, a prover per GPU and on the same nodes up to `SYNTHESISERS_PER_GPU` synthesisers for each. Without, a CPU
-    prover and a synthesiser per node. Ray's CPUs are a bookkeeping of room, not of threads: both kinds state theirs,
-    because an actor that names one resource only would ask for more than it needs, and could wait for ever.
+    With GPUs, a prover per GPU (or as many per node as `gpu_workers` says) and on the same nodes up to
+    `SYNTHESISERS_PER_GPU` synthesisers for each GPU. Without, a CPU prover and a synthesiser per node. Ray's CPUs are a
+    bookkeeping of room, not of threads: both kinds state theirs, because an actor that names one resource only would
+    ask for more than it needs, and could wait for ever.
     """
     nodes = [node for node in nodes if node.cpus > 0]
     if not nodes:
@@ -73,33 +90,41 @@ def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], l
 
 def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     most_threads = min(GPU_THREADS, settings.threads or GPU_THREADS)
-    places = [
+    fed = {node.id: max(0, min(node.gpus, int(2 * node.cpus) - 1)) for node in nodes}
+    wanted = settings.gpus or sum(fed.values())
+    if wanted > sum(fed.values()) or not wanted:
+        total, most = sum(node.gpus for node in nodes), sum(fed.values())
+        raise ClusterError(
+            f"{wanted or 1} GPUs were asked for; the cluster has {total}, of which its CPUs can feed {most}"
+        )
+    places: list[Place] = []
+    for node in nodes:
+        used = min(fed[node.id], wanted)
+        if not used:
+            continue
+        wanted -= used
+        each = shares(used, settings.gpu_workers)
+        if len(each) > 2 * node.cpus - 1:
+            raise ClusterError(
+                f"{len(each)} provers per node were asked for; the CPUs of {node.address} cannot feed them"
+            )
         # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores. Its threads compile the
         # kernels at the start and copy to pinned memory.
-        Place(
-            node,
-            "cuda",
-            0.5,
-            1,
-            max(1, min(most_threads, int(node.cpus) // node.gpus)),
-            host_threads(_threads(node, settings), node.gpus),
-        )
-        for node in nodes
-        for _ in range(min(node.gpus, int(2 * node.cpus) - 1))
-    ]
-    wanted = settings.gpus or len(places)
-    if wanted > len(places) or not places:
-        total = sum(node.gpus for node in nodes)
-        raise ClusterError(
-            f"{wanted or 1} GPUs were asked for; the cluster has {total}, of which its CPUs can feed {len(places)}"
-        )
-    return places[:wanted]
+        threads = max(1, min(most_threads, int(node.cpus) // max(node.gpus, len(each))))
+        beside = host_threads(_threads(node, settings), len(each))
+        places += [Place(node, "cuda", 0.5, 1 / share, threads, beside, share) for share in each]
+    return places
 
 
 def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     name = "cpu" if settings.backend == "auto" else settings.backend
-    # It runs on all cores of its node; the synthesiser beside it takes what it leaves idle.
-    return [Place(node, name, node.cpus / 2, 0, *split_threads(_threads(node, settings), settings)) for node in nodes]
+    places: list[Place] = []
+    for node in nodes:
+        # They run on all cores of their node; the synthesiser beside them takes what they leave idle.
+        each = shares(0, settings.gpu_workers)
+        threads = split_threads(max(1, _threads(node, settings) // len(each)), settings)
+        places += [Place(node, name, node.cpus / 2 / share, 0, *threads, share) for share in each]
+    return places
 
 
 def _threads(node: Node, settings: ExecutorSettings) -> int:
@@ -113,7 +138,7 @@ def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSet
         here = [prover for prover in provers if prover.node == node]
         room = node.cpus - sum(prover.num_cpus for prover in here)
         if here and here[0].num_gpus:
-            count = min(SYNTHESISERS_PER_GPU * len(here), max(1, int(room)))
+            count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), max(1, int(room)))
         elif here:
             count = 1
         else:

@@ -84,6 +84,7 @@ class RayExecutor(Executor):
             choice = BackendChoice(
                 spot.backend,
                 threads=spot.threads,
+                share=spot.share,
                 budget=self.settings.device_memory,
                 placing=placing,
                 host_threads=spot.host_threads,

@@ -81,6 +81,11 @@ class ExecutorSettings:
     """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
     in_flight: int = 2
     """Partitions handed to a prover at a time: the second one's witness travels while the first is proven."""
+    parallel: int | None = None
+    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time."""
+    gpu_workers: int | None = None
+    """Provers per node; None for one on each of its GPUs, or one on its CPUs. Several may share a GPU and its memory,
+    or the CPUs."""
     max_retries: int = 3
     """How often a partition is tried again after a bad proof, a fault or a death before it counts as failed."""
     start_timeout: float = 600.0
@@ -99,6 +104,8 @@ class ExecutorSettings:
             ("synthesisers", 1),
             ("memory", 1 << 20),
             ("device_memory", 1 << 20),
+            ("parallel", 1),
+            ("gpu_workers", 1),
         ):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -203,6 +210,8 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "place": (str, dict),
     "device_memory": (int, str),
     "in_flight": int,
+    "parallel": int,
+    "gpu_workers": int,
     "max_retries": int,
     "start_timeout": (int, float),
     "policy": str,

@@ -30,10 +30,15 @@ PARALLEL_COPY = 2 << 20
 class Arena:
     """Device memory under a budget. Blocks belong to the stream that is current when they are taken. Thread-safe."""
 
-    def __init__(self, budget: int | None = None) -> None:
-        """`budget` in bytes; None takes what is free on the current device now, less `HEADROOM`."""
-        free, _ = cupy.cuda.runtime.memGetInfo()
-        self.budget = max(free - HEADROOM, free // 2) if budget is None else budget
+    def __init__(self, budget: int | None = None, share: int = 1) -> None:
+        """`budget` in bytes; None takes what is free on the current device now, less `HEADROOM`.
+
+        With `share` above 1 it takes no more than that part of the device, for as many arenas on it: what is free does
+        not tell how much the others will take.
+        """
+        free, total = cupy.cuda.runtime.memGetInfo()
+        room = free if share == 1 else min(free, total // share)
+        self.budget = max(room - HEADROOM, room // 2) if budget is None else budget
         if self.budget > free:
             raise OutOfMemory(f"a budget of {format_bytes(self.budget)} was asked for; {format_bytes(free)} are free")
         self._pool = cupy.cuda.MemoryPool()

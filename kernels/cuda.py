@@ -56,17 +56,19 @@ class CudaBackend(Backend):
         device: int | Device = 0,
         budget: int | None = None,
         *,
+        share: int = 1,
         threads: int = 4,
         cache_dir: Path | None = None,
         msm_profile: MsmProfile | None = None,
         ntt_profile: NttProfile | None = None,
     ) -> None:
-        """`device` is a CUDA index as this process counts them, or a `Device`; `budget` bounds its memory in bytes.
-        `threads` bounds the host threads that compile kernels and copy to pinned memory.
+        """`device` is a CUDA index as this process counts them, or a `Device`; `budget` bounds its memory in bytes;
+        without one, `share` backends divide it evenly. `threads` bounds the host threads that compile kernels and copy
+        to pinned memory.
 
         Raises BackendError when CuPy, the driver or the GPU is missing, OutOfMemory when the budget is not there.
         """
-        self.device: Device = _open(device, budget, threads, cache_dir) if isinstance(device, int) else device
+        self.device: Device = _open(device, budget, share, threads, cache_dir) if isinstance(device, int) else device
         self.name = "cuda"
         self.traffic = self.device.traffic
         self._ntt = NttEngine(self.device, ntt_profile)
@@ -299,10 +301,10 @@ class CudaBackend(Backend):
         self.device.close()
 
 
-def _open(index: int, budget: int | None, threads: int, cache_dir: Path | None) -> Device:
+def _open(index: int, budget: int | None, share: int, threads: int, cache_dir: Path | None) -> Device:
     from kernels.launch import CudaDevice  # here, so that this module can be imported without CuPy
 
-    return CudaDevice(index, budget=budget, threads=threads, cache_dir=cache_dir)
+    return CudaDevice(index, budget=budget, share=share, threads=threads, cache_dir=cache_dir)
 
 
 def _elements(field: Field, array: Array) -> int:

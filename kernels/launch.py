@@ -209,9 +209,16 @@ class CudaDevice:
     """One CUDA device: its arena, streams to compute, copy and stage, pinned staging, and kernels by name."""
 
     def __init__(
-        self, index: int = 0, *, budget: int | None = None, cache_dir: Path | None = None, threads: int = 4
+        self,
+        index: int = 0,
+        *,
+        budget: int | None = None,
+        share: int = 1,
+        cache_dir: Path | None = None,
+        threads: int = 4,
     ) -> None:
-        """`budget` bounds the device memory in bytes (None: what is free); `threads` host threads compile and copy.
+        """`budget` bounds the device memory in bytes (None: what is free, or the `share`-th part of all);
+        `threads` host threads compile and copy.
 
         Raises BackendError, OutOfMemory.
         """
@@ -232,7 +239,7 @@ class CudaDevice:
         self._copy_stream = CudaStream()
         self._staging_stream = CudaStream()
         self._retired = Retired()
-        self.arena = Arena(budget)
+        self.arena = Arena(budget, share)
         self._staging = PinnedStaging(threads=threads)
         self._fetch_buffers = PinnedBuffers()
         self._ring = PinnedRing()

@@ -14,6 +14,7 @@ from distprove.cli.doctor import doctor
 from distprove.cli.kernels import kernels
 from distprove.cli.prove import resume
 from distprove.cli.report import report
+from distprove.cli.sweep import sweep
 from distprove.cli.variadic import VariadicCommand
 from distprove.cli.verify import export, verify
 
@@ -42,6 +43,7 @@ def options(
 app.add_typer(prove.app, name="prove")
 app.command("resume")(resume)
 app.command("report")(report)
+app.command("sweep")(sweep)
 app.command("verify")(verify)
 app.command("export")(export)
 app.add_typer(setup.app, name="setup")

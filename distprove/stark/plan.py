@@ -13,7 +13,6 @@ from distprove.stark.memory import committed_bytes, peak_bytes
 from distprove.stark.shape import ProofShape
 from kernels.backend import OutOfMemory
 
-
 UNPLANNED = 64
 """One part of so many of a device's memory is left to what no plan counts: tables of roots, partial sums, and what
 arrays of other sizes leave between them.

@@ -20,12 +20,13 @@ def node(cpus: float, gpus: int = 0, name: str = "n") -> Node:
     st.none() | st.integers(0, 20),
     st.none() | st.integers(1, 64),
     st.none() | st.integers(1, 9),
+    st.none() | st.integers(1, 9),
 )
 def test_nothing_is_asked_for_that_a_node_has_not(
-    shapes: list[tuple[int, int]], gpus: int | None, threads: int | None, synthesisers: int | None
+    shapes: list[tuple[int, int]], gpus: int | None, threads: int | None, synthesisers: int | None, workers: int | None
 ) -> None:
     nodes = [node(cpus, count, "n" * (index + 1)) for index, (cpus, count) in enumerate(shapes)]
-    chosen = ExecutorSettings(gpus=gpus, threads=threads, synthesisers=synthesisers)
+    chosen = ExecutorSettings(gpus=gpus, threads=threads, synthesisers=synthesisers, gpu_workers=workers)
     try:
         provers, makers = place(nodes, chosen)
     except ClusterError:
@@ -35,9 +36,9 @@ def test_nothing_is_asked_for_that_a_node_has_not(
     for each in nodes:
         here = [spot for spot in (*provers, *makers) if spot.node == each]
         assert sum(spot.num_cpus for spot in here) <= each.cpus + 1e-9
-        assert sum(spot.num_gpus for spot in here) <= each.gpus
+        assert sum(spot.num_gpus for spot in here) <= each.gpus + 1e-9
         assert all(spot.num_cpus > 0 and 1 <= spot.threads <= max(1, each.cpus) for spot in here)
-    assert gpus is None or sum(spot.num_gpus for spot in provers) <= gpus
+    assert gpus is None or sum(spot.num_gpus for spot in provers) <= gpus + 1e-9
     assert synthesisers is None or len(makers) <= synthesisers
     assert {spot.backend for spot in provers} in ({"cuda"}, {"cpu"})
 
@@ -73,3 +74,25 @@ def test_what_is_missing_is_named(nodes: list[Node], settings: ExecutorSettings,
 def test_gpus_can_be_forbidden() -> None:
     provers, _ = place([node(4, 2)], ExecutorSettings(gpus=0))
     assert [spot.backend for spot in provers] == ["cpu"]
+
+
+def test_provers_that_share_a_gpu_have_parts_of_it() -> None:
+    provers, _ = place([node(16, 2)], ExecutorSettings(gpu_workers=4))
+    assert [(spot.num_gpus, spot.share) for spot in provers] == [(0.5, 2)] * 4
+    provers, _ = place([node(16, 4)], ExecutorSettings(gpu_workers=2))
+    assert [(spot.num_gpus, spot.share) for spot in provers] == [(1.0, 1)] * 2
+    provers, _ = place([node(16, 2)], ExecutorSettings(gpus=1, gpu_workers=3))
+    assert [spot.share for spot in provers] == [3] * 3
+
+
+def test_provers_without_gpus_share_the_threads_of_their_node() -> None:
+    provers, _ = place([node(8), node(4, name="m2")], ExecutorSettings(gpu_workers=2))
+    assert [(spot.threads, spot.share) for spot in provers] == [(4, 2), (4, 2), (2, 2), (2, 2)]
+    assert sum(spot.num_cpus for spot in provers) == 6
+
+
+def test_provers_that_cannot_be_spread_evenly_or_fed_are_refused() -> None:
+    with pytest.raises(ClusterError, match="3 provers per node cannot be spread evenly over 2 GPUs"):
+        place([node(16, 2)], ExecutorSettings(gpu_workers=3))
+    with pytest.raises(ClusterError, match="cannot feed"):
+        place([node(2, 1)], ExecutorSettings(gpu_workers=8))

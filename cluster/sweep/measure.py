@@ -1,0 +1,250 @@
+"""Measuring one setting: copies of a job proven at once on shared workers, again and again."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cluster.analysis import Spread, devices, phase_samples
+from cluster.driver import prove
+from cluster.executors import open_executor
+from cluster.run import Run
+from cluster.story import read_report
+from cluster.sweep.grid import Cell
+from cluster.sweep.results import Measured
+from cluster.sweep.sharing import SharedExecutor
+from cluster.timeline import Session, read_timeline
+from distprove.job import ExecutorSettings
+from distprove.system import Partition, ProofSystem
+
+LOOK = 0.1
+"""Seconds between looks at this machine's memory."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy of the job, proven."""
+
+    began: float
+    ended: float
+    session: Session
+    report: dict[str, Any]
+
+
+@dataclass
+class _Attempt:
+    """A copy on its thread."""
+
+    thread: threading.Thread | None = None
+    copy: Copy | None = None
+    error: BaseException | None = None
+
+
+def measure(
+    system: ProofSystem,
+    base: ExecutorSettings,
+    cell: Cell,
+    scratch: Path,
+    *,
+    repeats: int,
+    warmup: int,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Measured:
+    """Start the workers that `cell` asks for, prove, and take the figures. `scratch` holds the runs meanwhile.
+
+    Raises what `driver.prove` raises; a measurement in which a partition failed is none.
+    """
+    settings = cell.settings(base)
+    starting = time.perf_counter()
+    tell("starting workers")
+    with _Memory() as memory, open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
+        load_seconds = time.perf_counter() - starting
+        # The first round has the workers load the key, and check it; those that follow only warm up.
+        tell("loading keys")
+        first = _round(system, shared, settings, replace(cell, jobs=1), scratch / "load")
+        load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
+        for number in range(warmup):
+            tell(f"warming up, {number + 1} of {warmup}")
+            _round(system, shared, settings, cell, scratch / "warmup")
+        memory.reset()
+        rounds = []
+        for number in range(repeats):
+            tell(f"repeat {number + 1} of {repeats}")
+            rounds.append(_round(system, shared, settings, cell, scratch / "repeat"))
+        return _figures(cell, rounds, memory.peak, load_seconds, warmup)
+
+
+def _round(
+    system: ProofSystem, shared: SharedExecutor, settings: ExecutorSettings, cell: Cell, scratch: Path
+) -> list[Copy]:
+    """Prove `cell.jobs` copies at once. Their runs are deleted at the end."""
+    together = threading.Barrier(cell.jobs)
+    attempts = [_Attempt() for _ in range(cell.jobs)]
+    try:
+        for number, attempt in enumerate(attempts):
+            work = _Client(system, shared, settings, scratch / f"copy-{number}", _renamed(system, number), together)
+            attempt.thread = threading.Thread(
+                target=work.run, args=(attempt,), name=f"distprove-copy-{number}", daemon=True
+            )
+        for attempt in attempts:
+            assert attempt.thread is not None
+            attempt.thread.start()
+        try:
+            _join(shared, attempts)
+        except BaseException:
+            shared.stop(KeyboardInterrupt())
+            together.abort()
+            _join(shared, attempts)
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    errors = [attempt.error for attempt in attempts if attempt.error is not None]
+    if errors:
+        raise errors[0]
+    return [attempt.copy for attempt in attempts if attempt.copy is not None]
+
+
+def _join(shared: SharedExecutor, attempts: Sequence[_Attempt]) -> None:
+    """Until all have ended; the first that fails ends the others."""
+    while any(attempt.thread is not None and attempt.thread.is_alive() for attempt in attempts):
+        for attempt in attempts:
+            if attempt.thread is not None:
+                attempt.thread.join(0.05)
+            if attempt.error is not None:
+                shared.stop(attempt.error)
+
+
+@dataclass
+class _Client:
+    """Proves one copy as a driver of its own."""
+
+    system: ProofSystem
+    shared: SharedExecutor
+    settings: ExecutorSettings
+    path: Path
+    plan: list[Partition]
+    together: threading.Barrier
+
+    def run(self, attempt: _Attempt) -> None:
+        try:
+            with Run.create(self.path, self.system, self.plan) as run:
+                client = self.shared.client()
+                self.together.wait()
+                began = time.time()
+                try:
+                    prove(self.system, client, run, self.settings, plan=self.plan)
+                finally:
+                    client.close()
+                ended = time.time()
+            attempt.copy = Copy(began, ended, read_timeline(self.path)[-1], read_report(self.path))
+        except BaseException as error:  # the thread that measures must hear of it
+            attempt.error = error
+
+
+def _renamed(system: ProofSystem, number: int) -> list[Partition]:
+    """The plan under names of its own for each copy, since all go to the same workers."""
+    return [replace(partition, name=f"copy{number}-{partition.index}") for partition in system.plan()]
+
+
+def _figures(cell: Cell, rounds: list[list[Copy]], host_peak: int, load_seconds: float, warmup: int) -> Measured:
+    copies = [copy for each in rounds for copy in each]
+    spans = [span for copy in copies for span in copy.session.spans]
+    samples = phase_samples(spans)
+    shares, gaps, idle, width = [], [], 0.0, 0.0
+    for each in rounds:
+        for use in devices(_together(each)):
+            if use.busy:
+                shares.append(use.share)
+                lengths = [end - start for start, end in use.gaps]
+                gaps += lengths
+                idle += sum(lengths)
+                width += use.busy[-1][1] - use.busy[0][0]
+    workers = [place for place in copies[0].session.workers if place.role == "prover"]
+    counters: dict[str, int] = {}
+    for copy in copies:
+        for name, count in copy.report["counters"].items():
+            counters[name] = counters.get(name, 0) + count
+    return Measured(
+        cell,
+        len(copies[0].report["partitions"]),
+        tuple(max(c.ended for c in each) - min(c.began for c in each) for each in rounds),
+        Spread.of(copy.ended - copy.began for copy in copies),
+        Spread.of(samples.get("prove", ())),
+        {name: Spread.of(values) for name, values in samples.items()},
+        sum(shares) / len(shares) if shares else 0.0,
+        Spread.of(gaps),
+        idle / width if width else 0.0,
+        host_peak,
+        _device_peak(copies),
+        load_seconds,
+        tuple(place.device for place in workers),
+        counters,
+        warmup,
+    )
+
+
+def _together(copies: Sequence[Copy]) -> Session:
+    """What happened to all copies of a round, as one session."""
+    session = Session(min(copy.began for copy in copies), workers=copies[0].session.workers)
+    for copy in copies:
+        session.spans += copy.session.spans
+    return session
+
+
+def _device_peak(copies: Sequence[Copy]) -> int:
+    """The most that all provers of one device took, each at its worst."""
+    devices_of = {place.id: place.node + "".join(place.gpus or (place.id,)) for place in copies[0].session.workers}
+    most: dict[str, int] = {}
+    for copy in copies:
+        for partition in copy.report["partitions"]:
+            worker = str(partition.get("worker"))
+            most[worker] = max(most.get(worker, 0), int(partition.get("device_peak") or 0))
+    by_device: dict[str, int] = {}
+    for worker, peak in most.items():
+        name = devices_of.get(worker, worker)
+        by_device[name] = by_device.get(name, 0) + peak
+    return max(by_device.values(), default=0)
+
+
+@dataclass
+class _Memory:
+    """Watches the resident memory of this process and those it started."""
+
+    peak: int = 0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def reset(self) -> None:
+        self.peak = _resident()
+
+    def __enter__(self) -> _Memory:
+        self._thread = threading.Thread(target=self._watch, name="distprove-memory", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        assert self._thread is not None
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK):
+            self.peak = max(self.peak, _resident())
+
+
+def _resident() -> int:
+    """Bytes."""
+    own = psutil.Process()
+    total = 0
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error):  # it ended meanwhile
+            total += int(process.memory_info().rss)
+    return total

@@ -1,0 +1,155 @@
+"""The page of a sweep: every setting's figures, and how they change with the number of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from cluster.sweep.results import TIMED, Measured, SweepResult, headline_inflation
+from distprove.cli.console import format_seconds
+from distprove.cli.pages.html import COLOURS, cards, chart, document, note, table
+from distprove.cli.pages.svg import Series, legend, line_chart
+from kernels.units import format_bytes
+
+Figure = Callable[[Measured], float]
+
+
+def sweep_page(title: str, result: SweepResult) -> str:
+    """One self-contained HTML document."""
+    best, about = result.best, result.about
+    machine = about["machine"]
+    processor = machine["processor"]
+    body = [
+        f"<h1>{escape(title)}: settings compared</h1>",
+        f'<p><span class="status good">best: {escape(best.cell.id)}</span></p>',
+        cards(
+            [
+                ("proofs a minute", f"{best.proofs_per_minute:.3g}"),
+                ("seconds a proof", format_seconds(best.seconds_per_proof)),
+                ("devices busy", f"{best.busy_share * 100:.1f} %"),
+                ("partitions a proof", str(about["partitions"])),
+                ("repeats", f"{about['repeats']} after {about['warmup']}"),
+                ("provers", ", ".join(dict.fromkeys(best.devices)) or "-"),
+            ]
+        ),
+        note(f"{processor['model']}, {processor['usable']} processors. Timed: {TIMED}. Medians over the repeats."),
+    ]
+    body += _plots(result)
+    body += _table(result)
+    body += _inflation(result)
+    return document(f"{title}: settings compared", body)
+
+
+def _plots(result: SweepResult) -> list[str]:
+    """A line for each setting over the number of jobs."""
+    groups: dict[str, list[Measured]] = {}
+    for measured in result.measured:
+        groups.setdefault(_group(measured), []).append(measured)
+    shown = dict(list(groups.items())[:COLOURS])
+    keys = legend([(f"s{index}", name) for index, name in enumerate(shown)]) if len(shown) > 1 else ""
+    left_out = note(f"Plotted: the first {COLOURS} of {len(groups)} settings.") if len(groups) > COLOURS else ""
+    plots: list[tuple[str, Figure, Callable[[float], str], bool]] = [
+        ("Proofs a minute", lambda m: m.proofs_per_minute, lambda v: f"{v:.3g}", False),
+        ("Latency of a proof, median", lambda m: m.proof_latency.median, _seconds, False),
+        ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
+        ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
+        ("Phase inflated most, times isolation", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
+        ("Host memory, most", lambda m: float(m.host_peak), format_bytes, True),
+    ]
+    drawn = "".join(
+        f"<div><h3>{escape(name)}</h3>{_plot(name, shown, figure, form, binary)}</div>"
+        for name, figure, form, binary in plots
+    )
+    return ["<h2>Over the number of jobs at once</h2>", keys, left_out, f'<div class="half">{drawn}</div>']
+
+
+def _plot(
+    name: str, groups: dict[str, list[Measured]], figure: Figure, form: Callable[[float], str], binary: bool
+) -> str:
+    series = [
+        Series(
+            group, [(float(m.cell.jobs), figure(m)) for m in sorted(members, key=lambda m: m.cell.jobs)], i, dots=True
+        )
+        for i, (group, members) in enumerate(groups.items())
+    ]
+    jobs = sorted({m.cell.jobs for members in groups.values() for m in members})
+    return chart(
+        line_chart(
+            name,
+            series,
+            (0.0, float(jobs[-1])),
+            x_format=lambda value: f"{value:g}",
+            y_format=form,
+            x_ticks=[float(value) for value in jobs],
+            binary=binary,
+            width=560,
+        )
+    )
+
+
+def setting_cells(measured: Measured) -> list[str]:
+    cell = measured.cell
+    return [str(cell.jobs), *("-" if v is None else str(v) for v in (cell.parallel, cell.gpu_workers, cell.policy))]
+
+
+def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
+    """Time of a proof, proofs a minute, prove latency, busy share, gaps, longest gap, memory, worst inflation."""
+    phase, ratio = max(headline_inflation(measured.inflation(result.isolated)), key=lambda p: p[1], default=("", 1.0))
+    return [
+        format_seconds(measured.seconds_per_proof),
+        f"{measured.proofs_per_minute:.3g}",
+        f"{format_seconds(measured.prove_latency.median)}, {format_seconds(measured.prove_latency.p95)}",
+        f"{measured.busy_share * 100:.1f} %",
+        str(measured.idle.count),
+        format_seconds(measured.idle.most) if measured.idle.count else "-",
+        format_bytes(measured.host_peak),
+        f"{(ratio - 1) * 100:+.0f} % {phase}" if phase else "-",
+    ]
+
+
+def _table(result: SweepResult) -> list[str]:
+    head: tuple[str, ...] = (
+        "jobs",
+        "parallel",
+        "workers",
+        "policy",
+        "a proof",
+        "a minute",
+        "prove: median, p95",
+        "busy",
+    )
+    head += ("idle gaps", "longest gap", "memory", "phase longer by most")
+    rows = [(*setting_cells(m), *figure_cells(m, result)) for m in result.measured]
+    best = next(i for i, m in enumerate(result.measured) if m is result.best)
+    return ["<h2>Settings</h2>", table(head, rows, numbers=range(len(head)), best=best)]
+
+
+def _inflation(result: SweepResult) -> list[str]:
+    """Phases against the isolated setting, a row for each setting."""
+    phases = [name for name in result.isolated.phases if ":" not in name]
+    rows = []
+    for measured in result.measured:
+        ratios = measured.inflation(result.isolated)
+        told = [f"{(ratios[name] - 1) * 100:+.0f} %" if name in ratios else "-" for name in phases]
+        rows.append((measured.cell.id, *told))
+    alone = ", ".join(f"{name} {format_seconds(result.isolated.phases[name].median)}" for name in phases)
+    return [
+        "<h2>Phases against one partition at a time</h2>",
+        table(("setting", *phases), rows, numbers=range(1, 1 + len(phases))),
+        note(f"In isolation ({result.isolated.cell.id}): {alone}. The median of each phase over that."),
+    ]
+
+
+def _group(measured: Measured) -> str:
+    cell = measured.cell
+    values = (("parallel", cell.parallel), ("provers", cell.gpu_workers), ("policy", cell.policy))
+    return ", ".join(f"{name} {value}" for name, value in values if value is not None) or "as the job has it"
+
+
+def _worst(measured: Measured, result: SweepResult) -> float:
+    ratios: Sequence[float] = [ratio for _, ratio in headline_inflation(measured.inflation(result.isolated))]
+    return max(ratios, default=1.0)
+
+
+def _seconds(value: float) -> str:
+    return format_seconds(value) if value else "0"

@@ -1,0 +1,151 @@
+"""`distprove sweep`: one job under a grid of settings, measured; the best written as a job file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+from distprove.cli.option_groups import AsJson, takes_groups
+from distprove.cli.programs import import_from_here
+from distprove.cli.prove import Execution, executor_settings
+from distprove.errors import UsageError
+from distprove.job import POLICIES, Job
+
+if TYPE_CHECKING:
+    from cluster.sweep.results import Measured, SweepResult
+    from cluster.sweep.sweep import Step
+
+AXES = "The grid"
+T = TypeVar("T")
+
+
+@reports_errors
+@takes_groups
+def sweep(
+    path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job to measure.")],
+    destination: Annotated[Path, typer.Option("--out", help="A folder for what is measured; continued if it is one.")],
+    execution: Execution,
+    jobs: Annotated[
+        str, typer.Option(help="Copies of the job in progress at once, such as 1,2,5.", rich_help_panel=AXES)
+    ] = "1",
+    parallel: Annotated[
+        str, typer.Option(help="Partitions of a copy in preparation or ready at a time.", rich_help_panel=AXES)
+    ] = "",
+    gpu_workers: Annotated[
+        str, typer.Option(help="Provers per node; several may share a GPU.", rich_help_panel=AXES)
+    ] = "",
+    repeats: Annotated[int, typer.Option(min=1, help="Measurements of each setting; medians count.")] = 3,
+    warmup: Annotated[int, typer.Option(min=0, help="Rounds before those, of each setting.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.
+
+    `--policy` may be a list too: off,static,auto.
+
+    Writes sweep.json, sweep.csv, sweep.html with the plots, and best.toml, a job file with the best setting.
+    """
+    from cluster.sweep.grid import Grid
+    from cluster.sweep.sweep import sweep as run_sweep
+    from distprove.cli.pages.sweep import sweep_page
+    from distprove.files import write_atomically
+    from distprove.jobfile import job_text
+    from distprove.memory import give_back_large_blocks
+    from distprove.systems import load_system
+
+    import_from_here()
+    grid = Grid(
+        _numbers("jobs", jobs),
+        _numbers("parallel", parallel),
+        _numbers("gpu-workers", gpu_workers),
+        _policies(execution.policy or ""),
+    )
+    job = Job.from_toml(path)
+    job = replace(job, executor=executor_settings(job.executor, {**execution.given(), "policy": None}))
+    give_back_large_blocks()
+    system = load_system(job)
+    result = run_sweep(system, job.executor, grid, destination, repeats=repeats, warmup=warmup, watch=_watcher(err()))
+    document = result.to_record()
+    best = replace(job, executor=result.best.cell.settings(job.executor))
+    for name, text in (
+        ("sweep.json", json.dumps(document, indent=2) + "\n"),
+        ("sweep.csv", result.to_csv()),
+        ("sweep.html", sweep_page(job.title or path.stem, result)),
+        ("best.toml", job_text(best, _praise(result.best))),
+    ):
+        write_atomically(destination / name, text.encode())
+    if as_json:
+        print_json(document)
+    else:
+        _show(out(), result, destination)
+
+
+def _watcher(console: Console) -> Callable[[Step], None]:
+    """Plain lines: a sweep takes long, and is read afterwards."""
+
+    def watch(step: Step) -> None:
+        where = f"\\[{step.number}/{step.total}] {step.cell.id}"
+        if step.measured is None:
+            console.print(f"[dim]{where}: {step.doing}[/]")
+        else:
+            console.print(f"{where}: {step.doing}, {format_seconds(step.measured.seconds_per_proof)} a proof")
+
+    return watch
+
+
+def _show(console: Console, result: SweepResult, folder: Path) -> None:
+    from cluster.sweep.results import CLOSE
+    from distprove.cli.pages.sweep import setting_cells
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("jobs", "parallel", "provers", "policy", "a proof", "a minute", "prove p95", "busy", "longest gap"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for measured in result.measured:
+        times = [format_seconds(measured.seconds_per_proof), f"{measured.proofs_per_minute:.3g}"]
+        times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]
+        gap = format_seconds(measured.idle.most) if measured.idle.count else "-"
+        style = "bold green" if measured is result.best else None
+        table.add_row(*setting_cells(measured), *times, gap, style=style)
+    console.print(table)
+    rate = f"{result.best.proofs_per_minute:.3g} proofs a minute"
+    console.print(f"\n[bold]best[/]: {escape(result.best.cell.id)}, {rate}")
+    if result.close:
+        names = ", ".join(measured.cell.id for measured in result.close)
+        console.print(f"[dim]within {CLOSE * 100:.0f} % of it: {escape(names)}[/]")
+    for name in ("best.toml", "sweep.html", "sweep.json", "sweep.csv"):
+        console.print(f"[dim]{escape(str(folder / name))}[/]")
+
+
+def _praise(best: Measured) -> str:
+    rate = f"{best.proofs_per_minute:.3g} proofs a minute"
+    return (
+        f"The best setting of a sweep: {rate} with {best.cell.jobs} jobs at once.\n"
+        "Its figures are in sweep.json beside this file."
+    )
+
+
+def _numbers(axis: str, text: str) -> list[int]:
+    return _values(axis, text, int, "a list of whole numbers of at least 1, such as 1,2,5", lambda value: value >= 1)
+
+
+def _policies(text: str) -> list[str]:
+    return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)
+
+
+def _values(axis: str, text: str, kind: Callable[[str], T], wanted: str, good: Callable[[T], bool]) -> list[T]:
+    parts: Sequence[str] = [part.strip() for part in text.split(",")] if text.strip() else []
+    try:
+        values = [kind(part) for part in parts]
+    except ValueError:
+        values = []
+    if len(values) != len(parts) or not all(good(value) for value in values):
+        raise UsageError(f"--{axis} {text!r}: expected {wanted}")
+    return values

@@ -1,0 +1,52 @@
+"""A job as the text of a job file, which `Job.from_toml` reads back: the same job, wherever the file lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from distprove.errors import UsageError
+from distprove.job import ExecutorSettings, Job
+
+
+def job_text(job: Job, comment: str = "") -> str:
+    """TOML with absolute paths; settings at their defaults are left out.
+
+    `comment` goes on top, a line for each of its lines. Raises UsageError for paths without a UTF-8 form.
+    """
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    table: dict[str, Any] = {"system": job.system, "title": job.title or None, **_options(job)}
+    lines += [f"{key} = {_value(value)}" for key, value in table.items() if value not in (None, [], {})]
+    chosen = {f.name: getattr(job.executor, f.name) for f in fields(ExecutorSettings)}
+    usual = ExecutorSettings()
+    settings = {name: value for name, value in chosen.items() if value != getattr(usual, name)}
+    if settings:
+        lines += ["", "[executor]", *(f"{name} = {_value(value)}" for name, value in settings.items())]
+    text = "\n".join(lines) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("a job file is UTF-8, and one of the job's paths is not") from None
+    return text
+
+
+def _options(job: Job) -> dict[str, Any]:
+    """The keys of the proof system's own part."""
+    options = job.to_record()["options"]
+    known = type(job.options).KEYS
+    given = {key: value for key, value in options.items() if key in known}
+    for key in ("inputs", "witnesses"):
+        if key in given:
+            given[key] = [item["path"] for item in given[key]]
+    return given
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_value(str(key))} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    # JSON's strings, numbers and booleans are TOML's, but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
