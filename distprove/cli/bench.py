@@ -326,7 +326,8 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
 def _show_proof(facts: dict[str, Any]) -> None:
     security, console = facts["security"], out()
     size, took = format_bytes(facts["proof_bytes"]), format_seconds(facts["verify_seconds"])
-    console.print(f"[dim]proof    [/] {size}, verified in {took}; {security['bits']:.1f} bits, proven")
+    used = format_seconds(facts["verify_cpu_seconds"])
+    console.print(f"[dim]proof    [/] {size}, verified in {took} ({used} of CPU); {security['bits']:.1f} bits, proven")
     share, extended = 100 * facts["pcie_share"], format_bytes(facts["extension_bytes"])
     console.print(f"[dim]PCIe     [/] {share:.3g} % of the {extended} of all extensions")
 

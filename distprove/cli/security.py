@@ -52,6 +52,12 @@ def show_security(console: Console, record: dict[str, Any]) -> None:
         f"blow-up {record['blowup']}, {record['grinding_bits']} bits of work; tables of {heights} rows, "
         f"{record['columns']} opened values"
     )
+    unique = record["unique_decoding"]
+    enough = f"{unique['queries']}" if unique["queries"] else "no number of"
+    console.print(
+        f"[dim]{unique['bits']:.1f} bits if nothing beyond unique decoding is counted: {enough} queries would give "
+        f"{record['target']}[/]"
+    )
 
 
 app = program_app(

@@ -36,12 +36,12 @@ def verify(
     A STARK of a program that ships needs no key: see that program and arguments are those you expect. Exit code 0 only
     if everything holds; 1 if something does not; 2 if the file cannot be read as a proof.
     """
-    from distprove import api
     from distprove.proof import Proof
+    from distprove.verification import verify_proof
 
     expected = _digest(job) if job is not None else None
     loaded = Proof.read(proof / "proof.msgpack" if proof.is_dir() else proof)
-    verified = api.verify(loaded, vk=vk, expected_job=expected, least_security=security)
+    verified = verify_proof(loaded, vk, expected, security)
     if as_json:
         print_json(
             {

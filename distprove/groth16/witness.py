@@ -15,8 +15,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,11 +186,6 @@ class WitnessProgram:
         if first_not_canonical(field, witness) is not None:
             raise WitnessGenerationError(f"{self.name}: the program returned a wire that is not below the prime")
         return witness
-
-    def generate_many(self, inputs: Sequence[Inputs], threads: int) -> list[Words]:
-        """The witnesses for several inputs, in order, on `threads` threads. Raises the first error in order."""
-        with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="witness") as pool:
-            return list(pool.map(self.generate, inputs))
 
     def _check_interface(self) -> None:
         exports = {e.name: e.type for e in self._module.exports if isinstance(e.type, wasmtime.FuncType)}

@@ -16,7 +16,7 @@ import numpy as np
 from distprove import canonical
 from distprove.errors import FormatError, UsageError
 from distprove.proof import check_fields
-from distprove.stark.air import Bus, CompiledAir, compile_air
+from distprove.stark.air import Bus, CompiledAir
 from distprove.stark.extension import Extender, Extension
 from distprove.stark.memory import key_bytes
 from distprove.stark.merkle import TreeShape
@@ -204,9 +204,7 @@ def compile_program(program: Program, params: Parameters) -> VerifyingKey:
 
     Raises UsageError when the blow-up is too small for an AIR.
     """
-    statement = program.statement
-    numbers = {bus.name: number for number, bus in enumerate(program.buses, start=1)}
-    tables = tuple(compile_air(air, statement.layout(), numbers) for air in program.tables)
+    tables = program.compiled_tables
     for table in tables:
         if table.quotient_chunks > params.blowup:
             raise UsageError(
@@ -214,7 +212,8 @@ def compile_program(program: Program, params: Parameters) -> VerifyingKey:
                 f"{table.quotient_chunks}; it is {params.blowup}"
             )
     buses = tuple(bus_record(bus) for bus in program.buses)
-    return VerifyingKey(program.name, program.arguments, params, tables, buses, statement, (None,) * len(tables), b"")
+    fixed = (None,) * len(tables)
+    return VerifyingKey(program.name, program.arguments, params, tables, buses, program.statement, fixed, b"")
 
 
 def bus_record(bus: Bus) -> tuple[str, str, int]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, Bus
+from distprove.stark.air import Air, Bus, CompiledAir, compile_air
 from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
 
@@ -50,6 +51,16 @@ class Program(ABC):
     @property
     def buses(self) -> Sequence[Bus]:
         return ()
+
+    @cached_property
+    def compiled_tables(self) -> tuple[CompiledAir, ...]:
+        """`tables`, compiled: once per program, since a table of thousands of columns takes half a second.
+
+        Raises AirError.
+        """
+        numbers = {bus.name: number for number, bus in enumerate(self.buses, start=1)}
+        layout = self.statement.layout()
+        return tuple(compile_air(air, layout, numbers) for air in self.tables)
 
     @property
     @abstractmethod

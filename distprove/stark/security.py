@@ -179,22 +179,31 @@ def security_bits(shape: ProofShape) -> float:
     return min(r.bits for r in best_rounds(shape.key.params, statistics(shape))[1])
 
 
+def queries_under(
+    regime: Regime, stats: Statistics, log_blowup: int, security_bits: int, grinding_bits: int
+) -> int | None:
+    """The fewest queries that reach `security_bits` in every round, proven under `regime`; None if no number does."""
+    free = Parameters(log_blowup, MAX_QUERIES, grinding_bits, security_bits)
+    if min(r.bits for r in rounds(free, stats, regime) if r.name != QUERIES) < security_bits:
+        return None
+    needed = max(1, math.ceil((security_bits - grinding_bits) / -math.log2(1 - regime.radius)))
+    return needed if needed <= MAX_QUERIES else None
+
+
 def choose_queries(stats: Statistics, log_blowup: int, security_bits: int, grinding_bits: int) -> int:
     """The fewest queries that reach `security_bits` in every round. Raises UsageError when no number does."""
     rate = 2.0**-log_blowup
-    free = Parameters(log_blowup, MAX_QUERIES, grinding_bits, security_bits)
-    best = None
-    for regime in (unique_decoding(rate), *(johnson(rate, m) for m in MULTIPLICITIES)):
-        others = [r.bits for r in rounds(free, stats, regime) if r.name != QUERIES]
-        if min(others) >= security_bits:
-            needed = math.ceil((security_bits - grinding_bits) / -math.log2(1 - regime.radius))
-            best = needed if best is None else min(best, needed)
-    if best is None or best > MAX_QUERIES:
+    found = [
+        queries_under(regime, stats, log_blowup, security_bits, grinding_bits)
+        for regime in (unique_decoding(rate), *(johnson(rate, m) for m in MULTIPLICITIES))
+    ]
+    enough = [queries for queries in found if queries is not None]
+    if not enough:
         raise UsageError(
             f"no number of queries gives {security_bits} proven bits for 2^{max(stats.log_heights)} rows and "
             f"{stats.columns} opened columns over a field of {FIELD_BITS:.0f} bits"
         )
-    return max(1, best)
+    return min(enough)
 
 
 def choose_parameters(
@@ -245,6 +254,23 @@ class SecurityReport:
         """Of the weakest round."""
         return min(r.bits for r in self.rounds)
 
+    @property
+    def unique_decoding_bits(self) -> float:
+        """Of the weakest round when nothing beyond unique decoding counts: the oldest theorems, the fewest bits."""
+        return min(r.bits for r in rounds(self.params, self.statistics, unique_decoding(1 / self.params.blowup)))
+
+    @property
+    def unique_decoding_queries(self) -> int | None:
+        """Queries that would reach the target so; None if no number does."""
+        params = self.params
+        return queries_under(
+            unique_decoding(1 / params.blowup),
+            self.statistics,
+            params.log_blowup,
+            params.security_bits,
+            params.grinding_bits,
+        )
+
     def to_record(self) -> dict[str, Any]:
         return {
             "bits": round(self.bits, 2),
@@ -255,6 +281,7 @@ class SecurityReport:
             "grinding_bits": self.params.grinding_bits,
             "log_heights": list(self.statistics.log_heights),
             "columns": self.statistics.columns,
+            "unique_decoding": {"bits": round(self.unique_decoding_bits, 2), "queries": self.unique_decoding_queries},
             "rounds": [{"name": r.name, "bits": round(r.bits, 2), "formula": r.formula} for r in self.rounds],
         }
 

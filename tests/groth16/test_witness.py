@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -232,12 +233,15 @@ def test_a_program_is_held_against_a_circuit() -> None:
         program.check_for(SimpleNamespace(curve=BN254, n_vars=4))
 
 
-def test_many_keep_their_order() -> None:
+def test_threads_share_a_program() -> None:
     program = WitnessProgram(toy_program())
-    witnesses = program.generate_many([{"x": [i, i * i]} for i in range(40)], threads=2)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        witnesses = list(pool.map(program.generate, [{"x": [i, i * i]} for i in range(40)]))
+        wrong = pool.submit(program.generate, {"x": [1, 2, 3]})
+        assert unpack(program.generate({"x": [1, 2]})) == [1, 1, 2]
     assert [unpack(w) for w in witnesses] == [[1, i, i * i] for i in range(40)]
     with pytest.raises(WitnessGenerationError, match="3 are given"):
-        program.generate_many([{"x": [1, 2]}, {"x": [1, 2, 3]}, {"y": 0}], threads=2)
+        wrong.result()
 
 
 # -- real circuits ----------------------------------------------------------------------------------------------------
@@ -270,9 +274,8 @@ def test_witnesses_equal_snarkjs(shared_data: Path, snarkjs: Any, tmp_path: Path
     subprocess.run(command, check=True, timeout=280)
     program, key = WitnessProgram(folder / "circuit.wasm"), read_zkey(folder / "circuit.zkey")
     program.check_for(key)
-    witnesses = program.generate_many([read_input(path) for path in inputs], threads=2)
-    for path, values in zip(inputs, witnesses, strict=True):
-        write_wtns(tmp_path / "ours.wtns", program.curve, values)
+    for path in inputs:
+        write_wtns(tmp_path / "ours.wtns", program.curve, program.generate(read_input(path)))
         assert (tmp_path / "ours.wtns").read_bytes() == (tmp_path / f"{path.name}.wtns").read_bytes(), path.name
         read_wtns(tmp_path / "ours.wtns").check_for(key)
 

@@ -38,6 +38,12 @@ def test_vectors(pairs: list[tuple[int, int]]) -> None:
     assert field.mul(a, b).tolist() == [x * y % P for x, y in pairs]
 
 
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_products_of_any_words(x: int, y: int) -> None:
+    """Sums over columns are multiplied before they are reduced."""
+    assert field.mul(words([x]), words([y])).tolist() == [x * y % P]
+
+
 @given(st.lists(elements, min_size=1, max_size=5))
 def test_inverse(values: list[int]) -> None:
     expected = [pow(v, -1, P) if v else 0 for v in values]

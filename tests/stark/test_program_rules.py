@@ -14,7 +14,6 @@ from distprove.stark import logup
 from distprove.stark.air import Air, CompiledAir, Table, compile_air
 from distprove.stark.air.check import selectors_on_trace
 from distprove.stark.field import P
-from distprove.stark.program import Program
 from distprove.stark.programs import keccak_rounds, load_program
 from distprove.stark.programs.keccak_f import SUMMED, KeccakF
 from distprove.stark.programs.keccak_rounds import COLUMNS, ROUNDS, WIDTH, blocks_for, constrain_rounds, fill_rounds
@@ -141,11 +140,6 @@ def test_degree_and_width() -> None:
     assert (air.degree, air.main_width, air.quotient_chunks) == (3, 2321, 2)
 
 
-def compiled(program: Program) -> list[CompiledAir]:
-    numbers = {bus.name: i for i, bus in enumerate(program.buses, 1)}
-    return [compile_air(air, program.statement.layout(), numbers) for air in program.tables]
-
-
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -168,7 +162,7 @@ def test_no_other_cell_can_be_changed(
     program = load_program(name, arguments)
     trace = program.trace(program.inputs(program.slices(1)[0].source), backend)
     fixed = program.preprocessed()
-    for air, main in zip(compiled(program), trace.main, strict=True):
+    for air, main in zip(program.compiled_tables, trace.main, strict=True):
         start = WIDTH if main.shape[0] > WIDTH else 0
         for column in range(start, main.shape[0]):
             for row in (0, main.shape[1] // 2, main.shape[1] - 1):
