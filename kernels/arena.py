@@ -6,6 +6,7 @@ partition that runs a second time takes the same blocks again.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +60,7 @@ class Arena:
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An uninitialised array. Raises OutOfMemory with what was needed and what there was."""
         kind = np.dtype(dtype)
-        nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
+        nbytes = math.prod(shape) * kind.itemsize
         try:
             memory = self._take(nbytes)
         except cupy.cuda.memory.OutOfMemoryError:
@@ -207,6 +208,33 @@ class _Slot:
         self.buffer = np.frombuffer(self._memory, dtype=np.uint8, count=size)
         self.address = self._memory.ptr
         self.event = cupy.cuda.Event(disable_timing=True)
+
+
+class PinnedRing:
+    """Pinned memory through which small arrays pass to the device, in order on one stream. Not thread-safe.
+
+    The copies follow the kernels that are queued before them and the host waits for none: while one half still waits to
+    be copied, the other is written. `PinnedStaging` has few and large buffers, and its copies run beside the kernels.
+    """
+
+    def __init__(self, nbytes: int = 4 << 20) -> None:
+        self.largest = nbytes // 16
+        """Bytes of one copy, at most."""
+        self._size = nbytes // 2
+        self._now, self._other = _Slot(self._size), _Slot(self._size)
+        self._used = 0
+
+    def to_device(self, target: int, host: HostArray, stream: Any) -> None:
+        """Queue the copy of contiguous `host` to address `target`; returns when `host` has been read."""
+        data = host.reshape(-1).view(np.uint8)
+        if self._used + data.size > self._size:
+            self._now.event.record(stream)
+            self._now, self._other, self._used = self._other, self._now, 0
+            self._now.event.synchronize()
+        begin, self._used = self._used, self._used + data.size
+        self._now.buffer[begin : self._used] = data
+        kind = cupy.cuda.runtime.memcpyHostToDevice
+        cupy.cuda.runtime.memcpyAsync(target, self._now.address + begin, data.size, kind, stream.ptr)
 
 
 class PinnedBuffers:

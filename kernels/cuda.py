@@ -294,6 +294,8 @@ class CudaBackend(Backend):
 
     def close(self) -> None:
         self._ntt.clear()
+        if self._goldilocks is not None:
+            self._goldilocks.clear_transforms()
         self.device.close()
 
 

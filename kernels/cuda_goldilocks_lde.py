@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -53,6 +54,7 @@ class LdeProfile:
         ):
             raise ValueError(f"{self} is not a shape that the kernels have")
 
+    @cached_property
     def source(self) -> KernelSource:
         """goldilocks_lde.cu compiled for this profile."""
         defines = {"LOG_ELEMENTS": self.log_elements}
@@ -157,7 +159,7 @@ class LdeEngine:
 
     def prepare(self) -> None:
         """Begin to compile, in the background."""
-        self._device.prepare(self.profile.source())
+        self._device.prepare(self.profile.source)
 
     def clear(self) -> None:
         """Give the tables' memory back."""
@@ -199,7 +201,7 @@ class LdeEngine:
         self._launch(name, grid, log_tile, arguments, self.profile.shared_bytes(log_tile))
 
     def _launch(self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int) -> None:
-        kernel = self._device.kernel(self.profile.source(), name)
+        kernel = self._device.kernel(self.profile.source, name)
         kernel.launch(grid, 1 << (log_tile - self.profile.log_elements), arguments, shared=shared)
 
     def _plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:

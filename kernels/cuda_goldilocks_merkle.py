@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -20,8 +21,12 @@ MATRICES = 8
 RESUME, FINISH = 1, 2
 """`Leaves::flags` of goldilocks_merkle.cu."""
 LEAF_THREADS, NODE_THREADS = 128, 128
-LOG_TOP = NODE_THREADS.bit_length()
-"""log2 of the largest level that one block takes to the root."""
+LOG_BLOCK = NODE_THREADS.bit_length()
+"""log2 of the nodes that one block takes to the one above them all."""
+LOG_TOP = 2 * LOG_BLOCK
+"""log2 of the largest level from which one launch takes a tree to its root."""
+MAX_HEADERS = 256
+"""Headers of leaves that are kept on the device: one for every combination of widths."""
 MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
 """log2 of the nonces of one launch of `grind`."""
 NOT_FOUND = 2**64 - 1
@@ -34,6 +39,7 @@ class MerkleProfile:
     leaf_blocks: int = 5
     node_blocks: int = 6
 
+    @cached_property
     def source(self) -> KernelSource:
         """goldilocks_merkle.cu compiled for this profile."""
         defines = {
@@ -51,14 +57,21 @@ class MerkleEngine:
     def __init__(self, device: Device, profile: MerkleProfile | None = None) -> None:
         self._device = device
         self.profile = profile or MerkleProfile()
+        self._header = lru_cache(MAX_HEADERS)(self._upload_header)
+        self._ended: Array | None = None
+
+    def clear(self) -> None:
+        """Give the memory of what is kept back."""
+        self._header.cache_clear()
+        self._ended = None
 
     def prepare(self) -> None:
         """Begin to compile, in the background."""
-        self._device.prepare(self.profile.source())
+        self._device.prepare(self.profile.source)
 
     def commit(self, leaves: tuple[LeafShape, ...], log_cap: int) -> CudaMerkleTree:
         """`GoldilocksKernels.commit` on checked matrices."""
-        source = self.profile.source()
+        source = self.profile.source
         log_count = max(leaf.log_count for leaf in leaves)
         digests = self._device.empty(((2 << log_count) - 1, DIGEST_LANES))
         below = digests[: 1 << log_count]
@@ -77,26 +90,21 @@ class MerkleEngine:
             log_apart = log_m - (log_blowup if log_m >= log_blowup else 0)
             nodes.launch_items(1 << log_m, (below, injected, level, np.uint64(1 << log_m), np.uint32(log_apart)))
             below, begin = level, begin + (1 << log_m)
-        top = digests[begin - (1 << log_top) :]
-        arguments = (top, np.uint32(log_top), np.uint32(log_blowup))
-        self._device.kernel(source, "merkle_top").launch(1, NODE_THREADS, arguments)
+        self._hash_top(digests[begin - (1 << log_top) :], log_top, log_blowup)
         return CudaMerkleTree(self._device, source, leaves, digests, log_cap)
 
     def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """`GoldilocksKernels.open`."""
-        return open_trees(self._device, self.profile.source(), trees, indices)
+        return open_trees(self._device, self.profile.source, trees, indices)
 
     def _hash_leaves(self, leaves: list[LeafShape], digests: Array) -> None:
-        header = np.array([LEAF_TAG + 256 * len(leaves), *(leaf.elements for leaf in leaves)], dtype=np.uint32)
-        lanes = np.zeros(-(-len(header) // 2), dtype=np.uint64)
-        lanes.view(np.uint32)[: len(header)] = header
-        head = self._device.upload(lanes)
-        log_count, kernel = leaves[0].log_count, self._device.kernel(self.profile.source(), "merkle_leaves")
+        head = self._header(tuple(leaf.elements for leaf in leaves))
+        log_count, kernel = leaves[0].log_count, self._device.kernel(self.profile.source, "merkle_leaves")
         groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
         state = self._device.empty((STATE_LANES, 1 << log_count)) if len(groups) > 1 else None
         absorbed = 0
         for index, group in enumerate(groups):
-            header_lanes = 0 if index else len(lanes)
+            header_lanes = 0 if index else len(head)
             flags = RESUME * (index > 0) | FINISH * (index == len(groups) - 1)
             widths = [leaf.width for leaf in group] + [0] * (MATRICES - len(group))
             first = group[0]
@@ -108,9 +116,23 @@ class MerkleEngine:
             kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)))
             absorbed += header_lanes + sum(leaf.elements for leaf in group)
 
+    def _upload_header(self, elements: tuple[int, ...]) -> Array:
+        """What is hashed before leaves of so many elements of each matrix, as whole lanes."""
+        header = [LEAF_TAG + 256 * len(elements), *elements]
+        header += [0] * (len(header) % 2)
+        return self._device.upload(np.array(header, dtype="<u4").view(np.uint64))
+
+    def _hash_top(self, nodes: Array, log_m: int, log_blowup: int) -> None:
+        """All levels above one of 2^log_m nodes, for which there is room behind it."""
+        if self._ended is None:
+            self._ended = self._device.zeros((1,), np.uint32)
+        log_end = max(0, log_m - LOG_BLOCK)
+        arguments = (nodes, *map(np.uint32, (log_m, log_end, log_blowup)), self._ended)
+        self._device.kernel(self.profile.source, "merkle_top").launch(1 << log_end, NODE_THREADS, arguments)
+
     def grind(self, seed: bytes, bits: int) -> int:
         """`GoldilocksKernels.grind` with a checked seed and 0 <= bits <= 64."""
-        kernel = self._device.kernel(self.profile.source(), "grind")
+        kernel = self._device.kernel(self.profile.source, "grind")
         top = ((1 << bits) - 1) << (64 - bits)
         # The first lane is little-endian, the leading bits are of its first bytes.
         mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))

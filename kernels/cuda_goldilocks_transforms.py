@@ -38,6 +38,7 @@ class CudaTransforms:
     def clear_transforms(self) -> None:
         """Give the memory of tables back."""
         self._lde.clear()
+        self._merkle.clear()
 
     def add(self, a: Array, b: Array) -> Array:
         return self._elementwise("goldilocks_add", a, b)

@@ -14,7 +14,6 @@ their copies need not wait for work that is queued on `Device.stream`; it comes 
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,10 +26,12 @@ MAX_GRID = 2**31 - 1
 
 
 class ByValue:
-    """A kernel argument passed by value: the bytes of `words` are the struct."""
+    """A kernel argument passed by value: the bytes of `words`, as they are now, are the struct."""
 
     def __init__(self, words: HostArray) -> None:
-        self.packed = (ctypes.c_char * words.nbytes).from_buffer_copy(words.tobytes())
+        self.packed = words.tobytes()
+        self.format = f"{len(self.packed)}s"
+        """Of `struct`."""
 
 
 Argument = Any

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import math
+import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ try:
 except ImportError as _error:
     raise BackendError(f"CuPy is not installed (pip install 'distprove[cuda13]' or '[cuda12]'): {_error}") from _error
 
-from kernels.arena import Arena, PinnedBuffers, PinnedStaging, Retired
+from kernels.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, Retired
+
+SMALL_DOWNLOAD = 1 << 20
+"""Bytes that come back through one pinned buffer, in order with the kernels: no second stream, no events between."""
 
 CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 
@@ -76,6 +81,32 @@ class CudaStream:
         self.stream.synchronize()
 
 
+class _Parameters:
+    """Where the driver reads one kernel's parameters: room for each, and the list of their addresses.
+
+    Made once for a kernel: the driver copies the values before a launch returns, so that the next may write over them.
+    """
+
+    ALIGNMENT = 16
+
+    def __init__(self, formats: Sequence[str]) -> None:
+        """`formats`: of `struct`, one for each parameter."""
+        sizes = [struct.calcsize(f) for f in formats]
+        rooms = [-(-size // self.ALIGNMENT) * self.ALIGNMENT for size in sizes]
+        self._values = ctypes.create_string_buffer(sum(rooms) + self.ALIGNMENT)
+        first = -ctypes.addressof(self._values) % self.ALIGNMENT
+        at = ctypes.addressof(self._values) + first
+        self._pointers = (ctypes.c_void_p * len(rooms))(*(at + sum(rooms[:i]) for i in range(len(rooms))))
+        self._first = first
+        padded = (f"{f}{room - size}x" for f, size, room in zip(formats, sizes, rooms, strict=True))
+        self._format = struct.Struct("=" + "".join(padded))
+        self.address = ctypes.addressof(self._pointers)
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Of the next launch."""
+        self._format.pack_into(self._values, self._first, *values)
+
+
 class CudaKernel:
     """One function of a loaded cubin."""
 
@@ -84,6 +115,7 @@ class CudaKernel:
         self._function = function
         self._stream = stream
         self._blocks: dict[tuple[int, int], int] = {}
+        self._parameters: dict[tuple[str, ...], _Parameters] = {}
         # Without this a block gets at most 48 KiB of dynamic shared memory.
         attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, shared_limit - resources.shared)
@@ -103,16 +135,19 @@ class CudaKernel:
     ) -> None:
         queue = self._stream if stream is None else stream
         assert isinstance(queue, CudaStream)
-        # The driver's own call: CuPy's takes no struct of several words by value.
-        values = [_argument(a) for a in args]
-        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        formats, values = _arguments(args)
+        parameters = self._parameters.get(formats)
+        if parameters is None:
+            parameters = self._parameters[formats] = _Parameters(formats)
+        parameters.write(values)
+        # The driver's own call: CuPy's takes no struct of several words by value, and costs twice as much.
         cupy.cuda.driver.launchKernel(
             self._function.ptr,
-            *_triple(grid),
-            *_triple(block),
+            *(_triple(grid)),
+            *(_triple(block)),
             shared,
             queue.stream.ptr,
-            ctypes.addressof(pointers),
+            parameters.address,
             0,
         )
 
@@ -200,6 +235,7 @@ class CudaDevice:
         self.arena = Arena(budget)
         self._staging = PinnedStaging(threads=threads)
         self._fetch_buffers = PinnedBuffers()
+        self._ring = PinnedRing()
         self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
         self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
@@ -269,11 +305,13 @@ class CudaDevice:
     def upload(self, host: HostArray) -> Array:
         contiguous = np.ascontiguousarray(host)
         array = self.empty(contiguous.shape, contiguous.dtype)
-        if contiguous.nbytes:
+        if 0 < contiguous.nbytes <= self._ring.largest:
+            self._ring.to_device(array.data.ptr, contiguous, self._stream.stream)
+        elif contiguous.nbytes:
             self._copy_stream.wait(self.stream.record())  # the block's last user may still be at work
             self._staging.to_device(array.data.ptr, contiguous, self._copy_stream.stream)
             self.stream.wait(self._copy_stream.record())
-            self.traffic.to_device += contiguous.nbytes
+        self.traffic.to_device += contiguous.nbytes
         return array
 
     def stage(self, host: HostArray) -> Staged:
@@ -291,6 +329,8 @@ class CudaDevice:
 
     def download(self, array: Array) -> HostArray:
         _require_contiguous(array)
+        if array.nbytes <= SMALL_DOWNLOAD:
+            return self.fetch(array).result()
         host = np.empty(array.shape, array.dtype)
         if host.nbytes:
             self._copy_stream.wait(self.stream.record())
@@ -357,22 +397,37 @@ class CudaDevice:
 
 
 def _triple(shape: Shape) -> tuple[int, int, int]:
-    x, y, z = (*((shape,) if isinstance(shape, int) else shape), 1, 1)[:3]
+    if isinstance(shape, int):
+        return shape, 1, 1
+    x, y, z = (*shape, 1, 1)[:3]
     return x, y, z
 
 
-def _argument(value: Argument) -> Any:
-    """A ctypes object that holds one kernel parameter as the kernel reads it."""
-    if isinstance(value, ByValue):
-        return value.packed
-    if isinstance(value, np.generic):
-        return (ctypes.c_char * value.nbytes).from_buffer_copy(value.tobytes())
-    if value is None:
-        return ctypes.c_void_p(0)
-    if isinstance(value, cupy.ndarray):
-        _require_contiguous(value)
-        return ctypes.c_void_p(value.data.ptr)
-    raise SizeError(f"a kernel argument must be an array or a NumPy scalar of known width, not {type(value).__name__}")
+def _arguments(args: tuple[Argument, ...]) -> tuple[tuple[str, ...], list[Any]]:
+    """Kernel parameters: their formats for `struct`, and values that it takes. Some microseconds of every launch."""
+    formats, values = [], []
+    for value in args:
+        kind = type(value)
+        if kind is cupy.ndarray:
+            _require_contiguous(value)
+            formats.append("Q")
+            values.append(value.data.ptr)
+        elif kind in _FORMATS:
+            formats.append(_FORMATS[kind])
+            values.append(value)
+        elif value is None:
+            formats.append("Q")
+            values.append(0)
+        elif kind is ByValue:
+            formats.append(value.format)
+            values.append(value.packed)
+        else:
+            raise SizeError(f"a kernel argument must be an array or a NumPy scalar of known width, not {kind.__name__}")
+    return tuple(formats), values
+
+
+_FORMATS: dict[type, str] = {np.uint32: "I", np.int32: "i", np.uint64: "Q", np.int64: "q"}
+"""Of the scalars that kernels take."""
 
 
 def _require_contiguous(array: Array) -> None:

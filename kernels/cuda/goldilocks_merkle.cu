@@ -3,7 +3,7 @@
 // A level of m nodes over blow-up B lies as the matrices do: with B' = min(B, m), node i = j B' + k stands at
 // k (m / B') + j. So adjacent threads read adjacent rows, and a parent's children are half a coset apart.
 // A digest is 4 lanes. Bound: permutations of Keccak-f.
-#include "device.h"
+#include "threads.h"
 #include "hash/keccak.h"
 
 using namespace dp;
@@ -148,22 +148,40 @@ extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
   store_digest(out, place, s);
 }
 
-// All levels above one of 2^log_m <= 2 NODE_THREADS nodes by one block. `nodes`: that level, and room for those above.
-extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
-    merkle_top(u64* nodes, u32 log_m, u32 log_blowup) {
+// The levels above one of 2^log_m nodes, up to one of 2^log_end, as far as they lead to node `end` of it: a thread a node.
+// `nodes`: the level to begin with; the others follow it. `end` and all nodes here are counted in natural order.
+__device__ __forceinline__ void climb(u64* nodes, u32 log_m, u32 log_end, u32 end, u32 log_blowup) {
 #pragma unroll 1
-  while (log_m--) {
-    u64* out = nodes + ((u64)8 << log_m);
-    if (threadIdx.x < 1u << log_m) {
-      const u32 log_apart = log_m - (log_m >= log_blowup ? log_blowup : 0);
-      const u32 low = threadIdx.x & ((1u << log_apart) - 1), first = 2 * threadIdx.x - low;
+  while (log_m > log_end) {
+    u64* out = nodes + ((u64)4 << log_m);
+    const u32 below_cosets = min(log_blowup, log_m), below_rows = log_m - below_cosets;
+    --log_m;
+    if (threadIdx.x < 1u << (log_m - log_end)) {
+      const u32 cosets = min(log_blowup, log_m), i = end + (threadIdx.x << log_end);
       u64 s[25];
-      hash_pair(s, keccak::NODE_TAG, load_digest(nodes, first), load_digest(nodes, first + (1u << log_apart)));
-      store_digest(out, threadIdx.x, s);
+      hash_pair(s, keccak::NODE_TAG, load_digest(nodes, row_place(i, below_rows, below_cosets)),
+                load_digest(nodes, row_place(i + (1u << log_m), below_rows, below_cosets)));
+      store_digest(out, row_place(i, log_m - cosets, cosets), s);
     }
     __syncthreads();
     nodes = out;
   }
+}
+
+// All levels above one of 2^log_m <= (2 NODE_THREADS)^2 nodes, in one launch of 2^log_end blocks: each climbs to a node of
+// the level of 2^log_end, and the block that ends last goes on from there. `ended`: zero, and zero again afterwards.
+extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
+    merkle_top(u64* nodes, u32 log_m, u32 log_end, u32 log_blowup, u32* ended) {
+  __shared__ u32 before;
+  climb(nodes, log_m, log_end, blockIdx.x, log_blowup);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) before = atomicAdd(ended, 1u);
+  __syncthreads();
+  if (before + 1 < gridDim.x) return;
+  __threadfence();
+  if (threadIdx.x == 0) *ended = 0;
+  climb(nodes + ((u64)8 << log_m) - ((u64)8 << log_end), log_end, 0, 0, log_blowup);
 }
 
 // What one launch of merkle_open reads at every query: a matrix' rows of a leaf, or a tree's path. 40 bytes.

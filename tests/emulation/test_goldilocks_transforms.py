@@ -123,7 +123,7 @@ def test_tree_of_every_width(kernels: CudaTransforms, width: int) -> None:
     tree_matches(kernels, [elements(width, 2, 64)], log_cap=2)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32), (2, 4, 256)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32), (2, 4, 256), (1, 1, 512), (2, 8, 256)])
 def test_tree_of_every_shape(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
     tree_matches(kernels, [elements(*shape)], log_cap=9)
 

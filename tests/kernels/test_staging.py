@@ -176,3 +176,18 @@ def test_retired_memory_is_kept_until_its_last_reader_is_done(arena: Any) -> Non
     assert late.done
     assert sys.getrefcount(array) == kept
     assert not retired.drain()
+
+
+def test_ring_keeps_what_still_waits(arena: Any) -> None:
+    """Copies that have not happened keep their bytes, however many follow; the host waits only for half a ring."""
+    ring, stream, rng = arena.PinnedRing(16 * SLOT), LazyStream(), np.random.default_rng(1)
+    sent, received = [], []
+    for count in rng.integers(1, ring.largest + 1, 200).tolist():
+        host, target = random_bytes(count, count), np.zeros(count, dtype=np.uint8)
+        ring.to_device(target.ctypes.data, host, stream)
+        sent.append(host.copy())
+        received.append(target)
+        host[:] = 0
+    assert 0 < stream.done < len(stream.queue)
+    stream.run_to(len(stream.queue))
+    assert all(np.array_equal(a, b) for a, b in zip(sent, received, strict=True))
