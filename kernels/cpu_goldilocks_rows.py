@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kernels.backend import Array, SizeError
-from kernels.goldilocks import DeepPoint, Words
+from kernels.goldilocks import DeepPoint, Words, by_height_and_points
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P
+from kernels.goldilocks_scalar import ext_scale_all
 from kernels.row_program import RowProgram
 
 MAX_LOG_ARITY = 6
@@ -78,19 +79,17 @@ class CpuRows:
         self._rows.running_sum(terms, sums, total)
         return sums, (int(total[0]), int(total[1]), int(total[2]))
 
-    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool) -> list[Words]:
-        cubes = [_cube(m, f"matrix {i}") for i, m in enumerate(matrices)]
-        if not cubes:
-            return []
-        n = cubes[0].shape[2]
-        if any(m.shape[2] != n for m in cubes):
-            raise SizeError(f"matrices of different heights: {[m.shape for m in cubes]}")
-        if point[1:] == (0, 0) and pow(point[0], n, P) == pow(GENERATOR, n, P):
-            raise SizeError("the point lies on the coset that the polynomials are evaluated from")
-        widths = [m.shape[0] for m in cubes]
-        values = np.empty((sum(widths), 2, 3) if next_row else (sum(widths), 3), dtype=np.uint64)
-        self._rows.evaluate_at(cubes, _ext(point), next_row, values)
-        return np.split(values, np.cumsum(widths)[:-1])
+    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
+        found: dict[int, Words] = {}
+        for (n, both), members in by_height_and_points(matrices, next_row).items():
+            if point[1:] == (0, 0) and pow(point[0], n, P) == pow(GENERATOR, n, P):
+                raise SizeError("the point lies on the coset that the polynomials are evaluated from")
+            cubes = [_cube(matrices[i], f"matrix {i}") for i in members]
+            widths = [m.shape[0] for m in cubes]
+            values = np.empty((sum(widths), 2, 3) if both else (sum(widths), 3), dtype=np.uint64)
+            self._rows.evaluate_at(cubes, _ext(point), both, values)
+            found.update(zip(members, np.split(values, np.cumsum(widths)[:-1]), strict=True))
+        return [found[i] for i in range(len(matrices))]
 
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         shapes = {tuple(m.shape[1:]) for p in points for m in p.matrices}
@@ -110,7 +109,8 @@ class CpuRows:
             width = sum(m.shape[0] for m in p.matrices)
             if p.weights.shape != (width, 3):
                 raise SizeError(f"{width} columns need as many weights, not {p.weights.shape}")
-            openings.append((len(groups) - 1, _ext(p.point), _host(p.weights, "weights"), _ext(p.value)))
+            weights = ext_scale_all(p.weights, p.factor)
+            openings.append((len(groups) - 1, _ext(p.point), _host(weights, "weights"), _ext(p.value)))
         self._rows.deep(groups, openings, out)
         return out
 

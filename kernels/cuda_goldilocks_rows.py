@@ -6,9 +6,11 @@ and `gl_openings.cu`.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,9 +18,9 @@ from kernels.backend import Array, HostArray, SizeError
 from kernels.compiler import KernelSource
 from kernels.cuda_row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.device import ByValue, Device, check_index32, grid_for
-from kernels.goldilocks import DeepPoint, Words
+from kernels.goldilocks import DeepPoint, Words, by_height_and_points
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
-from kernels.goldilocks_scalar import ext_add, ext_inverse, ext_mul, ext_pow, ext_scale, ext_sub
+from kernels.goldilocks_scalar import ext_add, ext_mul, ext_pow, ext_scale, ext_scale_all, ext_sub
 from kernels.row_program import RowProgram
 
 ROWS, SCAN, OPENINGS = KernelSource("gl_rows"), KernelSource("gl_scan"), KernelSource("gl_openings")
@@ -198,13 +200,13 @@ class CudaRows:
         out = self._device.empty((3, blowup, n >> log_arity))
         if add is not None and add.shape != out.shape:
             raise SizeError(f"a codeword of shape {add.shape} added to one of {out.shape}")
-        step = np.zeros((17,), dtype=np.uint64)  # struct FoldStep
-        step[0] = pow(1 << log_arity, -1, P)
-        root = pow(root_of_unity(log_arity), -1, P)
-        step[1:5] = [pow(root, t, P) for t in range(4)]
-        for level in range(log_arity + 1):
-            step[5 + 3 * level : 8 + 3 * level] = beta
+        betas: list[int] = []
+        for _ in range(log_arity + 1):
+            betas += beta
             beta = ext_mul(beta, beta)
+        step = np.zeros((17,), dtype=np.uint64)  # struct FoldStep
+        step[:5] = _fold_constants(log_arity)
+        step[5 : 5 + len(betas)] = betas
         rows = blowup * n >> log_arity
         inverses = self._powers_of(log_n + log_blowup, inverse=True).arguments
         sizes = (np.uint64(rows), np.uint32(log_n), np.uint32(log_blowup))
@@ -214,34 +216,38 @@ class CudaRows:
 
     # -- openings ---------------------------------------------------------------------------------------------------
 
-    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool) -> list[Words]:
+    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
         """See `GoldilocksKernels.evaluate_at`. Waits for the device, once."""
-        points = 2 if next_row else 1
+        groups = by_height_and_points(matrices, next_row)
         widths = [int(m.shape[0]) for m in matrices]
-        if not sum(widths):
-            return [np.zeros((0, 2, 3) if next_row else (0, 3), dtype=np.uint64) for _ in matrices]
-        n = int(matrices[0].shape[-1])
-        if any(m.ndim != 3 or m.shape[2] != n for m in matrices):
-            raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} evaluated together")
+        shapes = {i: (widths[i], 2, 3) if both else (widths[i], 3) for (_, both), ids in groups.items() for i in ids}
+        sizes = [math.prod(shapes[i]) for i in shapes]
+        if not sum(sizes):
+            return [np.zeros(shapes[i], dtype=np.uint64) for i in range(len(matrices))]
         y = ext_scale(point, pow(GENERATOR, -1, P))
+        weights = {n: self._opening_weights(n, y) for n in sorted({n for n, _ in groups})}
+        values = self._device.empty((sum(sizes),))
+        done = 0
+        for (n, both), members in groups.items():
+            for part in _parts([matrices[i] for i in members if widths[i]]):
+                shape = (sum(int(m.shape[0]) for m in part), 2 if both else 1, 3)
+                words = math.prod(shape)
+                self._open(part, *weights[n], values[done : done + words].reshape(shape))
+                done += words
+        pieces = np.split(self._device.fetch(values).result(), np.cumsum(sizes)[:-1])
+        found = {i: piece.reshape(shapes[i]) for i, piece in zip(shapes, pieces, strict=True)}
+        return [found[i] for i in range(len(matrices))]
+
+    def _opening_weights(self, n: int, y: Ext) -> tuple[Array, Ext]:
+        """W_j = w^j / (y - w^j) for j < n, (3, n), and what the sums with it are multiplied by."""
         weights = self._device.empty((3, n))
         count = -(-n // CHUNK)
         kernel = self._device.kernel(OPENINGS, "gl_open_weights")
         powers = self._powers_of(_log2(n)).arguments
         kernel.launch_items(count, (weights, *powers, np.uint64(n), np.uint64(count), _by_value(y)))
-        scale = ext_scale(ext_sub(ext_pow(y, n), (1, 0, 0)), pow(n, -1, P))
-        values = self._device.empty((sum(widths), points, 3))
-        done = 0
-        for part in _parts([m for m in matrices if m.shape[0]]):
-            width = sum(int(m.shape[0]) for m in part)
-            self._open(part, weights, values[done : done + width], scale)
-            done += width
-        host = self._device.fetch(values).result()
-        ends = np.cumsum(widths)
-        opened = [host[end - width : end] for end, width in zip(ends, widths, strict=True)]
-        return opened if next_row else [v[:, 0] for v in opened]
+        return weights, ext_scale(ext_sub(ext_pow(y, n), (1, 0, 0)), pow(n, -1, P))
 
-    def _open(self, matrices: Sequence[Array], weights: Array, values: Array, scale: Ext) -> None:
+    def _open(self, matrices: Sequence[Array], weights: Array, scale: Ext, values: Array) -> None:
         """`values` (columns, points, 3) of at most MATRICES matrices."""
         n = int(matrices[0].shape[2])
         columns, points = int(values.shape[0]), int(values.shape[1])
@@ -268,8 +274,8 @@ class CudaRows:
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """See `GoldilocksKernels.deep`.
 
-        Matrices at one point or two are combined in one launch. Where a matrix' weights at the second point are those
-        at the first times one factor, as when both are consecutive powers of a challenge, it costs what one point does.
+        Matrices at one point or two are combined in one launch. Where weights at both points are the same but for
+        `DeepPoint.factor`, the second costs next to nothing.
         """
         shape = next((m.shape[1:] for p in points for m in p.matrices), None)
         if shape is None or len(shape) != 2:
@@ -363,15 +369,26 @@ class _DeepJob:
     values: tuple[Ext, ...]
 
 
+@dataclass(frozen=True)
+class _Use:
+    """How one matrix counts at one point: its columns' weights, all times `factor`."""
+
+    weights: Words
+    factor: Ext
+    source: tuple[int, int]
+    """Which array the weights are part of, and from where: equal for equal weights of one call."""
+
+
 def _jobs(points: Sequence[DeepPoint]) -> list[_DeepJob]:
     """The launches for points of one height: what has one point goes together, and the points two by two."""
-    columns: dict[Ext, list[tuple[Array, Words]]] = {}
+    columns: dict[Ext, list[tuple[Array, _Use]]] = {}
     values: dict[Ext, Ext] = {}
     for p in points:
         here = columns.setdefault(p.point, [])
         begin = 0
         for matrix in p.matrices:
-            here.append((matrix, p.weights[begin : begin + matrix.shape[0]]))
+            weights = p.weights[begin : begin + matrix.shape[0]]
+            here.append((matrix, _Use(weights, p.factor, (id(p.weights), begin))))
             begin += matrix.shape[0]
         values[p.point] = ext_add(values.get(p.point, (0, 0, 0)), p.value)
     distinct = list(columns)
@@ -383,51 +400,37 @@ def _jobs(points: Sequence[DeepPoint]) -> list[_DeepJob]:
 
 
 def _pair_jobs(
-    columns: Sequence[list[tuple[Array, Words]]], points: Sequence[Ext], values: Sequence[Ext]
+    columns: Sequence[list[tuple[Array, _Use]]], points: Sequence[Ext], values: Sequence[Ext]
 ) -> list[_DeepJob]:
     """The launches for one point or two, given the matrices and weights of each."""
-    uses: list[tuple[Array, list[Words | None]]] = []
+    uses: list[tuple[Array, list[_Use | None]]] = []
     for p, here in enumerate(columns):
-        for matrix, weights in here:
+        for matrix, found in here:
             use = next((u for m, u in uses if m is matrix and u[p] is None), None)
             if use is None:
                 use = [None] * len(points)
                 uses.append((matrix, use))
-            use[p] = weights
-    factored = [_factors(use) for _, use in uses]
+            use[p] = found
     jobs = []
     for begin in range(0, len(uses), MATRICES):
-        part = slice(begin, begin + MATRICES)
-        if all(f is not None for f in factored[part]):
-            sets = [f[0][:, None] for f in factored[part] if f is not None]
-            scales = tuple(f[1] for f in factored[part] if f is not None)
+        part = uses[begin : begin + MATRICES]
+        if all(len({u.source for u in use if u is not None}) == 1 for _, use in part):
+            sets = [next(u.weights for u in use if u is not None)[:, None] for _, use in part]
+            scales = tuple(tuple((0, 0, 0) if u is None else u.factor for u in use) for _, use in part)
         else:
-            sets = [np.stack([_or_zero(w, m) for w in use], axis=1) for m, use in uses[part]]
+            sets = [np.stack([_scaled(u, m) for u in use], axis=1) for m, use in part]
             scales = ()
         subtracted = tuple((0, 0, 0) if begin else v for v in values)  # once
-        matrices = tuple(m for m, _ in uses[part])
+        matrices = tuple(m for m, _ in part)
         jobs.append(_DeepJob(matrices, np.concatenate(sets), scales, tuple(points), subtracted))
     return jobs
 
 
-def _factors(use: Sequence[Words | None]) -> tuple[Words, tuple[Ext, ...]] | None:
-    """One weight per column and each point's factor on it; None where the points' weights are not proportional."""
-    one, zero = (1, 0, 0), (0, 0, 0)
-    given = [w for w in use if w is not None]
-    if len(given) == 1:
-        return given[0], tuple(zero if w is None else one for w in use)
-    a, b = ([_ext(w) for w in weights] for weights in given)
-    k = next((i for i, w in enumerate(a) if w != zero), None)
-    if k is None:
-        return (given[1], (zero, one))
-    factor = ext_mul(b[k], ext_inverse(a[k]))
-    if any(ext_mul(x, factor) != y for x, y in zip(a, b, strict=True)):
-        return None
-    return given[0], (one, factor)
-
-
-def _or_zero(weights: Words | None, matrix: Array) -> Words:
-    return np.zeros((matrix.shape[0], 3), dtype=np.uint64) if weights is None else weights
+def _scaled(use: _Use | None, matrix: Array) -> Words:
+    """The weights of a matrix' columns at one point."""
+    if use is None:
+        return np.zeros((matrix.shape[0], 3), dtype=np.uint64)
+    return ext_scale_all(use.weights, use.factor)
 
 
 # -- sizes and numbers -------------------------------------------------------------------------------------------------
@@ -482,6 +485,13 @@ def _power_list(root: int, first: int, log_count: int) -> list[int]:
     for _ in range((1 << log_count) - 1):
         values.append(values[-1] * root % P)
     return values
+
+
+@lru_cache(MAX_LOG_ARITY)
+def _fold_constants(log_arity: int) -> list[int]:
+    """Of `struct FoldStep`: one over the arity, and w^-t, w of that order."""
+    root = pow(root_of_unity(log_arity), -1, P)
+    return [pow(1 << log_arity, -1, P), *(pow(root, t, P) for t in range(4))]
 
 
 def _ext(words: HostArray) -> Ext:

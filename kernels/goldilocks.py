@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.backend import Array
+from kernels.backend import Array, SizeError
 from kernels.goldilocks_field import Ext
 from kernels.row_program import RowProgram
 
@@ -78,7 +78,10 @@ class DeepPoint:
     weights: Words
     """(sum of w_i, 3): the weight of each column in the combination."""
     value: Ext
-    """sum over columns of weight * column(point)."""
+    """sum over columns of weight * column(point), `factor` included."""
+    factor: Ext = (1, 0, 0)
+    """What every weight is multiplied by. Points whose `weights` and `matrices` are the same objects, and only these
+    factors differ, may cost what one point does."""
 
 
 class GoldilocksKernels(ABC):
@@ -149,17 +152,18 @@ class GoldilocksKernels(ABC):
         """
 
     @abstractmethod
-    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool) -> list[Words]:
-        """Each extension (w_i, B, n) at `point` (and at w_n * point): host arrays (w_i, 3), or (w_i, 2, 3).
+    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
+        """Each extension (w_i, B, n_i) at `point` (and at w_n * point): host arrays (w_i, 3), or (w_i, 2, 3).
 
-        Barycentric, from coset 0; `point` must not lie on it. All matrices of one call have the same n.
+        `next_row` holds for all, or says it of each. Barycentric, from coset 0; `point` must not lie on it.
         """
 
     @abstractmethod
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """(3, B, n): sum over points of (combination(x) - value) / (x - point); added to `out` when given.
 
-        Consecutive points that share the same `matrices` objects have them read once per row where possible.
+        Consecutive points that share the same `matrices` objects have them read once per row where possible; see
+        `DeepPoint.factor`.
         """
 
     @abstractmethod
@@ -197,3 +201,16 @@ class GoldilocksKernels(ABC):
     def grind(self, seed: bytes, bits: int) -> int:
         """The least nonce with `bits` leading zero bits (first byte's high bits first) in
         keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce)."""
+
+
+def by_height_and_points(
+    matrices: Sequence[Array], next_row: bool | Sequence[bool]
+) -> dict[tuple[int, bool], list[int]]:
+    """For `GoldilocksKernels.evaluate_at`: the matrices by n and by whether the next row's point is meant too."""
+    flags = [next_row] * len(matrices) if isinstance(next_row, bool) else list(next_row)
+    if len(flags) != len(matrices) or any(m.ndim != 3 for m in matrices):
+        raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} evaluated at {len(flags)} sets of points")
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for i, (matrix, flag) in enumerate(zip(matrices, flags, strict=True)):
+        groups.setdefault((int(matrix.shape[2]), flag), []).append(i)
+    return groups

@@ -5,6 +5,9 @@ Written apart from `distprove.stark.field`, so that the verifier shares no arith
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernels.goldilocks_field import Ext, P
 
 
@@ -30,6 +33,13 @@ def ext_scale(a: Ext, s: int) -> Ext:
     return a[0] * s % P, a[1] * s % P, a[2] * s % P
 
 
+def ext_scale_all(elements: NDArray[np.uint64], factor: Ext) -> NDArray[np.uint64]:
+    """(n, 3) elements, each times `factor`."""
+    if factor == (1, 0, 0):
+        return elements
+    return np.array([ext_mul((a, b, c), factor) for a, b, c in elements.tolist()], dtype=np.uint64).reshape(-1, 3)
+
+
 def ext_pow(a: Ext, exponent: int) -> Ext:
     """a^exponent, exponent >= 0."""
     result: Ext = (1, 0, 0)
@@ -38,11 +48,3 @@ def ext_pow(a: Ext, exponent: int) -> Ext:
             result = ext_mul(result, a)
         a, exponent = ext_mul(a, a), exponent >> 1
     return result
-
-
-def ext_inverse(a: Ext) -> Ext:
-    """1 / a; zero for zero: the first row of the adjugate of multiplication by a, over its determinant."""
-    s, t = a[0] + a[2], a[1] + a[2]
-    row = s * s - t * a[1], t * a[2] - a[1] * s, a[1] * a[1] - s * a[2]
-    determinant = (a[0] * row[0] + a[2] * row[1] + a[1] * row[2]) % P
-    return ext_scale(row, pow(determinant, P - 2, P))

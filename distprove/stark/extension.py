@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.field import Ext, P, Words, e_scale, mul, root_of_unity
+from distprove.stark.field import ONE, Ext, P, Words, e_scale, root_of_unity
 from kernels.backend import Array, Backend
 from kernels.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, MerkleTree, TreeOpening
 from kernels.goldilocks_field import GENERATOR
@@ -87,15 +87,15 @@ class Opening:
     extensions: Sequence[Extension]
     weights: Words
     value: Ext
+    factor: Ext = ONE
 
     def on(self, coset: int, scale: int) -> DeepPoint:
         """For the extensions on a coset, there polynomials f(s x), s = `scale`: 1 / (s x - z) is 1/s / (x - z/s)."""
         matrices = tuple(e.on(coset) for e in self.extensions)
         if scale == 1:
-            return DeepPoint(self.point, matrices, self.weights, self.value)
-        inverse = pow(scale, -1, P)
-        weights = mul(self.weights, np.array(inverse, dtype=np.uint64))
-        return DeepPoint(e_scale(self.point, inverse), matrices, weights, e_scale(self.value, inverse))
+            return DeepPoint(self.point, matrices, self.weights, self.value, self.factor)
+        point, value, factor = (e_scale(v, pow(scale, -1, P)) for v in (self.point, self.value, self.factor))
+        return DeepPoint(point, matrices, self.weights, value, factor)
 
 
 class Extender:
@@ -145,7 +145,7 @@ class Extender:
             return [(0, range(count))]
         return [((t << self._log_blowup) // count, range(t, t + 1)) for t in reversed(range(count))]
 
-    def evaluate_at(self, extensions: Sequence[Extension], point: Ext, *, next_row: bool) -> list[Words]:
+    def evaluate_at(self, extensions: Sequence[Extension], point: Ext, *, next_row: Sequence[bool]) -> list[Words]:
         """`GoldilocksKernels.evaluate_at`, on the first coset."""
         return self._kernels.evaluate_at([e.on(0) for e in extensions], point, next_row=next_row)
 

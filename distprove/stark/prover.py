@@ -25,7 +25,7 @@ from distprove.stark.challenges import (
     vanishing_on_cosets,
 )
 from distprove.stark.extension import Extender, Extension, Opening, open_trees
-from distprove.stark.field import Ext, P, Words, e_dot, ext_powers, interpolate
+from distprove.stark.field import Ext, P, Words, e_dot, e_mul, ext_powers, interpolate
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import tree_bytes
 from distprove.stark.plan import MemoryPlan, choose
@@ -289,15 +289,12 @@ def chunk_columns(backend: Backend, evaluations: Sequence[Array]) -> Iterator[Ar
 def out_of_domain_values(
     extender: Extender, shape: ProofShape, groups: list[list[Extension]], quotients: list[Extension], zeta: Ext
 ) -> tuple[TableValues, ...]:
-    """Every table's columns at zeta and at its next row's point. Tables of one height go to the backend together."""
-    found: dict[int, TableValues] = {}
-    for height in shape.distinct_heights:
-        here = [i for i, t in enumerate(shape.tables) if t.log_height == height]
-        both = iter(extender.evaluate_at([e for i in here for e in groups[i]], zeta, next_row=True))
-        once = iter(extender.evaluate_at([quotients[i] for i in here], zeta, next_row=False))
-        for i in here:
-            found[i] = TableValues(np.concatenate([next(both) for _ in groups[i]]), next(once))
-    return tuple(found[i] for i in range(len(shape.tables)))
+    """Every table's columns at zeta and at its next row's point, all in one call."""
+    opened = [e for group in groups for e in group]
+    next_row = [True] * len(opened) + [False] * len(quotients)
+    values = iter(extender.evaluate_at([*opened, *quotients], zeta, next_row=next_row))
+    both = [np.concatenate([next(values) for _ in group]) for group in groups]
+    return tuple(map(TableValues, both, values))
 
 
 def deep_codeword(
@@ -316,11 +313,13 @@ def deep_codeword(
         table = shape.tables[i]
         if table.log_height != height:
             continue
-        here, after, quotient = (weights[r.start : r.stop] for r in table.weights)
+        here, _, quotient = (weights[r.start : r.stop] for r in table.weights)
         both = groups[i]
+        c0, c1, c2 = weights[table.both].tolist()  # the next row's weights are the first ones times this power of gamma
+        factor = (c0, c1, c2)
         openings += [
             Opening(zeta, both, here, e_dot(here, values[i].both[:, 0])),
-            Opening(next_point(zeta, height), both, after, e_dot(after, values[i].both[:, 1])),
+            Opening(next_point(zeta, height), both, here, e_mul(factor, e_dot(here, values[i].both[:, 1])), factor),
             Opening(zeta, [quotients[i]], quotient, e_dot(quotient, values[i].quotient)),
         ]
     return extender.deep(openings)

@@ -11,7 +11,9 @@ none is drawn twice. A field element is the next 8-byte word of the blocks that 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from kernels.goldilocks import GRIND_TAG
 from kernels.keccak import keccak256
 
 DOMAIN = b"distprove stark transcript 1"
+_BLOCK = struct.Struct("<4Q")
 
 
 class Transcript:
@@ -44,8 +47,8 @@ class Transcript:
 
     def indices(self, label: bytes, count: int, bits: int) -> list[int]:
         """`count` independent uniform integers below 2^bits: the low bits of successive words."""
-        words = self._words(label)
-        return [next(words) & ((1 << bits) - 1) for _ in range(count)]
+        mask = (1 << bits) - 1
+        return [word & mask for word in islice(self._words(label), count)]
 
     def grinding_seed(self) -> bytes:
         """32 bytes that the proof of work is over."""
@@ -57,8 +60,7 @@ class Transcript:
         counter = 0
         while True:
             block = keccak256(b"\x12" + state + counter.to_bytes(8, "little"))
-            for at in range(0, 32, 8):
-                yield int.from_bytes(block[at : at + 8], "little")
+            yield from _BLOCK.unpack(block)
             counter += 1
 
 

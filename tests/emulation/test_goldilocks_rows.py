@@ -17,7 +17,7 @@ from kernels.cuda_goldilocks_rows import OPENINGS, CudaRows
 from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
 from kernels.goldilocks import DeepPoint
 from kernels.goldilocks_field import P
-from kernels.goldilocks_scalar import ext_inverse, ext_mul, ext_pow, ext_scale
+from kernels.goldilocks_scalar import ext_mul, ext_pow, ext_scale
 from kernels.row_program import Op, RowProgram
 
 reference = ReferenceKernels()
@@ -163,14 +163,25 @@ def test_evaluate_at(rows: CudaRows, blowup: int, n: int, next_row: bool) -> Non
             assert np.array_equal(a, b)
 
 
+def test_evaluate_at_of_several_heights(emulated: CudaBackend, rows: CudaRows) -> None:
+    assert isinstance(emulated.device, EmulatedDevice)
+    matrices = [words(w, 2, n) for w, n in ((3, 64), (1, 8), (2, 64), (4, 1), (5, 8))]
+    flags = [True, False, False, True, True]
+    before = emulated.device.did.copy()
+    got = rows.evaluate_at(matrices, element(3), next_row=flags)
+    assert (emulated.device.did - before)["download"] == 1
+    want = reference.evaluate_at(matrices, element(3), next_row=flags)
+    assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
+
+
 @pytest.mark.parametrize(("blowup", "n"), [(1, 1), (2, 1), (1, 64), (4, 16), (2, 1024)])
 def test_deep(rows: CudaRows, blowup: int, n: int) -> None:
     main, aux, quotient = (words(w, blowup, n, seed=w) for w in (5, 3, 6))
     gamma, zeta, after, other = element(1), element(2), element(3), element(4)
     both, only = (main, aux), (main, aux, quotient)
     shared = DeepPoint(zeta, only, powers(14, gamma), element(5))
-    proportional = DeepPoint(after, both, powers(8, gamma, ext_pow(gamma, 14)), element(6))
-    others = DeepPoint(after, both, words(8, 3), element(7))  # not proportional
+    proportional = DeepPoint(after, only, shared.weights, element(6), ext_pow(gamma, 14))
+    others = DeepPoint(after, both, words(8, 3), element(7), element(11))  # not proportional
     alone = DeepPoint(other, (quotient,), words(6, 3, seed=2), element(8))
     base = DeepPoint((17, 0, 0), (aux, aux), powers(6, gamma), element(9))
     none = DeepPoint(other, both, np.zeros((8, 3), dtype=np.uint64), element(9))
@@ -194,10 +205,12 @@ def test_deep_of_several_tables(emulated: CudaBackend, rows: CudaRows) -> None:
     gamma, zeta, after, points = element(1), element(2), element(3), []
     for t in range(3):
         both, quotient = (words(4, 2, 32, seed=t), words(3, 2, 32, seed=t)), words(6, 2, 32, seed=t)
-        for i, (point, matrices) in enumerate(((zeta, both), (after, both), (zeta, (quotient,)))):
-            count = sum(len(m) for m in matrices)
-            first = ext_pow(gamma, 20 * t + 7 * i)
-            points.append(DeepPoint(point, matrices, powers(count, gamma, first), element(10 * t + i)))
+        here, next_row = powers(7, gamma, ext_pow(gamma, 20 * t)), ext_pow(gamma, 7)
+        points += [
+            DeepPoint(zeta, both, here, element(10 * t)),
+            DeepPoint(after, both, here, element(10 * t + 1), next_row),
+            DeepPoint(zeta, (quotient,), powers(6, gamma, ext_pow(gamma, 20 * t + 14)), element(10 * t + 2)),
+        ]
     kernel = emulated.device.kernel(OPENINGS, "gl_deep_1")
     before = kernel.launches
     assert np.array_equal(rows.deep(points), reference.deep(points))
@@ -229,5 +242,5 @@ def test_the_hosts_scalars() -> None:
         product_ = reference.divide(words(3, 1), words(3, 1))
         assert product_.shape == (3, 1)
         quotient = reference.divide(np.array([a], dtype=np.uint64).T, np.array([b], dtype=np.uint64).T)[:, 0]
-        assert ext_mul(a, ext_inverse(b)) == tuple(quotient.tolist())
+        assert b == (0, 0, 0) or ext_mul(tuple(quotient.tolist()), b) == a
     assert ext_scale(element(1), 7) == ext_mul(element(1), (7, 0, 0))

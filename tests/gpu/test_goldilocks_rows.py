@@ -88,6 +88,13 @@ def test_evaluate_at(cuda: CudaBackend, rows: CudaRows, log_n: int, next_row: bo
         assert np.array_equal(a, b)
 
 
+def test_several_heights_at_a_point(cuda: CudaBackend, rows: CudaRows) -> None:
+    matrices, flags = [words(w, 2, n) for w, n in ((3, 4096), (1, 8), (2, 4096), (4, 1))], [True, False, False, True]
+    got = rows.evaluate_at([cuda.to_device(m) for m in matrices], element(3), next_row=flags)
+    for a, b in zip(got, reference.evaluate_at(matrices, element(3), next_row=flags), strict=True):
+        assert np.array_equal(a, b)
+
+
 @pytest.mark.parametrize("log_n", [20, 22])
 def test_long_columns_at_a_point(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
     """Powers of x, which everyone can evaluate."""
@@ -107,9 +114,10 @@ def test_deep(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
 
     def points(matrices: dict[int, Array]) -> list[DeepPoint]:
         main, aux, quotient = matrices.values()
+        weights = powers(14, gamma)
         return [
-            DeepPoint(element(2), (main, aux, quotient), powers(14, gamma), element(5)),
-            DeepPoint(element(3), (main, aux), powers(8, gamma, ext_pow(gamma, 14)), element(6)),
+            DeepPoint(element(2), (main, aux, quotient), weights, element(5)),
+            DeepPoint(element(3), (main, aux, quotient), weights, element(6), ext_pow(gamma, 14)),
             DeepPoint(element(4), (main, aux), words(8, 3), element(7)),
             DeepPoint(element(8), (aux, main), words(8, 3, seed=2), element(9)),
             DeepPoint((17, 0, 0), (quotient,), words(6, 3), element(9)),

@@ -110,6 +110,20 @@ def compare(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) 
     assert np.array_equal(opened.path, expected.path)
 
 
+def test_several_trees_are_opened_together(kernels: CudaTransforms) -> None:
+    groups = [([(3, 4, 16), (20, 4, 64)], 0, 2), ([(3, 4, 4096)], 3, 1), ([(1, 2, 1)], 0, 5)]
+    ours, wanted = [], []
+    for shapes, log_arity, log_cap in groups:
+        matrices = [elements(*shape, seed=i) for i, shape in enumerate(shapes)]
+        uploaded = [kernels.device.upload(m) for m in matrices]
+        ours.append(kernels.commit(uploaded, log_arity=log_arity, log_cap=log_cap))
+        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity, log_cap=log_cap))
+    indices = [0, 255, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 100).tolist()]
+    for opened, expected in zip(kernels.open(ours, indices), REFERENCE.open(wanted, indices), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
+        assert np.array_equal(opened.path, expected.path)
+
+
 @pytest.mark.parametrize("shape", [(64, 2, 1 << 18), (3, 8, 1 << 16), (300, 2, 1 << 14)])
 def test_large_tree(cuda: CudaBackend, shape: tuple[int, int, int]) -> None:
     check_tree(cuda, random_words(cuda, *shape))

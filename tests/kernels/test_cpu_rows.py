@@ -218,12 +218,21 @@ def test_evaluate_at(rows: CpuRows, seed: int, log_n: int, log_blowup: int, widt
     assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
 
 
+def test_evaluate_at_of_several_heights(rows: CpuRows) -> None:
+    rng = np.random.default_rng(5)
+    matrices = [elements(rng, w, 2, n) for w, n in ((3, 16), (1, 4), (2, 16), (4, 1))]
+    flags = [True, False, False, True]
+    got = rows.evaluate_at(matrices, (1, 2, 3), next_row=flags)
+    want = REFERENCE.evaluate_at(matrices, (1, 2, 3), next_row=flags)
+    assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
+
+
 def test_evaluate_at_refuses_points_of_the_coset(rows: CpuRows) -> None:
     matrix = elements(np.random.default_rng(4), 1, 2, 8)
     with pytest.raises(SizeError):
         rows.evaluate_at([matrix], (GENERATOR * root_of_unity(3) % P, 0, 0), next_row=False)
     with pytest.raises(SizeError):
-        rows.evaluate_at([matrix, matrix[:, :, :4]], (1, 2, 3), next_row=False)
+        rows.evaluate_at([matrix, matrix], (1, 2, 3), next_row=[False])
     with pytest.raises(SizeError):
         rows.evaluate_at([matrix], (1, 2, P), next_row=False)
 

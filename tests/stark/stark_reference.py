@@ -213,12 +213,13 @@ class ReferenceKernels(GoldilocksKernels):
             sums.append(field.e_sub(field.e_add(sums[-1], term), share))
         return np.array(sums, dtype=np.uint64).T.copy(), whole
 
-    def evaluate_at(self, matrices: Sequence[Words], point: Ext, *, next_row: bool) -> list[Words]:
+    def evaluate_at(self, matrices: Sequence[Words], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
         out = []
-        for m in matrices:
+        flags = [next_row] * len(matrices) if isinstance(next_row, bool) else next_row
+        for m, flag in zip(matrices, flags, strict=True):
             coefficients = interpolate(np.ascontiguousarray(m[:, 0]), GENERATOR)
             n = m.shape[2]
-            points = [point, field.e_scale(point, root_of_unity(log2(n)))][: 2 if next_row else 1]
+            points = [point, field.e_scale(point, root_of_unity(log2(n)))][: 2 if flag else 1]
             values = np.array(
                 [
                     [field.total(field.ext_scale(np.array(field.e_powers(x, n), dtype=np.uint64), c)) for x in points]
@@ -226,7 +227,7 @@ class ReferenceKernels(GoldilocksKernels):
                 ],
                 dtype=np.uint64,
             )
-            out.append(values if next_row else values[:, 0])
+            out.append(values if flag else values[:, 0])
         return out
 
     def deep(self, points: Sequence[DeepPoint], out: Words | None = None) -> Words:
@@ -236,7 +237,7 @@ class ReferenceKernels(GoldilocksKernels):
         for p in points:
             columns = np.concatenate(p.matrices)
             total = np.zeros_like(x)
-            for w, column in zip(p.weights, columns, strict=True):
+            for w, column in zip(field.ext_mul(p.weights, vector(p.factor)), columns, strict=True):
                 total = field.add(total, field.mul(column[..., None], w))
             quotient = field.ext_mul(
                 field.sub(total, vector(p.value)), field.ext_inverse(field.sub(x, vector(p.point)))
