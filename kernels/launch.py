@@ -115,6 +115,7 @@ class CudaKernel:
         self._function = function
         self._stream = stream
         self._blocks: dict[tuple[int, int], int] = {}
+        self._resident: dict[tuple[int, int], int] = {}
         self._parameters: dict[tuple[str, ...], _Parameters] = {}
         # Without this a block gets at most 48 KiB of dynamic shared memory.
         attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -128,7 +129,11 @@ class CudaKernel:
         return self._blocks[key]
 
     def blocks_per_sm(self, block: int, shared: int = 0) -> int:
-        return int(cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(self._function.ptr, block, shared))
+        key = (block, shared)
+        if key not in self._resident:
+            find = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+            self._resident[key] = int(find(self._function.ptr, block, shared))
+        return self._resident[key]
 
     def launch(
         self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None

@@ -367,16 +367,14 @@ def _limbs(a: Words) -> NDArray[np.uint16]:
 
 
 def interpolate(values: Words) -> Words:
-    """Coefficients (n, ...) of the polynomial with values (n, ...) at w_n^0, w_n^1, ...; for small n."""
-    n = len(values)
-    log_n = n.bit_length() - 1
-    w = pow(root_of_unity(log_n), -1, P)
-    order = [int(format(i, f"0{log_n}b")[::-1], 2) if log_n else 0 for i in range(n)]
-    a = values[order].reshape(n, -1)
-    for level in range(log_n):
-        half = 1 << level
-        twiddles = powers(pow(w, n >> (level + 1), P), half)[None, :, None]
-        blocks = a.reshape(n // (2 * half), 2, half, -1)
-        odd = mul(blocks[:, 1], np.broadcast_to(twiddles, blocks[:, 1].shape))
-        a = np.stack((add(blocks[:, 0], odd), sub(blocks[:, 0], odd)), axis=1).reshape(n, -1)
-    return mul(a, np.uint64(pow(n, -1, P))).reshape(values.shape)
+    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ...; for small n, one matrix product."""
+    return dot([_inverse_transform(len(values))], spread(values))
+
+
+@lru_cache(maxsize=4)
+def _inverse_transform(n: int) -> Words:
+    """(n, n): w_n^(-i j) / n."""
+    root, i = root_of_unity(n.bit_length() - 1), np.arange(n)
+    matrix = mul(powers(pow(root, -1, P), n), np.uint64(pow(n, -1, P)))[np.outer(i, i) % n]
+    matrix.setflags(write=False)
+    return matrix

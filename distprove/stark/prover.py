@@ -335,7 +335,5 @@ def deep_codeword(
 
 
 def interpolate_final(codeword: Words) -> Words:
-    """(n, 3): coefficients of the last codeword (3, B, n); all beyond are zero when every step was honest."""
-    n, blowup = codeword.shape[2], codeword.shape[1]
-    natural = codeword.transpose(2, 1, 0).reshape(n * blowup, 3)
-    return interpolate(natural)[:n]
+    """(n, 3): coefficients of the last codeword (3, B, n); its first coset has them when every step was honest."""
+    return interpolate(np.ascontiguousarray(codeword[:, 0].T))

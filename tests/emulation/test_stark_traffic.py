@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -37,22 +38,49 @@ class CountedPhases(Phases):
         self.did[name] = self.did.get(name, Counter()) + (self._device.did - before)
 
 
-def counted(program: Program, backend: CudaBackend, device: EmulatedDevice) -> dict[str, Counter[str]]:
-    """Of the second of two equal proofs: constants are resident by then."""
+@dataclass(frozen=True)
+class Counted:
+    """What the second of two equal proofs did, when constants are resident."""
+
+    did: dict[str, Counter[str]]
+    layers: int
+    """Of FRI."""
+
+
+def counted(program: Program, backend: CudaBackend, device: EmulatedDevice) -> Counted:
     pk = make_key(program, PARAMS, backend)
     part = program.slices(1)[0]
     for _ in range(2):
         phases = CountedPhases(device)
         committed = commit(pk, part.name, program.inputs(part.source), phases)
         prove(pk, committed, job_challenge(pk.key.digest, [committed.commitment]), phases)
-    return phases.did
+    return Counted(phases.did, len(committed.shape.steps))
 
 
 @pytest.fixture(scope="module", params=[Ring(4), Fibonacci(6)], ids=lambda p: p.name)
-def did(request: Any, emulated: CudaBackend) -> dict[str, Counter[str]]:
+def proof(request: Any, emulated: CudaBackend) -> Counted:
     assert isinstance(emulated.device, EmulatedDevice)
     return counted(request.param, emulated, emulated.device)
 
 
-def test_queries_are_one_transfer(did: dict[str, Counter[str]]) -> None:
-    assert did["queries"] == {"upload": 1, "launch": 1, "download": 1}
+def test_queries_are_one_transfer(proof: Counted) -> None:
+    assert proof.did["queries"] == {"upload": 1, "launch": 1, "download": 1}
+
+
+def test_openings_of_all_heights_are_one_transfer(proof: Counted) -> None:
+    assert proof.did["openings"]["download"] == 1
+    assert proof.did["openings"]["upload"] == 0
+
+
+def test_the_device_is_waited_for_once_a_layer(proof: Counted) -> None:
+    """For a layer's root, which its challenge needs; constants are there."""
+    assert proof.did["fri_tree"]["download"] == proof.layers
+    assert proof.did["fri_tree"]["upload"] == proof.did["fri_fold"]["upload"] == proof.did["fri_fold"]["download"] == 0
+    assert proof.did["fri_tree"]["launch"] == 2 * proof.layers
+    assert proof.did["fri_fold"]["launch"] == proof.layers
+
+
+def test_trees_are_waited_for_once(proof: Counted) -> None:
+    for phase in ("main_tree", "quotient_tree"):
+        assert proof.did[phase]["download"] == 1
+        assert proof.did[phase]["upload"] == 0
