@@ -166,8 +166,8 @@ def forged_logup(change: Callable[[int, Words, list[Ext | None]], None]) -> Iter
     """Let `change` alter each table's auxiliary columns and terminals [local, global], in place."""
     honest = prover.logup_columns
 
-    def columns(pk: Any, committed: Any, buses: Any) -> Any:
-        made, terminals = honest(pk, committed, buses)
+    def columns(pk: Any, *rest: Any) -> Any:
+        made, terminals = honest(pk, *rest)
         changed = []
         for i, (aux, pair) in enumerate(zip(made, terminals, strict=True)):
             altered = list(pair)
@@ -185,8 +185,8 @@ def balanced_by_the_last(scope: int) -> Iterator[None]:
     """The last table with buses of this scope (0 local, 1 global) claims the terminal that makes their sum zero."""
     honest = prover.logup_columns
 
-    def columns(pk: Any, committed: Any, buses: Any) -> Any:
-        made, terminals = honest(pk, committed, buses)
+    def columns(pk: Any, *rest: Any) -> Any:
+        made, terminals = honest(pk, *rest)
         pairs = [list(pair) for pair in terminals]
         mine = [pair for pair in pairs if pair[scope] is not None]
         mine[-1][scope] = e_sub(ZERO, e_sum([pair[scope] for pair in mine[:-1]]))
