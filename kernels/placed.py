@@ -167,6 +167,12 @@ class PlacedBackend(Backend):
         self._thread.submit(lambda: None).result()
         self._device.synchronize()
 
+    def watch_memory(self) -> None:
+        self._device.watch_memory()
+
+    def memory_peak(self) -> int | None:
+        return self._device.memory_peak()
+
     def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
         return self._device.add(field, _on_device(a), _on_device(b), out)
 

@@ -69,7 +69,8 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     def extended(width: int, log_height: int) -> int:
         return columns(width, log_height + (0 if streamed else params.log_blowup))
 
-    main = sum(extended(a.main_width, t.log_height) for t, a in tables) + tree_bytes(rounds["main"])
+    main_columns = sum(extended(a.main_width, t.log_height) for t, a in tables)
+    main = main_columns + tree_bytes(rounds["main"])
     aux = sum(extended(t.widths[2], t.log_height) for t, _ in tables)
     aux_tree = tree_bytes(rounds["aux"]) if "aux" in rounds else 0
     quotient = sum(extended(t.widths[3], t.log_height) for t, _ in tables)
@@ -86,7 +87,8 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
         aux_trace = sum(columns(a.aux_width, t.log_height) for t, a in tables)
         piece = 0
     return {
-        "main": trace + main,
+        "main_lde": trace + main_columns,
+        "main_tree": traced + main,
         "logup": main + traced + logup_bytes(shape),
         "aux": main + aux_trace + aux + aux_tree,
         "constraints": main + aux + aux_tree + quotient + folding,
@@ -99,9 +101,8 @@ def logup_bytes(shape: ProofShape) -> int:
     """LogUp columns on the trace's rows, with the fractions of the table that they are being made of."""
     most = done = 0
     for table, air in zip(shape.tables, shape.key.tables, strict=True):
-        terms = EXTENSION * len(
-            air.groups
-        )  # columns: first numerators, denominators and quotients, then with the result
+        # So many numerators, denominators and quotients at first; then the quotients and the columns made of them.
+        terms = EXTENSION * len(air.groups)
         most = max(most, done + (WORD * max(3 * terms, terms + air.aux_width) << table.log_height))
         done += WORD * air.aux_width << table.log_height
     return most

@@ -51,7 +51,7 @@ def test_streamed_proofs_of_golden_jobs(name: str, emulated: CudaBackend, monkey
     assert prove_golden(JOBS[name], emulated).to_bytes() == (FOLDER / f"{name}.msgpack").read_bytes()
 
 
-def streamed(shape: ProofShape, budget: int, held: int, *, key_streamed: bool) -> MemoryPlan:
+def streamed(shape: ProofShape, budget: int, held: int, *, key_streamed: bool, more: bool) -> MemoryPlan:
     """In place of `choose`, whatever the budget."""
     return next(plan for plan in plans(shape, key_streamed=key_streamed) if plan.streamed)
 
