@@ -153,13 +153,11 @@ def _cells(leaves: NDArray[np.int32], matrices: int) -> list[_Cells]:
 def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.bool_]]:
     """Per instruction its depth, its kind, and whether its operands change places."""
     op, a, b, _ = code.T
-    depths: list[int] = []
-    for operation, x, y in zip((op >= Op.ADD).tolist(), a.tolist(), b.tolist(), strict=True):
-        if operation:
-            dx, dy = depths[x], depths[y]
-            depths.append(1 + (dx if dx > dy else dy))
-        else:
-            depths.append(0)
+    depths = [0] * len(code)
+    operations = np.flatnonzero(op >= Op.ADD)
+    for i, x, y in zip(operations.tolist(), a[operations].tolist(), b[operations].tolist(), strict=True):
+        dx, dy = depths[x], depths[y]
+        depths[i] = 1 + (dx if dx > dy else dy)
     # At a point only constants and public values are base field elements (what is computed from them alone is rare).
     base = (op == Op.CONST) | (op == Op.BASE_SCALAR)
     multiplies = op == Op.MUL
