@@ -155,13 +155,14 @@ class CudaRows:
         shape["rows"], shape["log_n"] = cosets * n, _log2(n)
         shape["factors"][:cosets] = 1 if coset_factors is None else coset_factors
         out = self._device.empty((program.output_columns, cosets, n))
-        for kernel, words in zip(plan.kernels, plan.words(scalars), strict=True):
-            arguments = (*inputs, out, ByValue(shape), ByValue(words))
+        by_value = ByValue(shape)
+        for index, (kernel, words) in enumerate(zip(plan.kernels, plan.words(scalars), strict=True)):
+            if index == 1 and program.fold is not None:
+                shape["add"] = 1
+                by_value = ByValue(shape)
             run = self._device.kernel(kernel.source, KERNEL)
             block = run.block(limit=BLOCK)
-            run.launch(grid_for(cosets * n, block), block, arguments)
-            if program.fold is not None:
-                shape["add"] = 1
+            run.launch(grid_for(cosets * n, block), block, (*inputs, out, by_value, ByValue(words)))
         return out
 
     def divide(self, numerators: Array, denominators: Array) -> Array:

@@ -341,7 +341,7 @@ class CudaDevice:
 
     def download(self, array: Array) -> HostArray:
         _require_contiguous(array)
-        if array.nbytes <= SMALL_DOWNLOAD:
+        if 0 < array.nbytes <= SMALL_DOWNLOAD:
             return self.fetch(array).result()
         host = np.empty(array.shape, array.dtype)
         if host.nbytes:

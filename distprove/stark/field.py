@@ -367,7 +367,7 @@ def _limbs(a: Words) -> NDArray[np.uint16]:
 
 
 def interpolate(values: Words) -> Words:
-    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ...: one matrix product, for small n."""
+    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ...; n small: one matrix product."""
     return dot([_inverse_transform(len(values))], spread(values))
 
 

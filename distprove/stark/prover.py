@@ -25,7 +25,7 @@ from distprove.stark.challenges import (
     vanishing_on_cosets,
 )
 from distprove.stark.extension import Extender, Extension, Opening
-from distprove.stark.field import Ext, P, Words, e_dot, e_mul, ext_powers, interpolate
+from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_powers, interpolate, spread
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
@@ -326,9 +326,10 @@ def deep_codeword(
         both = groups[i]
         c0, c1, c2 = weights[table.both].tolist()  # the next row's weights are the first ones times this power of gamma
         factor = (c0, c1, c2)
+        at_zeta, at_next = e_dots(values[i].both, spread(here))
         openings += [
-            Opening(zeta, both, here, e_dot(here, values[i].both[:, 0])),
-            Opening(next_point(zeta, height), both, here, e_mul(factor, e_dot(here, values[i].both[:, 1])), factor),
+            Opening(zeta, both, here, at_zeta),
+            Opening(next_point(zeta, height), both, here, e_mul(factor, at_next), factor),
             Opening(zeta, [quotients[i]], quotient, e_dot(quotient, values[i].quotient)),
         ]
     return extender.deep(openings)
