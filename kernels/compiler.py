@@ -29,6 +29,7 @@ SOURCES = PACKAGE / "cuda"
 HEADERS = PACKAGE / "include"
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*$')
+_LINE = re.compile(r'^\s*#\s*line\s+(\d+)\s+"([^"]+)"\s*$')
 _PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\s*$")
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _PROPERTIES = re.compile(r"Function properties for (\w+)")
@@ -100,10 +101,14 @@ def flatten(source: KernelSource) -> str:
         seen.add(path)
         shown = path.relative_to(PACKAGE).as_posix()
         out.append(f'#line 1 "{shown}"')
-        for number, line in enumerate(text.splitlines(), start=1):
+        number = 0
+        for line in text.splitlines():
+            number += 1
             if _PRAGMA_ONCE.match(line):
                 out.append("")
                 continue
+            if renamed := _LINE.match(line):  # generated text says where it has its parts from
+                number, shown = int(renamed[1]) - 1, renamed[2]
             include = _INCLUDE.match(line)
             if include is None:
                 out.append(line)

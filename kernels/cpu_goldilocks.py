@@ -6,12 +6,14 @@ from typing import Any
 
 from kernels.cpu_goldilocks_rows import CpuRows
 from kernels.cpu_goldilocks_transforms import CpuTransforms
+from kernels.cpu_row_source import CpuRowSources
 from kernels.goldilocks import GoldilocksKernels
 
 
-class CpuGoldilocks(CpuTransforms, CpuRows, GoldilocksKernels):
+class CpuGoldilocks(CpuTransforms, CpuRows, CpuRowSources, GoldilocksKernels):
     """Everything of the interface, on one pool of threads."""
 
     def __init__(self, native: Any, pool: Any) -> None:
         CpuTransforms.__init__(self, native, pool)
         CpuRows.__init__(self, native, pool)
+        CpuRowSources.__init__(self, pool)

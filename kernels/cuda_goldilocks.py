@@ -6,19 +6,23 @@ from collections.abc import Iterable
 
 from kernels.cuda_goldilocks_rows import CudaRows
 from kernels.cuda_goldilocks_transforms import CudaTransforms
+from kernels.cuda_row_source import CudaRowSources
 from kernels.device import Device
 from kernels.goldilocks import GoldilocksKernels
 from kernels.row_program import RowProgram
+from kernels.row_source import RowSource
 
 
-class CudaGoldilocks(CudaTransforms, CudaRows, GoldilocksKernels):
+class CudaGoldilocks(CudaTransforms, CudaRows, CudaRowSources, GoldilocksKernels):
     """Everything of the interface, on one device and its compute stream."""
 
     def __init__(self, device: Device) -> None:
         CudaTransforms.__init__(self, device)
         CudaRows.__init__(self, device)
+        CudaRowSources.__init__(self, device)
 
-    def prepare(self, programs: Iterable[RowProgram] = ()) -> None:
-        """Begin to compile every kernel, those of `programs` included, in the background."""
+    def prepare(self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()) -> None:
+        """Begin to compile every kernel, those of `programs` and `sources` included, in the background."""
+        self.prepare_row_sources(sources)
         self.prepare_rows(programs)
         self.prepare_transforms()

@@ -21,7 +21,7 @@ Implementations: `kernels.cpu_goldilocks`, `kernels.cuda_goldilocks`; reached as
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +30,9 @@ from numpy.typing import NDArray
 
 from kernels.backend import Array, SizeError
 from kernels.goldilocks_field import Ext
+from kernels.host_compiler import CompilerMissing
 from kernels.row_program import RowProgram
+from kernels.row_source import RowSource
 
 LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
 """First byte of what is hashed: no leaf can be taken for a node, nor either for anything else."""
@@ -90,7 +92,9 @@ class GoldilocksKernels(ABC):
     Sizes that the kernels do not handle raise SizeError, missing memory OutOfMemory, before anything is launched.
     """
 
-    def prepare(self, programs: Iterable[RowProgram] = ()) -> None:  # noqa: B027 (one with nothing to prepare is silent)
+    def prepare(  # noqa: B027 (one with nothing to prepare is silent)
+        self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()
+    ) -> None:
         """Begin what takes long before the first proof (compilation), in the background. Optional."""
 
     # -- elementwise, for trace generators ----------------------------------------------------------------------------
@@ -104,6 +108,14 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def mul(self, a: Array, b: Array) -> Array: ...
+
+    def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
+        """(source.width, rows): what the C++ function of `source` writes for each row, given the arrays it names.
+
+        `out`: a contiguous array of this shape to write. Raises BackendError with the compiler's messages for a text
+        that does not compile, CompilerMissing where there is no compiler for it.
+        """
+        raise CompilerMissing(f"{source.name}: these kernels run no C++")
 
     # -- polynomials ------------------------------------------------------------------------------------------------
 

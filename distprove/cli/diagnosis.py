@@ -95,6 +95,17 @@ def _processor(machine: Machine) -> Iterator[Finding]:
         )
     yield Finding("processor", "features", "ok", ", ".join(cpu.flags) or "none of those we look for")
     yield _native()
+    yield _compiler()
+
+
+def _compiler() -> Finding:
+    from kernels.host_compiler import CompilerMissing, find_compiler
+
+    try:
+        return Finding("processor", "C++ compiler", "ok", find_compiler().version)
+    except CompilerMissing:
+        advice = "AIRs' row functions in C++ need one on the CPU; keccak-f and file-root do without, by NumPy"
+        return Finding("processor", "C++ compiler", "note", "none", advice)
 
 
 def _native() -> Finding:

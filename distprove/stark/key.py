@@ -161,7 +161,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     """
     key = compile_program(program, params)
     tables, kernels = key.tables, backend.goldilocks
-    kernels.prepare([p for t in tables for p in (t.constraints, t.interactions) if p is not None])
+    kernels.prepare([p for t in tables for p in t.programs], [f.source for f in program.row_functions])
     fixed = program.preprocessed()
     heights: list[int | None] = []
     for table in tables:

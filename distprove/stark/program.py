@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, Bus, CompiledAir, compile_air
+from distprove.stark.air import Air, Bus, CompiledAir, CppRows, compile_air
 from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
 
@@ -69,6 +69,11 @@ class Program(ABC):
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         """Fixed columns by table name, (width, rows): such a table always has this many rows."""
         return {}
+
+    @property
+    def row_functions(self) -> Sequence[CppRows]:
+        """The row functions in C++ that `trace` uses: a GPU's prover compiles them when it starts."""
+        return ()
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         """Per partition log2 of each table's rows, known before a trace is made: the number of queries follows from it.

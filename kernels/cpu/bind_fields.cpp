@@ -133,7 +133,16 @@ void spmv(Pool& pool, const CheckedMatrix& matrix, InBytes x, bool standard_form
 void bind_fields(nb::module_& m) {
   nb::class_<Pool>(m, "Pool", "A pool of threads; the number counts the caller.")
       .def(nb::init<int>(), nb::arg("threads"))
-      .def_prop_ro("threads", &Pool::threads);
+      .def_prop_ro("threads", &Pool::threads)
+      .def(
+          "run",
+          [](Pool& pool, size_t count, uintptr_t function, uintptr_t context) {
+            const auto call = reinterpret_cast<void (*)(void*, size_t)>(function);
+            nb::gil_scoped_release release;
+            pool.run(count, [&](size_t task, int) { call(reinterpret_cast<void*>(context), task); });
+          },
+          nb::arg("count"), nb::arg("function"), nb::arg("context"),
+          "function(context, task) for every task below count, by their addresses: code that another library holds.");
   m.def("field_add", &binary<&FieldOps::add>);
   m.def("field_sub", &binary<&FieldOps::sub>);
   m.def("field_mul", &binary<&FieldOps::mul>);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from distprove.stark.air.check import BoundaryTuple, Example, Failure, PartitionTrace, check_partitions, check_trace
 from distprove.stark.air.compiled import BusUse, CompiledAir, Group
 from distprove.stark.air.compiler import compile_air, compile_airs
+from distprove.stark.air.cpp_rows import CppRows
 from distprove.stark.air.definition import Air, Bus, Table, trace_air
 from distprove.stark.air.expression import Expression
 from distprove.stark.air.point import evaluate_at_point
@@ -17,6 +18,7 @@ __all__ = [
     "Bus",
     "BusUse",
     "CompiledAir",
+    "CppRows",
     "Example",
     "Expression",
     "Failure",

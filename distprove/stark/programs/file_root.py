@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError, UsageError
-from distprove.stark.air import Air, Bus
+from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.file_root_tables import (
     DIGEST_WORDS,
@@ -60,7 +60,7 @@ from distprove.stark.programs.file_tree import (
     level_above,
     read_slice,
 )
-from distprove.stark.programs.keccak_rounds import rows_for
+from distprove.stark.programs.keccak_rounds import ROWS, rows_for
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.backend import Array, Backend
 from kernels.keccak import keccak256
@@ -89,6 +89,10 @@ class FileRoot(Program):
     @property
     def buses(self) -> Sequence[Bus]:
         return (NODES, FACTS, TAIL)
+
+    @property
+    def row_functions(self) -> Sequence[CppRows]:
+        return (ROWS,)
 
     @property
     def statement(self) -> Statement:

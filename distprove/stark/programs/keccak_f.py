@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, Table
+from distprove.stark.air import Air, CppRows, Table
 from distprove.stark.field import P
 from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.program import Program, Slice, Trace
@@ -26,6 +26,7 @@ from distprove.stark.programs.keccak_rounds import (
     COLUMNS,
     LANES,
     ROUNDS,
+    ROWS,
     WIDTH,
     WORDS,
     blocks_for,
@@ -85,6 +86,10 @@ class KeccakF(Program):
     @property
     def tables(self) -> Sequence[Air]:
         return (KeccakFAir(),)
+
+    @property
+    def row_functions(self) -> Sequence[CppRows]:
+        return (ROWS,)
 
     @property
     def statement(self) -> Statement:

@@ -17,12 +17,14 @@ Lanes are numbered x + 5 y, bits from the least significant, words low half firs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from distprove.stark.air import Expression, Table
+from distprove.stark.air import CppRows, Expression, Table
 from kernels.backend import Array, Backend
+from kernels.host_compiler import CompilerMissing
 
 ROUNDS = 24
 LANES = 25
@@ -35,6 +37,8 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
 )
 """Columns that `constrain_rounds` uses, first in a table."""
 WIDTH = sum(COLUMNS.values())
+ROWS = CppRows(Path(__file__).with_name("keccak_rounds.cpp"), COLUMNS, ("states",))
+"""The rows of these columns, from (25, blocks) lanes of the states that the permutations begin with."""
 
 CONSTANT_BITS = (0, 1, 3, 7, 15, 31, 63)
 """Bits of lane 0 that a round constant can set: `chi` has their values before iota."""
@@ -162,8 +166,17 @@ def blocks_for(rows: int) -> int:
 def fill_rounds(columns: Array, states: Array, backend: Backend) -> None:
     """Write the columns of `COLUMNS`, the first of `columns` (>= WIDTH, rows), for the permutations of `states`.
 
-    `states`: (25, blocks_for(rows)) uint64, lanes. Takes scratch memory of about 3 % of what it fills.
+    `states`: (25, blocks_for(rows)) uint64, lanes. By the row function; on a CPU's machine without a C++ compiler by
+    vectorised operations.
     """
+    try:
+        ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states)
+    except CompilerMissing:
+        fill_rounds_vectorised(columns, states, backend)
+
+
+def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> None:
+    """What `fill_rounds` writes, by operations on whole columns. Takes scratch memory of about 3 % of what it fills."""
     rows, blocks = columns.shape[1], states.shape[1]
     lanes = backend.empty((60, blocks, ROUNDS))  # A', C', D, out
     state = [states[i] for i in range(LANES)]

@@ -1,0 +1,68 @@
+"""Row functions in C++ on the CPU: compiled once by the machine's compiler, run on a pool's threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernels import host_compiler
+from kernels.backend import Array, BackendError, OutOfMemory
+from kernels.compiler import KernelSource, flatten
+from kernels.row_source import FUNCTION, RowSource
+
+ROWS_PER_TASK = 1 << 10
+"""A multiple of TILE in trace/row.h, so that a task's buffer is worth its making."""
+_NONE, _NO_MEMORY = 2**64 - 1, 2**64 - 2
+"""As in trace/host.h."""
+_PROBE = RowSource("probe", "DP_ROW void row(const Inputs&, u64 i, Row& out) { out[0] = i; }", (("i", 1),), ())
+
+
+class _Job(ctypes.Structure):
+    """`Job` in trace/host.h."""
+
+    _fields_ = (
+        ("inputs", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("rows_per_task", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("bad", ctypes.c_uint64),
+    )
+
+
+class CpuRowSources:
+    """Runs row functions on `pool`, a `Pool` of the extension."""
+
+    def __init__(self, pool: Any) -> None:
+        self._task_pool = pool
+        self._libraries: dict[RowSource, ctypes.CDLL] = {}
+
+    def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
+        """See `GoldilocksKernels.generate`. Checks what was written, which a GPU does not."""
+        shape = source.output_shape(rows, out)
+        if source not in self._libraries:
+            self._libraries[source] = host_compiler.load(
+                f"the row function {source.name}", host_text(source), probe=host_text(_PROBE)
+            )
+        arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        words = source.inputs_struct(rows, arrays, lambda array: int(array.ctypes.data))
+        made = np.empty(shape, dtype=np.uint64) if out is None else out
+        job = _Job(words.ctypes.data, made.ctypes.data, ROWS_PER_TASK, source.width, _NONE)
+        function = ctypes.cast(getattr(self._libraries[source], FUNCTION), ctypes.c_void_p).value
+        self._task_pool.run(-(-rows // ROWS_PER_TASK), function, ctypes.addressof(job))
+        if job.bad == _NO_MEMORY:
+            raise OutOfMemory(f"{source.name}: no memory for the rows of a tile")
+        if job.bad != _NONE:
+            row, column = divmod(int(job.bad), source.width)
+            raise BackendError(
+                f"{source.name}: {source.column_name(column)} of row {row} is not written, or holds no canonical field "
+                "element"
+            )
+        return made
+
+
+def host_text(source: RowSource) -> str:
+    """What the host's compiler gets, headers included."""
+    return flatten(KernelSource("trace_rows", text=source.whole("trace/host.h", "DP_TRACE_TASK")))

@@ -1,0 +1,99 @@
+"""Compiles C++ with the machine's own compiler into a library that this process loads, kept on disk by content.
+
+For text that is known only when it runs: the row functions of AIRs (`kernels.row_source`). What ships is in the
+extension modules and needs no compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
+
+from kernels import cache
+from kernels.backend import BackendError
+
+PROGRAMS = ("c++", "g++", "clang++")
+FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-exceptions", "-Wno-unknown-pragmas")
+"""Without -march: the cache may be shared by machines with other processors."""
+TIMEOUT = 600
+"""Seconds that a compiler may take."""
+
+
+class CompilerMissing(BackendError):
+    """There is no C++ compiler on this machine, or none that compiles the project's own headers."""
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C++ compiler of this machine."""
+
+    program: str
+    version: str
+    """Its own first line about itself."""
+
+
+@once
+def find_compiler() -> HostCompiler:
+    """The first of PROGRAMS that answers. Raises CompilerMissing."""
+    for name in PROGRAMS:
+        program = shutil.which(name)
+        if program is None:
+            continue
+        try:
+            said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=TIMEOUT)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if said.returncode == 0 and said.stdout:
+            return HostCompiler(program, said.stdout.splitlines()[0])
+    raise CompilerMissing(
+        f"no C++ compiler was found ({', '.join(PROGRAMS)}): row functions in C++ need one on the CPU; install, for "
+        "example, the package g++"
+    )
+
+
+def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) -> ctypes.CDLL:
+    """The library of `text`, compiled when the cache does not hold it. Safe to call in several processes at once.
+
+    `title` is what messages call it. `probe` is a text that compiles wherever a compiler is of use: it tells whether
+    text or compiler is at fault. Raises BackendError with the compiler's messages, CompilerMissing.
+    """
+    compiler = find_compiler()
+    folder = cache.user_cache_dir("rows") if cache_dir is None else cache_dir
+    key = hashlib.sha256(json.dumps([compiler.version, FLAGS]).encode() + b"\0" + text.encode()).hexdigest()
+    kept = cache.find(folder, key, ".so")
+    if kept is not None:
+        return _open(title, kept)
+    with tempfile.TemporaryDirectory(prefix="distprove-") as work:
+        library = Path(work) / "library.so"
+        failed = _compile(compiler, text, library)
+        if failed:
+            broken = _compile(compiler, probe, library)
+            if broken:
+                raise CompilerMissing(f"{compiler.program} does not compile the project's headers:\n{broken}")
+            raise BackendError(f"{title} does not compile ({compiler.version}):\n{failed}")
+        kept = cache.keep(folder, key, ".so", lambda file: file.write(library.read_bytes()))
+        return _open(title, kept or library)
+
+
+def _compile(compiler: HostCompiler, text: str, library: Path) -> str:
+    """Compile `text` to `library`; returns what the compiler said when it failed."""
+    command = [compiler.program, *FLAGS, "-x", "c++", "-", "-o", str(library)]
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return f"it took more than {TIMEOUT} s"
+    return "" if done.returncode == 0 else done.stderr or f"exit status {done.returncode}"
+
+
+def _open(title: str, library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:  # for example where nothing in the cache's folder may be executed
+        raise CompilerMissing(f"{title} was compiled and cannot be loaded: {error}") from error

@@ -1,0 +1,33 @@
+// What the C++ row functions of traces are written in; see kernels/row_source.py for what is generated around them.
+#pragma once
+#include "field/goldilocks.h"
+
+// Before a row function, and before the helpers that it calls.
+#define DP_ROW DP_HD
+
+namespace dp {
+namespace trace {
+
+// A named array of a partition's inputs: of n elements, or of several rows of n.
+struct Input {
+  const u64* data;
+  u64 n;
+
+  DP_HD u64 operator[](u64 i) const { return data[i]; }
+  DP_HD u64 operator()(u64 row, u64 i) const { return data[row * n + i]; }
+};
+
+// The row to be written: `row[column::x] = value`, canonical. Every column must be written; what was written can be read.
+struct Row {
+  u64* first;
+#if DP_DEVICE
+  u64 stride;  // columns lie apart, as in the trace; the host collects whole rows first (host.h)
+#else
+  static constexpr u64 stride = 1;
+#endif
+
+  DP_HD u64& operator[](u64 column) { return first[column * stride]; }
+};
+
+}  // namespace trace
+}  // namespace dp

@@ -1,0 +1,26 @@
+"""Row functions by the CUDA kernel on the host: the columns that the CPU backend makes of the same text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from row_source_cases import CASE, case_columns, case_inputs
+
+from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds_vectorised
+from kernels.cuda import CudaBackend
+
+
+@pytest.mark.parametrize("rows", [1, 8, 256])
+def test_columns(emulated: CudaBackend, rows: int) -> None:
+    inputs = case_inputs()
+    given = {name: emulated.to_device(array) for name, array in inputs.items()}
+    assert np.array_equal(emulated.to_host(emulated.goldilocks.generate(CASE, given, rows)), case_columns(inputs, rows))
+
+
+def test_keccak_rounds(emulated: CudaBackend) -> None:
+    rows = 64
+    states = np.random.default_rng(4).integers(0, 2**64, (25, blocks_for(rows)), dtype=np.uint64)
+    made = emulated.to_host(ROWS.make(emulated, rows, states=emulated.to_device(states)))
+    expected = np.empty((WIDTH, rows), dtype=np.uint64)
+    fill_rounds_vectorised(expected, states, emulated)
+    assert np.array_equal(made, expected)
