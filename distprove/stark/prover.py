@@ -67,18 +67,26 @@ def commit(
     *,
     held: int = 0,
     more: bool = False,
+    expected: Sequence[int] | None = None,
 ) -> Committed:
     """Make the trace of a partition, extend it and commit to it.
 
     `held`: bytes of the device that other partitions keep. `more`: whether another is to fit beside this one, waiting.
+    `expected`: log2 of each table's rows, where they are known: what cannot fit is refused before its trace is made.
     Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device cannot hold.
     """
     backend, params = pk.backend, pk.key.params
+
+    def plan_for(shape: ProofShape) -> MemoryPlan:
+        return choose(shape, usable(backend.info().memory_budget), held, key_streamed=pk.streamed, more=more)
+
+    if expected is not None:
+        plan_for(ProofShape(pk.key, tuple(expected)))
     with phases("trace"):
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
-    plan = choose(shape, usable(backend.info().memory_budget), held, key_streamed=pk.streamed, more=more)
+    plan = plan_for(shape)
     extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
     with phases("main_lde"):
         if plan.streamed:

@@ -274,16 +274,28 @@ class StarkProver:
 
     def _commit(self, partition: Partition, work: Synthesised, phases: Phases, *, more: bool = False) -> Committed:
         """Commit to a partition beside those that are kept, or, when it does not fit there, in their place."""
-        self._backend.watch_memory()
         try:
-            committed = commit(self._key, partition.name, work.arrays, phases, held=self._held(), more=more)
+            return self._commit_beside(partition, work, phases, more)
         except OutOfMemory:
             if not self._kept:
                 raise
-            self._kept.clear()
-            committed = commit(self._key, partition.name, work.arrays, phases, more=more)
+        self._kept.clear()
+        return self._commit_beside(partition, work, phases, more)
+
+    def _commit_beside(self, partition: Partition, work: Synthesised, phases: Phases, more: bool) -> Committed:
+        self._backend.watch_memory()
+        held, expected = self._held(), self._heights[partition.index] if self._heights else None
+        committed = commit(self._key, partition.name, work.arrays, phases, held=held, more=more, expected=expected)
         committed.peak = self._used()
         return committed
+
+    @cached_property
+    def _heights(self) -> Sequence[Sequence[int]]:
+        """Of every partition, as the program says before a trace is made; empty when it does not."""
+        try:
+            return self._key.program.log_heights(self._partitions)
+        except UsageError:
+            return ()
 
     def _used(self) -> int | None:
         """The most memory in use since it was watched, without that of partitions that wait."""

@@ -91,6 +91,22 @@ def test_what_does_not_fit_is_refused_with_what_it_needs() -> None:
             committed(Fibonacci(10), budget=budget, held=held)
 
 
+def test_a_program_that_knows_its_heights_is_refused_before_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load_program("wide-fibonacci", {"rows": 64, "width": 40})
+    least = plans(committed(program).shape, key_streamed=False)[-1].peak
+    system = StarkSystem(program, PARAMS, 1)
+    (partition,) = system.plan()
+    work = system.synthesiser({}, 1).synthesise(partition)
+    made: list[bool] = []
+    honest = program.trace
+    monkeypatch.setattr(program, "trace", lambda *given: (made.append(True), honest(*given))[1])
+    with CpuBackend(budget=budget_for(least)) as backend:
+        StarkProver(system, backend).commit(partition, work)
+    with CpuBackend(budget=budget_for(least) - 1) as backend, pytest.raises(OutOfMemory, match=r"2\^6 x 40 needs"):
+        StarkProver(system, backend).commit(partition, work)
+    assert len(made) == 1
+
+
 def test_inputs_are_not_written_over() -> None:
     """Where the backend's memory is the host's, a trace may be its inputs; a retry needs them as they were."""
     program = load_program("range-check", {"values": 300, "bits": 8})
