@@ -129,7 +129,7 @@ def _provers(view: dict[str, Any]) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("prover", no_wrap=True)
     table.add_column("GPU", justify="right")
-    table.add_column("device")
+    table.add_column("device", no_wrap=True, overflow="ellipsis", max_width=24)
     table.add_column("status")
     table.add_column("done", justify="right")
     table.add_column("at work on", overflow="ellipsis", no_wrap=True)

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from cluster.report import PartitionReport, Report, WorkerReport
 from cluster.run import journal_tail
 from cluster.status import FILE, StatusFile, node_view, read_status, status_view
+from distprove.cli import top as command
 from distprove.cli.app import app
 from distprove.cli.top import latest_run, look, over, screen
 from distprove.errors import FormatError, UsageError
@@ -142,3 +143,22 @@ def test_the_end_of_a_journal_begins_with_a_whole_line(tmp_path: Path) -> None:
     assert 2 <= len(events) <= 6
     assert len(journal_tail(tmp_path, 1 << 20)) == 100
     assert journal_tail(tmp_path / "none", 10) == []
+
+
+def test_it_is_redrawn_until_the_run_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write(tmp_path / "run", view(), [])
+    console = Console(file=StringIO(), width=100, force_terminal=True)
+    looks: list[int] = []
+
+    def later(_: float) -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            content = json.loads((run / FILE).read_text())
+            (run / FILE).write_text(json.dumps({**content, "status": "failed", "done": 4, "failed": 1}))
+
+    monkeypatch.setattr(command, "out", lambda: console)
+    monkeypatch.setattr(command.time, "sleep", later)
+    command.top(run)
+    assert len(looks) == 3
+    assert isinstance(console.file, StringIO)
+    assert "1 failed" in console.file.getvalue()
