@@ -16,6 +16,7 @@ import psutil
 from cluster.analysis import Spread, devices, phase_samples
 from cluster.driver import prove
 from cluster.executors import open_executor
+from cluster.nodestory import NodeStory
 from cluster.run import Run
 from cluster.story import read_report
 from cluster.sweep.grid import Cell
@@ -79,7 +80,8 @@ def measure(
         for number in range(repeats):
             tell(f"repeat {number + 1} of {repeats}")
             rounds.append(_round(system, shared, settings, cell, scratch / "repeat"))
-        return _figures(cell, rounds, memory.peak, load_seconds, warmup)
+        nodes = [NodeStory.of(record) for record in executor.governor_report(rounds[0][0].began)]
+        return _figures(cell, rounds, nodes, memory.peak, load_seconds, warmup)
 
 
 def _round(
@@ -154,7 +156,14 @@ def _renamed(system: ProofSystem, number: int) -> list[Partition]:
     return [replace(partition, name=f"copy{number}-{partition.index}") for partition in system.plan()]
 
 
-def _figures(cell: Cell, rounds: list[list[Copy]], host_peak: int, load_seconds: float, warmup: int) -> Measured:
+def _figures(
+    cell: Cell,
+    rounds: list[list[Copy]],
+    nodes: Sequence[NodeStory],
+    host_peak: int,
+    load_seconds: float,
+    warmup: int,
+) -> Measured:
     copies = [copy for each in rounds for copy in each]
     spans = [span for copy in copies for span in copy.session.spans]
     samples = phase_samples(spans)
@@ -184,10 +193,14 @@ def _figures(cell: Cell, rounds: list[list[Copy]], host_peak: int, load_seconds:
         idle / width if width else 0.0,
         host_peak,
         _device_peak(copies),
+        int(max((s.memory_used or 0 for node in nodes for s in node.samples if s.time >= 0), default=0)),
         load_seconds,
         tuple(place.device for place in workers),
         counters,
         warmup,
+        tuple(
+            {"node": n.node, "policy": n.policy, "limits": dict(n.limits), "decisions": len(n.decisions)} for n in nodes
+        ),
     )
 
 

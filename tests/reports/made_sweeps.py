@@ -27,4 +27,6 @@ def _measured(cell: Cell, policies: tuple[str, ...]) -> Measured:
     idle = Spread.of([0.01, 0.02 * cell.jobs])
     memory = (4 + cell.jobs) << 30
     devices = ("NVIDIA H200",)
-    return Measured(cell, 32, (wall,), latency, phases["prove"], phases, 0.9, idle, 0.1, memory, 9 << 30, 5.0, devices)
+    return Measured(
+        cell, 32, (wall,), latency, phases["prove"], phases, 0.9, idle, 0.1, memory, 9 << 30, 2 * memory, 5.0, devices
+    )
