@@ -6,12 +6,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from cluster.analysis import Spread, devices, phase_samples
 from cluster.driver import prove
@@ -20,14 +17,12 @@ from cluster.nodestory import NodeStory
 from cluster.run import Run
 from cluster.story import read_report
 from cluster.sweep.grid import Cell
+from cluster.sweep.memory import MemoryWatch
 from cluster.sweep.results import Measured
 from cluster.sweep.sharing import SharedExecutor
 from cluster.timeline import Session, read_timeline
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, ProofSystem
-
-LOOK = 0.1
-"""Seconds between looks at this machine's memory."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ def measure(
     settings = cell.settings(base)
     starting = time.perf_counter()
     tell("starting workers")
-    with _Memory() as memory, open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
+    with MemoryWatch() as memory, open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
         load_seconds = time.perf_counter() - starting
         # The first round has the workers load the key, and check it; those that follow only warm up.
         tell("loading keys")
@@ -225,39 +220,3 @@ def _device_peak(copies: Sequence[Copy]) -> int:
         name = devices_of.get(worker, worker)
         by_device[name] = by_device.get(name, 0) + peak
     return max(by_device.values(), default=0)
-
-
-@dataclass
-class _Memory:
-    """Watches the resident memory of this process and those it started."""
-
-    peak: int = 0
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def reset(self) -> None:
-        self.peak = _resident()
-
-    def __enter__(self) -> _Memory:
-        self._thread = threading.Thread(target=self._watch, name="distprove-memory", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(LOOK):
-            self.peak = max(self.peak, _resident())
-
-
-def _resident() -> int:
-    """Bytes."""
-    own = psutil.Process()
-    total = 0
-    for process in (own, *own.children(recursive=True)):
-        with suppress(psutil.Error):  # it ended meanwhile
-            total += int(process.memory_info().rss)
-    return total

@@ -42,10 +42,6 @@ class SharedExecutor:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="distprove-shared", daemon=True)
 
-    @property
-    def kind(self) -> str:
-        return self._executor.kind
-
     def client(self) -> Client:
         """A new one."""
         with self._lock:
