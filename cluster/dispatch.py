@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -30,12 +31,16 @@ from typing import Any
 from cluster.executors import Executor, Finished, Kind, Role, Work, Worker, WorkerDied, WorkLost
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
+from cluster.status import status_view
 from cluster.timeline import Session, Span
 from distprove import canonical
 from distprove.errors import FormatError, InputError
 from distprove.job import ExecutorSettings
 from distprove.system import ChecksKey, DrawsChallenge, Partition, PartitionProof, PhaseTimes, ProofSystem
 from kernels.backend import OutOfMemory
+
+RECENT = 60.0
+"""Seconds over which the rate in status.json is taken."""
 
 MAX_STRIKES = 3
 """Bad proofs, faults or deaths of one worker in a row before it is retired."""
@@ -144,13 +149,18 @@ class Dispatcher:
             item.stage = Stage.DONE if name in done else Stage.WAITING
             self._at[item.stage][name] = item
         self._members: dict[str, _Member] = {}
+        self._recent: deque[float] = deque(maxlen=10_000)
+        """When partitions were proven."""
         self._barrier = barrier
         self._checked = not isinstance(system, ChecksKey)
         self._checker: str | None = None
         """The prover that is checking the key."""
 
-    def run(self) -> dict[str, PartitionProof]:
-        """Until every partition is done or has failed. Raises InputError when the key itself is at fault."""
+    def run(self, post: Callable[[Callable[[], dict[str, Any]]], None] = lambda _: None) -> dict[str, PartitionProof]:
+        """Until every partition is done or has failed. Raises InputError when the key itself is at fault.
+
+        `post` is offered a view of the work now and then, for status.json.
+        """
         if self._open():
             for worker in self._executor.start(self._system):
                 report = WorkerReport(worker.id, worker.role.value, worker.node)
@@ -164,6 +174,7 @@ class Dispatcher:
                 self._take(finished)
             self._retire_the_late()
             self._fail_if_stranded()
+            post(self._view)
         return self._proofs
 
     # -- handing out ------------------------------------------------------------------------------------------------
@@ -415,6 +426,7 @@ class Dispatcher:
             to_device=report.to_device,
             to_host=report.to_host,
         )
+        self._recent.append(time.time())
         self._tell("proved", item, member)
 
     # -- when things go wrong ---------------------------------------------------------------------------------------
@@ -561,6 +573,20 @@ class Dispatcher:
                 times.on_device,
                 attempt,
             )
+        )
+
+    def _view(self) -> dict[str, Any]:
+        """What status.json says while the dispatcher runs."""
+        now = time.time()
+        recent = sum(1 for proven in self._recent if proven > now - RECENT)
+        return status_view(
+            self._report,
+            {stage.value: len(items) for stage, items in self._at.items() if items},
+            rate=recent / min(RECENT, max(1.0, now - self._report.started)),
+            tasks={
+                member.worker.id: [[name, self._items[name].stage.value] for name in member.tasks]
+                for member in self._members.values()
+            },
         )
 
     def _tell(self, event: str, item: _Item | None, member: _Member | None, detail: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +14,7 @@ from cluster.dispatch import Dispatcher, Progress, draw_challenge, made_under
 from cluster.executors import Executor
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
+from cluster.status import StatusFile, status_view
 from cluster.timeline import FILE, Place, Session, read_timeline, timeline_record
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
@@ -40,6 +42,7 @@ def prove(
     """
     with interruptible():
         session = Session(executor=executor.kind)
+        status = StatusFile(run.path, lambda: executor.governor_report(session.began))
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
         report.started = session.began
         try:
@@ -53,7 +56,9 @@ def prove(
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
-            proofs = Dispatcher(system, plan, done, barrier, executor, run, settings, report, session, progress).run()
+            dispatcher = Dispatcher(system, plan, done, barrier, executor, run, settings, report, session, progress)
+            with status:
+                proofs = dispatcher.run(status.post)
             failed = [p for p in report.partitions if p.status == "failed"]
             if failed:
                 more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -90,6 +95,7 @@ def prove(
             session.workers = [place_of(worker) for worker in report.workers]
             run.store_json(FILE, timeline_record([*_earlier_sessions(run), session]))
             run.store_json("report.json", report.to_record())
+            status.finish(status_view(report, Counter(p.status for p in report.partitions)))
             run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest)
     return proof
 

@@ -22,7 +22,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -228,13 +228,30 @@ def read_record(path: Path) -> dict[str, Any]:
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     """The events of the run at `path`, oldest first; a torn last line is left out. Needs no lock."""
     with open(path / "journal.jsonl", "rb") as file:
-        for line in file:
-            try:
-                event = jsontext.loads(line, "journal") if line.endswith(b"\n") else None
-            except ValueError:
-                event = None  # the disk's fault: the journal is a story, the partition files are the state
-            if isinstance(event, dict):
-                yield event
+        yield from _events(file)
+
+
+def journal_tail(path: Path, nbytes: int) -> list[dict[str, Any]]:
+    """The events in the last `nbytes` of a run's journal, oldest first; none where there is no journal yet."""
+    try:
+        with open(path / "journal.jsonl", "rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - nbytes)
+            file.seek(start)
+            if start:
+                file.readline()  # a line that begins before
+            return list(_events(file))
+    except OSError:
+        return []
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            event = jsontext.loads(line, "journal") if line.endswith(b"\n") else None
+        except ValueError:
+            event = None  # the disk's fault: the journal is a story, the partition files are the state
+        if isinstance(event, dict):
+            yield event
 
 
 def _stamps(job: Job) -> dict[str, list[int]]:

@@ -86,6 +86,11 @@ class Session:
         """Seconds a worker spent on partitions."""
         return sum(s.end - s.start for s in self.spans if s.worker == worker and s.partition is not None)
 
+    @property
+    def seconds(self) -> float:
+        """From the beginning to the end of the session, or of its last span; above 0."""
+        return max([self.wall_seconds, 1e-6, *(span.end - self.began for span in self.spans)])
+
     def to_record(self) -> dict[str, Any]:
         """Plain data for timeline.json."""
 

@@ -12,17 +12,18 @@ from typing import BinaryIO
 from distprove.errors import FormatError, InputError
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` at `path`. A reader sees the old content or the new, and the new survives a power cut."""
-    with replacing(path) as file:
+def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write `data` at `path`. A reader sees the old content or the new; if `durable`, the new survives a power cut."""
+    with replacing(path, durable=durable) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when the block ends without an exception.
 
-    It is written under a temporary name beside it, synced, renamed, and its folder synced. Raises OSError.
+    It is written under a temporary name beside it and renamed; if `durable`, it is synced before that, and its folder
+    after. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -30,12 +31,14 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,27 +6,23 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from cluster.analysis import Spread, devices, phase_samples
 from cluster.driver import prove
 from cluster.executors import open_executor
+from cluster.nodestory import NodeStory
 from cluster.run import Run
 from cluster.story import read_report
 from cluster.sweep.grid import Cell
+from cluster.sweep.memory import MemoryWatch
 from cluster.sweep.results import Measured
 from cluster.sweep.sharing import SharedExecutor
 from cluster.timeline import Session, read_timeline
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, ProofSystem
-
-LOOK = 0.1
-"""Seconds between looks at this machine's memory."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def measure(
     settings = cell.settings(base)
     starting = time.perf_counter()
     tell("starting workers")
-    with _Memory() as memory, open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
+    with MemoryWatch() as memory, open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
         load_seconds = time.perf_counter() - starting
         # The first round has the workers load the key, and check it; those that follow only warm up.
         tell("loading keys")
@@ -79,7 +75,8 @@ def measure(
         for number in range(repeats):
             tell(f"repeat {number + 1} of {repeats}")
             rounds.append(_round(system, shared, settings, cell, scratch / "repeat"))
-        return _figures(cell, rounds, memory.peak, load_seconds, warmup)
+        nodes = [NodeStory.of(record) for record in executor.governor_report(rounds[0][0].began)]
+        return _figures(cell, rounds, nodes, memory.peak, load_seconds, warmup)
 
 
 def _round(
@@ -154,7 +151,14 @@ def _renamed(system: ProofSystem, number: int) -> list[Partition]:
     return [replace(partition, name=f"copy{number}-{partition.index}") for partition in system.plan()]
 
 
-def _figures(cell: Cell, rounds: list[list[Copy]], host_peak: int, load_seconds: float, warmup: int) -> Measured:
+def _figures(
+    cell: Cell,
+    rounds: list[list[Copy]],
+    nodes: Sequence[NodeStory],
+    host_peak: int,
+    load_seconds: float,
+    warmup: int,
+) -> Measured:
     copies = [copy for each in rounds for copy in each]
     spans = [span for copy in copies for span in copy.session.spans]
     samples = phase_samples(spans)
@@ -184,10 +188,14 @@ def _figures(cell: Cell, rounds: list[list[Copy]], host_peak: int, load_seconds:
         idle / width if width else 0.0,
         host_peak,
         _device_peak(copies),
+        int(max((s.memory_used or 0 for node in nodes for s in node.samples if s.time >= 0), default=0)),
         load_seconds,
         tuple(place.device for place in workers),
         counters,
         warmup,
+        tuple(
+            {"node": n.node, "policy": n.policy, "limits": dict(n.limits), "decisions": len(n.decisions)} for n in nodes
+        ),
     )
 
 
@@ -212,39 +220,3 @@ def _device_peak(copies: Sequence[Copy]) -> int:
         name = devices_of.get(worker, worker)
         by_device[name] = by_device.get(name, 0) + peak
     return max(by_device.values(), default=0)
-
-
-@dataclass
-class _Memory:
-    """Watches the resident memory of this process and those it started."""
-
-    peak: int = 0
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def reset(self) -> None:
-        self.peak = _resident()
-
-    def __enter__(self) -> _Memory:
-        self._thread = threading.Thread(target=self._watch, name="distprove-memory", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(LOOK):
-            self.peak = max(self.peak, _resident())
-
-
-def _resident() -> int:
-    """Bytes."""
-    own = psutil.Process()
-    total = 0
-    for process in (own, *own.children(recursive=True)):
-        with suppress(psutil.Error):  # it ended meanwhile
-            total += int(process.memory_info().rss)
-    return total

@@ -49,6 +49,8 @@ class Measured:
     """The most resident memory of this process and those it started; pages that they share count for each."""
     device_peak: int
     """The most that provers took of one device; 0 where it does not tell."""
+    node_peak: int
+    """The most memory in use on one node, whatever used it, as its governor saw it; 0 where none looked."""
     load_seconds: float
     """Starting workers and loading keys: not part of any other figure."""
     devices: tuple[str, ...] = ()
@@ -57,6 +59,8 @@ class Measured:
     """What went wrong and was dealt with; all 0 in a measurement to be trusted."""
     warmup: int = 0
     """Repeats before those that count."""
+    governors: Sequence[Mapping[str, Any]] = ()
+    """Of each node at the end: its policy, its limits by phase, and how many decisions led to them."""
 
     @property
     def seconds_per_proof(self) -> float:
@@ -86,6 +90,7 @@ class Measured:
                 raise ValueError
             fields = {key: value for key, value in record.items() if key not in ("format", "schema")}
             fields["cell"] = Cell(**fields["cell"])
+            fields["governors"] = tuple(fields["governors"])
             fields["wall"], fields["devices"] = tuple(map(float, fields["wall"])), tuple(fields["devices"])
             for name in ("proof_latency", "prove_latency", "idle"):
                 fields[name] = Spread(**fields[name])
@@ -146,14 +151,32 @@ class SweepResult:
         writer = csv.writer(text, lineterminator="\n")
         columns = ["jobs", "parallel", "gpu_workers", "policy", "seconds_per_proof", "proofs_per_minute"]
         columns += ["proof_latency_median", "proof_latency_p95", "prove_latency_median", "prove_latency_p95"]
-        columns += ["busy_share", "idle_gaps", "idle_median", "idle_p95", "idle_max", "host_peak", "device_peak"]
+        columns += [
+            "busy_share",
+            "idle_gaps",
+            "idle_median",
+            "idle_p95",
+            "idle_max",
+            "host_peak",
+            "device_peak",
+            "node_peak",
+        ]
         writer.writerow(columns + [f"{p} {what}" for p in phases for what in ("median", "inflation")])
         for m in self.measured:
             cell, ratios = m.cell, m.inflation(self.isolated)
             row: list[Any] = [cell.jobs, cell.parallel, cell.gpu_workers, cell.policy]
             row += [m.seconds_per_proof, m.proofs_per_minute]
             row += [m.proof_latency.median, m.proof_latency.p95, m.prove_latency.median, m.prove_latency.p95]
-            row += [m.busy_share, m.idle.count, m.idle.median, m.idle.p95, m.idle.most, m.host_peak, m.device_peak]
+            row += [
+                m.busy_share,
+                m.idle.count,
+                m.idle.median,
+                m.idle.p95,
+                m.idle.most,
+                m.host_peak,
+                m.device_peak,
+                m.node_peak,
+            ]
             for phase in phases:
                 row += [m.phases[phase].median if phase in m.phases else None, ratios.get(phase)]
             writer.writerow("" if value is None else value for value in row)

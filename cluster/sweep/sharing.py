@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from queue import Empty
-from typing import Any
 
 from cluster.executors import Executor, Finished, Kind, Task, Work, Worker, WorkerDied
 from distprove.errors import ClusterError
@@ -42,10 +41,6 @@ class SharedExecutor:
         self._clients: list[Client] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="distprove-shared", daemon=True)
-
-    @property
-    def kind(self) -> str:
-        return self._executor.kind
 
     def client(self) -> Client:
         """A new one."""
@@ -82,10 +77,6 @@ class SharedExecutor:
     def forget(self, work: Work) -> None:
         with self._lock:
             self._executor.forget(work)
-
-    def governor_report(self, began: float) -> list[dict[str, Any]]:
-        with self._lock:
-            return self._executor.governor_report(began)
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -171,6 +162,3 @@ class Client(Executor):
     def retire(self, worker: Worker) -> None:
         """The others still use it, and without it what is measured is not what was asked for."""
         self._shared.stop(ClusterError(f"{worker.id} was given up while settings were compared"))
-
-    def governor_report(self, began: float) -> list[dict[str, Any]]:
-        return self._shared.governor_report(began)

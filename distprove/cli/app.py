@@ -15,6 +15,7 @@ from distprove.cli.kernels import kernels
 from distprove.cli.prove import resume
 from distprove.cli.report import report
 from distprove.cli.sweep import sweep
+from distprove.cli.top import top
 from distprove.cli.variadic import VariadicCommand
 from distprove.cli.verify import export, verify
 
@@ -44,6 +45,7 @@ app.add_typer(prove.app, name="prove")
 app.command("resume")(resume)
 app.command("report")(report)
 app.command("sweep")(sweep)
+app.command("top")(top)
 app.command("verify")(verify)
 app.command("export")(export)
 app.add_typer(setup.app, name="setup")

@@ -342,3 +342,24 @@ def test_a_proof_under_another_challenge_is_a_bad_proof(
     system = JoiningToySystem(3, faults(), needs_barrier=True)
     run_toy(system, local).verify(system)
     assert report(tmp_path)["counters"]["bad_proofs"] == 1
+
+
+def test_every_session_of_a_run_stays_in_its_timeline(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    path = tmp_path / "run" / "timeline.json"
+    with pytest.raises(JobFailed):
+        run_toy(ToySystem(3, faults(bad_proof={"p1": 99})), replace(local, max_retries=1, in_flight=1))
+    system = ToySystem(3, Faults(tmp_path / "faults"))
+    run_toy(system, local)
+    first, second = json.loads(path.read_text())["sessions"]
+    assert (first["status"], second["status"]) == ("failed", "proved")
+    assert first["began"] + first["wall_seconds"] <= second["began"]
+    tries = [(s["attempt"], s["outcome"]) for s in first["spans"] if (s["phase"], s["partition"]) == ("verify", "p1")]
+    assert tries == [(1, "bad proof"), (2, "bad proof")]
+    assert {s["partition"] for s in second["spans"] if s["phase"] == "prove"} == {"p1"}
+    assert {w["id"]: w["kind"] for w in second["workers"]} == {"prover-0": "cpu", "synthesiser-0": "cpu"}
+    path.write_text("damaged")
+    (tmp_path / "run" / "proof.msgpack").unlink()
+    run_toy(system, local)
+    assert len(json.loads(path.read_text())["sessions"]) == 1

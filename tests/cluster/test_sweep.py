@@ -36,7 +36,7 @@ Make = Callable[..., Faults]
 def measured(cell: Cell, wall: float, **phases: float) -> Measured:
     spreads = {name: Spread.of([seconds]) for name, seconds in phases.items()}
     times = Spread.of([wall])
-    return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, Spread.of([]), 0.0, 1 << 20, 0, 1.0)
+    return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, Spread.of([]), 0.0, 1 << 20, 0, 0, 1.0)
 
 
 # -- the grid ---------------------------------------------------------------------------------------------------------
@@ -153,6 +153,7 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
         assert each.proof_latency.count == 2 * each.cell.jobs
         assert 0 < each.busy_share <= 1
         assert each.host_peak > 1 << 20
+        assert [node["policy"] for node in each.governors] == ["static"]
         assert each.devices == ("toy",)
         assert not any(each.counters.values())
     assert {"commit"} & result.isolated.phases.keys() == ({"commit"} if barrier else set())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,3 @@ def governor(node: str, seconds: float, phases: tuple[str, ...] = ("synthesis", 
     limits = {"synthesis": 6, "cpu_msm": 4}
     report = {"node": node, "policy": "auto", "limits": limits, "decisions": decisions, "samples": samples}
     return {**report, "threads": 16, "memory": 64 << 30, "peak_memory": 7 << 30}
-
-
-def counters(**changed: int) -> dict[str, int]:
-    return asdict(Counters(**changed))

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from made_runs import MadeRun, governor
+from made_sweeps import made_sweep
 
 from cluster.story import Story
 from distprove.cli.pages.html import POLICY
 from distprove.cli.pages.run import run_page
+from distprove.cli.pages.sweep import sweep_page
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -97,12 +99,23 @@ def undo(kind: int, line: bytearray, above: bytearray, step: int) -> None:
             line[i] = line[i] + min((abs(p - v), n, v) for n, v in enumerate((a, b, c)))[2] & 255
 
 
-@pytest.mark.parametrize("width", [420, 1400])
-@pytest.mark.parametrize("name", RUNS)
+QUICK = {("five hundred", 1400), ("sweep", 420)}
+"""The others take seconds each, most of them for a browser to start."""
+VISITS = [
+    pytest.param(name, width, marks=[] if (name, width) in QUICK else [pytest.mark.slow])
+    for name in (*RUNS, "sweep")
+    for width in (420, 1400)
+]
+
+
+@pytest.mark.parametrize(("name", "width"), VISITS)
 def test_a_page_fits_its_window_and_its_charts_fit_in_themselves(
     browser: str, name: str, width: int, tmp_path: Path
 ) -> None:
-    text = run_page(Story.read(RUNS[name].make(tmp_path / "run")))
+    if name == "sweep":
+        text = sweep_page("a job", made_sweep())
+    else:
+        text = run_page(Story.read(RUNS[name].make(tmp_path / "run")))
     measured = text.replace(POLICY, "").replace("</body>", f"{MEASURE}</body>")  # the page itself may run no script
     (tmp_path / "page.html").write_text(measured)
     dom = visit(browser, tmp_path / "page.html", f"--window-size={width},900", "--dump-dom")

@@ -7,14 +7,15 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
-from cluster.analysis import DeviceUse, Inflation, Spread, devices, inflation, witnesses_in_flight
+from cluster.analysis import DeviceUse, Inflation, Spread, devices, inflation
 from cluster.nodestory import NodeStory
 from cluster.story import Story
 from cluster.timeline import Session, Span
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import bars, cards, chart, document, folded, note, table
-from distprove.cli.pages.svg import Series, legend, line_chart
-from distprove.cli.pages.waterfall import Mark, device_lanes, seconds_axis, waterfall
+from distprove.cli.pages.nodes import governor, witnesses
+from distprove.cli.pages.svg import legend
+from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall
 from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows
 from kernels.units import format_bytes
 
@@ -133,9 +134,9 @@ def _session(story: Story, session: Session, against: Story | None, last: bool) 
     parts += _devices(session)
     isolated = [span for s in against.sessions for span in s.spans] if against is not None else []
     parts += _inflation(session.spans, isolated, against.name if against is not None else "")
-    parts += _memory(story, session, nodes)
+    parts += witnesses(story, session)
     for story_of_node in nodes:
-        parts += _governor(session, story_of_node)
+        parts += governor(session, story_of_node)
     return parts
 
 
@@ -182,89 +183,6 @@ def _inflation_row(item: Inflation) -> tuple[str, ...]:
     times = (format_seconds(value) for value in (item.undisturbed, spread.median, spread.p95))
     longer = f"{(item.ratio - 1) * 100:+.0f} %" if item.ratio is not None else "-"
     return (item.phase, str(spread.count), *times, longer)
-
-
-def _memory(story: Story, session: Session, nodes: Sequence[NodeStory]) -> list[str]:
-    parts: list[str] = []
-    levels = witnesses_in_flight(session, story.witness_bytes)
-    end = _end(session)
-    if levels:
-        counts = [(0.0, 0.0), *((level.time - session.began, float(level.count)) for level in levels)]
-        sizes = [(0.0, 0.0), *((level.time - session.began, float(level.nbytes)) for level in levels)]
-        parts.append('<h2>Memory</h2><div class="half"><div><h3>Witnesses in flight</h3>')
-        parts.append(
-            _lines("Witnesses in flight", [Series("witnesses", counts, 1, stepped=True)], end, _count, width=560)
-        )
-        parts.append("</div><div><h3>Their size</h3>")
-        parts.append(
-            _lines("Bytes of witnesses", [Series("bytes", sizes, 0, stepped=True)], end, format_bytes, width=560)
-        )
-        parts.append("</div></div>")
-    return parts
-
-
-def _governor(session: Session, node: NodeStory) -> list[str]:
-    title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
-    parts = [f"<h2>{escape(title)}</h2>"]
-    if node.limits:
-        limits = ", ".join(f"{phase} {_count(limit)}" for phase, limit in node.limits.items())
-        parts.append(f'<p class="dim">Limits at the end: {escape(limits)}</p>')
-    if node.peak_memory is not None:
-        parts.append(f'<p class="dim">Most host memory leased: {escape(format_bytes(node.peak_memory))}</p>')
-    end = _end(session)
-    used = [(s.time, s.memory_used) for s in node.samples if s.memory_used is not None]
-    leased = [(s.time, s.memory_leased) for s in node.samples if s.memory_leased is not None]
-    bandwidth = [(s.time, s.bandwidth) for s in node.samples if s.bandwidth is not None]
-    cpu = [(s.time, s.cpu) for s in node.samples if s.cpu is not None]
-    if node.samples:
-        parts.append('<div class="half">')
-        parts.append(_plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True))
-        parts.append(_plot("Memory bandwidth, by a probe", [("bandwidth", bandwidth)], end, _per_second))
-        parts.append(_plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0))
-        for what, mapping in (("Leases held", "leases"), ("Waiting for a lease", "queue")):
-            phases = list(dict.fromkeys(phase for s in node.samples for phase in getattr(s, mapping)))
-            named = [(p, [(s.time, getattr(s, mapping).get(p, 0.0)) for s in node.samples]) for p in phases]
-            parts.append(_plot(what, named, end, _count, stepped=True))
-        parts.append("</div>")
-    else:
-        parts.append(note("No samples of memory, bandwidth or leases were recorded."))
-    if node.decisions:
-        rows = [(format_seconds(d.time), d.phase, d.before, d.after, d.reason) for d in node.decisions]
-        decisions = table(("at", "phase", "from", "to", "why"), rows[:LISTED], numbers=(0, 2, 3))
-        more = note(f"and {len(rows) - LISTED} more, in report.json") if len(rows) > LISTED else ""
-        parts.append(folded(f"{len(rows)} decisions", decisions + more, opened=len(rows) <= 12))
-    return parts
-
-
-def _plot(
-    title: str,
-    named: Sequence[tuple[str, Sequence[tuple[float, float]]]],
-    end: float,
-    form: Any,
-    *,
-    stepped: bool = False,
-    most: float = 0.0,
-) -> str:
-    """A heading and a chart with its legend; says so where nothing was measured."""
-    series = [Series(name, points, i % 8, stepped=stepped) for i, (name, points) in enumerate(named) if points]
-    if not series:
-        return f"<div><h3>{escape(title)}</h3>{note('Not measured.')}</div>"
-    keys = legend([(f"s{line.colour}", line.name) for line in series]) if len(series) > 1 else ""
-    return f"<div><h3>{escape(title)}</h3>{keys}{_lines(title, series, end, form, width=560, most=most)}</div>"
-
-
-def _lines(label: str, series: Sequence[Series], end: float, form: Any, *, width: float, most: float = 0.0) -> str:
-    drawn = line_chart(
-        label,
-        series,
-        (0.0, end),
-        x_format=seconds_axis,
-        y_format=form,
-        width=width,
-        y_most=most,
-        binary=form is format_bytes,
-    )
-    return chart(drawn)
 
 
 def _trouble(story: Story) -> list[str]:
@@ -335,10 +253,6 @@ def _workers(story: Story) -> list[str]:
     return ["<h2>Workers</h2>", table(head, rows, numbers=range(4, len(head)))]
 
 
-def _end(session: Session) -> float:
-    return max([session.wall_seconds, 1e-6, *(span.end - session.began for span in session.spans)])
-
-
 def _event_text(event: dict[str, Any]) -> str:
     return ", ".join(str(event[key]) for key in ("event", "partition", "worker", "reason") if event.get(key))
 
@@ -358,15 +272,3 @@ def _moment(seconds: float) -> str:
 
 def _time(seconds: float) -> str:
     return format_seconds(seconds) if seconds else "-"
-
-
-def _count(value: float) -> str:
-    return f"{value:g}"
-
-
-def _percent(value: float) -> str:
-    return f"{value * 100:.0f} %"
-
-
-def _per_second(value: float) -> str:
-    return f"{value / 1e9:.3g} GB/s"

@@ -59,10 +59,10 @@ class Drawing:
         shape = f'x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{cls}"'
         self._parts.append(f"<line {shape}><title>{escape(title)}</title></line>" if title else f"<line {shape}/>")
 
-    def path(self, points: Sequence[tuple[float, float]], cls: str, *, closed: bool = False) -> None:
+    def path(self, points: Sequence[tuple[float, float]], cls: str) -> None:
         if points:
             steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
-            self._parts.append(f'<path d="M{steps}{"Z" if closed else ""}" class="{cls}"/>')
+            self._parts.append(f'<path d="M{steps}" class="{cls}"/>')
 
     def circle(self, x: float, y: float, radius: float, cls: str, title: str = "") -> None:
         text = f"<title>{escape(title)}</title>" if title else ""

@@ -90,8 +90,7 @@ def device_lanes(session: Session, used: Sequence[DeviceUse]) -> str:
 
 def time_scale(session: Session) -> Scale:
     """From the beginning of the session to its end."""
-    last = max((span.end - session.began for span in session.spans), default=0.0)
-    return Scale(0.0, max(session.wall_seconds, last, 1e-6), LEFT, WIDTH - RIGHT)
+    return Scale(0.0, session.seconds, LEFT, WIDTH - RIGHT)
 
 
 def seconds_axis(seconds: float) -> str:

@@ -1,0 +1,112 @@
+"""The parts of a run's page about its nodes: witnesses in flight, memory, bandwidth, leases, decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+from cluster.analysis import witnesses_in_flight
+from cluster.nodestory import NodeStory
+from cluster.story import Story
+from cluster.timeline import Session
+from distprove.cli.console import format_seconds
+from distprove.cli.pages.html import COLOURS, chart, folded, note, table
+from distprove.cli.pages.svg import Series, legend, line_chart
+from distprove.cli.pages.waterfall import seconds_axis
+from kernels.units import format_bytes
+
+LISTED = 60
+"""Decisions listed, at most."""
+
+Format = Callable[[float], str]
+
+
+def witnesses(story: Story, session: Session) -> list[str]:
+    """How many there were over time, and how large."""
+    levels = witnesses_in_flight(session, story.witness_bytes)
+    if not levels:
+        return []
+    counts = [(0.0, 0.0), *((level.time - session.began, float(level.count)) for level in levels)]
+    sizes = [(0.0, 0.0), *((level.time - session.began, float(level.nbytes)) for level in levels)]
+    plots = _plot("Witnesses in flight", [("witnesses", counts)], session.seconds, _count, stepped=True)
+    plots += _plot("Their size", [("bytes", sizes)], session.seconds, format_bytes, stepped=True)
+    return ["<h2>Memory</h2>", f'<div class="half">{plots}</div>']
+
+
+def governor(session: Session, node: NodeStory) -> list[str]:
+    """What the node's governor saw and decided."""
+    title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
+    parts = [f"<h2>{escape(title)}</h2>"]
+    if node.limits:
+        limits = ", ".join(f"{phase} {_count(limit)}" for phase, limit in node.limits.items())
+        parts.append(f'<p class="dim">Limits at the end: {escape(limits)}</p>')
+    if node.peak_memory is not None:
+        parts.append(f'<p class="dim">Most host memory leased: {escape(format_bytes(node.peak_memory))}</p>')
+    end = session.seconds
+    used = [(s.time, s.memory_used) for s in node.samples if s.memory_used is not None]
+    leased = [(s.time, s.memory_leased) for s in node.samples if s.memory_leased is not None]
+    bandwidth = [(s.time, s.bandwidth) for s in node.samples if s.bandwidth is not None]
+    cpu = [(s.time, s.cpu) for s in node.samples if s.cpu is not None]
+    if node.samples:
+        parts.append('<div class="half">')
+        parts.append(_plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True))
+        parts.append(_plot("Memory bandwidth, by a probe", [("bandwidth", bandwidth)], end, _per_second))
+        parts.append(_plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0))
+        leases = _by_phase([(s.time, s.leases) for s in node.samples])
+        queue = _by_phase([(s.time, s.queue) for s in node.samples])
+        parts.append(_plot("Leases held", leases, end, _count, stepped=True))
+        parts.append(_plot("Waiting for a lease", queue, end, _count, stepped=True))
+        parts.append("</div>")
+    else:
+        parts.append(note("No samples of memory, bandwidth or leases were recorded."))
+    if node.decisions:
+        rows = [(format_seconds(d.time), d.phase, d.before, d.after, d.reason) for d in node.decisions]
+        decisions = table(("at", "phase", "from", "to", "why"), rows[:LISTED], numbers=(0, 2, 3))
+        more = note(f"and {len(rows) - LISTED} more, in report.json") if len(rows) > LISTED else ""
+        parts.append(folded(f"{len(rows)} decisions", decisions + more, opened=len(rows) <= 12))
+    return parts
+
+
+def _by_phase(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
+    """A line for each phase that any sample has."""
+    phases = dict.fromkeys(phase for _, counts in samples for phase in counts)
+    return [(phase, [(time, counts.get(phase, 0.0)) for time, counts in samples]) for phase in phases]
+
+
+def _plot(
+    title: str,
+    named: Sequence[tuple[str, Sequence[tuple[float, float]]]],
+    end: float,
+    form: Format,
+    *,
+    stepped: bool = False,
+    most: float = 0.0,
+) -> str:
+    """A heading and a chart with its legend; says so where nothing was measured."""
+    series = [Series(name, points, i % COLOURS, stepped=stepped) for i, (name, points) in enumerate(named) if points]
+    if not series:
+        return f"<div><h3>{escape(title)}</h3>{note('Not measured.')}</div>"
+    keys = legend([(f"s{line.colour}", line.name) for line in series]) if len(series) > 1 else ""
+    drawn = line_chart(
+        title,
+        series,
+        (0.0, end),
+        x_format=seconds_axis,
+        y_format=form,
+        y_most=most,
+        binary=form is format_bytes,
+        width=560,
+    )
+    return f"<div><h3>{escape(title)}</h3>{keys}{chart(drawn)}</div>"
+
+
+def _count(value: float) -> str:
+    return f"{value:g}"
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.0f} %"
+
+
+def _per_second(value: float) -> str:
+    return f"{value / 1e9:.3g} GB/s"
