@@ -65,6 +65,11 @@ class Request:
     """Tells apart the threads of a process, each of which may hold a lease."""
 
     @property
+    def queue(self) -> Phase | None:
+        """Whom it waits with: those of its phase, or others who want keys."""
+        return None if self.key is not None else self.phase
+
+    @property
     def rank(self) -> int:
         """The order in which one holder may ask."""
         return 2 if self.lane else 0 if self.key is not None else 1
@@ -78,13 +83,17 @@ class Governor:
     limits: Limits | None = None
     """What the policy allows; None: the budget's threads for the phases that share them."""
     leases: dict[int, Request] = field(default_factory=dict)
-    waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
+    events: list[tuple[int, Phase, bool]] = field(default_factory=list)
+    """Leases of threads that began (True) and ended, in order: their tickets and phases, for whoever empties the list."""
     granted: int = 0
     reclaimed: int = 0
     peak_threads: int = 0
     peak_memory: int = 0
+    _queues: dict[Phase | None, deque[tuple[int, Request]]] = field(default_factory=dict)
+    """Who waits, by phase; under None for keys."""
+    _held: _Held = field(default_factory=lambda: _Held())
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -112,39 +121,43 @@ class Governor:
         if request.holder != NOBODY and max(ranks, default=-1) >= request.rank:
             raise ClusterError("this holder must give back its lease before it asks for more")
         ticket = next(self._tickets)
-        (self.lane_waiting if request.lane else self.waiting).append((ticket, request))
+        queue = self.lane_waiting if request.lane else self._queues.setdefault(request.queue, deque())
+        queue.append((ticket, request))
         self._grant()
         return ticket
 
     def release(self, ticket: int) -> None:
         """Give back a lease, or withdraw a request that waits. A ticket that is not known is ignored."""
         lease = self.leases.pop(ticket, None)
-        if lease is not None and lease.key is not None:
-            self.keys.unpin(lease.key)
-        for queue in (self.waiting, self.lane_waiting):
-            for item in [item for item in queue if item[0] == ticket]:
-                queue.remove(item)
+        if lease is None:
+            for queue in (*self._queues.values(), self.lane_waiting):
+                for item in [item for item in queue if item[0] == ticket]:
+                    queue.remove(item)
+        else:
+            self._held.count(lease, -1)
+            if lease.threads:
+                self.events.append((ticket, lease.phase, False))
+            if lease.key is not None:
+                self.keys.unpin(lease.key)
         self._grant()
 
     def shrink(self, ticket: int, memory: int) -> None:
         """Give back what a lease holds above `memory` bytes, before its end. A ticket that is not known is ignored."""
         lease = self.leases.get(ticket)
         if lease is not None and lease.key is None:
-            self.leases[ticket] = replace(lease, memory=min(memory, lease.memory))
-            self._grant()
+            self._change(ticket, replace(lease, memory=min(memory, lease.memory)))
 
     def hand_on(self, ticket: int, memory: int) -> None:
         """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released,
         whatever becomes of the holder, who may ask anew."""
         lease = self.leases.get(ticket)
         if lease is not None and lease.key is None:
-            self.leases[ticket] = replace(lease, holder=NOBODY, threads=0, memory=min(memory, lease.memory))
-            self._grant()
+            self._change(ticket, replace(lease, holder=NOBODY, threads=0, memory=min(memory, lease.memory)))
 
     def reclaim(self, holder: Holder) -> None:
         """Give back everything of a holder that is no more."""
         dead = [t for t, lease in self.leases.items() if lease.holder == holder]
-        waiting = [t for queue in (self.waiting, self.lane_waiting) for t, r in queue if r.holder == holder]
+        waiting = [ticket for ticket, request in (*self.waiting, *self.lane_waiting) if request.holder == holder]
         self.reclaimed += len(dead)
         for ticket in (*dead, *waiting):
             self.release(ticket)
@@ -160,44 +173,46 @@ class Governor:
         self._grant()
 
     @property
+    def waiting(self) -> list[tuple[int, Request]]:
+        """Requests for anything but the lane that wait, with their tickets, in order of arrival."""
+        return sorted((item for queue in self._queues.values() for item in queue), key=lambda item: item[0])
+
+    @property
     def holders(self) -> set[Holder]:
         """Who holds or waits."""
-        waiting = {request.holder for queue in (self.waiting, self.lane_waiting) for _, request in queue}
+        waiting = {request.holder for _, request in (*self.waiting, *self.lane_waiting)}
         return (waiting | {lease.holder for lease in self.leases.values()}) - {NOBODY}
 
     @property
     def threads(self) -> int:
-        return sum(lease.threads for lease in self.leases.values())
+        return sum(self._held.threads.values())
 
     @property
     def memory(self) -> int:
         """Bytes leased, and those of resident keys."""
-        return sum(lease.memory for lease in self.leases.values() if lease.key is None) + self.keys.memory
+        return self._held.memory + self.keys.memory
 
     @property
     def pinned(self) -> int:
-        return sum(lease.pinned for lease in self.leases.values() if lease.key is None) + self.keys.pinned
+        return self._held.pinned + self.keys.pinned
 
     def threads_of(self, phase: Phase) -> int:
-        return sum(lease.threads for lease in self.leases.values() if lease.phase is phase)
+        return self._held.threads[phase]
 
     @property
     def by_phase(self) -> dict[Phase, int]:
         """Threads leased, by phase."""
-        return {phase: held for phase in Phase if (held := self.threads_of(phase))}
+        return {phase: held for phase, held in self._held.threads.items() if held}
 
     @property
     def queue(self) -> dict[Phase, int]:
         """Requests that wait for threads or memory, by phase."""
-        phases = [request.phase for _, request in self.waiting if request.key is None]
-        return {phase: count for phase in Phase if (count := phases.count(phase))}
+        return {phase: len(queue) for phase, queue in self._queues.items() if phase is not None and queue}
 
     @property
     def critical(self) -> int:
-        """How many leases others have to yield to."""
-        if not self._limits.yields:
-            return 0
-        return sum(1 for lease in self.leases.values() if lease.phase in CRITICAL and lease.threads)
+        """How many threads hold leases that others have to yield to."""
+        return sum(self._held.threads[phase] for phase in CRITICAL) if self._limits.yields else 0
 
     def report(self) -> dict[str, Any]:
         return {
@@ -212,36 +227,41 @@ class Governor:
             "limits": {phase.value: limit for phase, limit in self._limits.phases.items()},
         }
 
+    def _change(self, ticket: int, lease: Request) -> None:
+        before = self.leases[ticket]
+        self._held.count(before, -1)
+        self.leases[ticket] = lease
+        self._held.count(lease, 1)
+        if before.threads and not lease.threads:
+            self.events.append((ticket, lease.phase, False))
+        self._grant()
+
     def _grant(self) -> None:
         held_back = _HeldBack()
-        for item in list(self.waiting):
-            ticket, request = item
-            if held_back.by_earlier(request):
-                continue
+        while heads := [
+            queue[0] for name, queue in self._queues.items() if queue and not held_back.by_earlier(name, queue[0][1])
+        ]:
+            ticket, request = min(heads, key=lambda item: item[0])
             threads = self._room(request, held_back)
             if threads is None:
-                continue
-            self.waiting.remove(item)
-            self._give(ticket, replace(request, threads=threads))
+                held_back.queues.add(request.queue)  # within a phase nobody passes anybody
+            else:
+                self._queues[request.queue].popleft()
+                self._give(ticket, replace(request, threads=threads))
         width = self._limits.lane
-        while self.lane_waiting and (width is None or self._in_lane < width):
+        while self.lane_waiting and (width is None or self._held.lane < width):
             self._give(*self.lane_waiting.popleft())
 
-    @property
-    def _in_lane(self) -> int:
-        return sum(1 for lease in self.leases.values() if lease.lane)
-
     def _room(self, request: Request, held_back: _HeldBack) -> int | None:
-        """How many threads `request` would get now; None if it must wait: the reason is then in `held_back`."""
+        """How many threads `request` would get now; None if it must wait: what it then keeps from later ones is in
+        `held_back`."""
         limit = self._limits.phases.get(request.phase)
         together = self._limits.threads if _shares_threads(request) else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
         if limit is not None and threads and self.threads_of(request.phase) + threads > limit:
-            held_back.phases.add(request.phase)
             return None
         if together is not None:
-            shared = sum(lease.threads for lease in self.leases.values() if _shares_threads(lease))
-            if shared + threads > together:
+            if sum(self.threads_of(phase) for phase in SHARING) + threads > together:
                 held_back.threads = True
                 return None
         memory, pinned = request.memory, request.pinned
@@ -267,28 +287,45 @@ class Governor:
         if request.key is not None:
             self.keys.pin(request.key, request.memory, request.pinned)
         self.leases[ticket] = request
+        self._held.count(request, 1)
+        if request.threads:
+            self.events.append((ticket, request.phase, True))
         self.granted += 1
         self.peak_threads = max(self.peak_threads, self.threads)
         self.peak_memory = max(self.peak_memory, self.memory)
 
 
 @dataclass
+class _Held:
+    """Sums over the leases."""
+
+    threads: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
+    memory: int = 0
+    pinned: int = 0
+    lane: int = 0
+
+    def count(self, lease: Request, sign: int) -> None:
+        self.threads[lease.phase] += sign * lease.threads
+        self.lane += sign * lease.lane
+        if lease.key is None:  # keys are counted once, however many use them
+            self.memory += sign * lease.memory
+            self.pinned += sign * lease.pinned
+
+
+@dataclass
 class _HeldBack:
     """What earlier requests wait for, which later ones must not take from under them."""
 
-    phases: set[Phase] = field(default_factory=set)
+    queues: set[Phase | None] = field(default_factory=set)
     threads: bool = False
     memory: bool = False
 
-    def by_earlier(self, request: Request) -> bool:
-        held = (
-            (request.phase in self.phases and request.key is None)
+    def by_earlier(self, queue: Phase | None, request: Request) -> bool:
+        return (
+            queue in self.queues
             or (self.threads and _shares_threads(request))
             or (self.memory and bool(request.memory or request.pinned or request.key))
         )
-        if held and request.key is None:
-            self.phases.add(request.phase)  # within a phase nobody passes anybody
-        return held
 
 
 def _shares_threads(request: Request) -> bool:

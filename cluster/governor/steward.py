@@ -51,7 +51,7 @@ class Steward:
     word: Word | None = None
     decisions: list[Decision] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    _began: dict[int, tuple[float, Phase]] = field(default_factory=dict)
+    _began: dict[int, float] = field(default_factory=dict)
     _durations: dict[Phase, list[float]] = field(default_factory=dict)
     _proofs: int = 0
     _next_sample: float = float("-inf")
@@ -62,16 +62,12 @@ class Steward:
 
     def changed(self, now: float) -> None:
         """Leases were granted or given back: note what began and ended, and set the word."""
-        leases = self.state.leases
-        for ticket in self._began.keys() - leases.keys():
-            began, phase = self._began.pop(ticket)
-            self._durations.setdefault(phase, []).append(now - began)
-        for ticket in leases.keys() - self._began.keys():
-            if leases[ticket].threads:
-                self._began[ticket] = (now, leases[ticket].phase)
-        for ticket in [ticket for ticket in self._began if not leases[ticket].threads]:  # handed on
-            began, phase = self._began.pop(ticket)
-            self._durations.setdefault(phase, []).append(now - began)
+        for ticket, phase, begins in self.state.events:
+            if begins:
+                self._began[ticket] = now
+            else:
+                self._durations.setdefault(phase, []).append(now - self._began.pop(ticket))
+        self.state.events.clear()
         if self.word is not None:
             self.word.write(self.state.critical)
 
