@@ -295,7 +295,9 @@ class CpuBackend(Backend):
         size = 8 * table.curve.point_limbs(table.group)
         points = table.data[start * size : (start + len(scalars)) * size]
         out = np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64)
-        self._native.msm(self._pool, table.curve.name, table.group.value, points, _bytes(scalars), _bytes(out))
+        where = (table.curve.name, table.group.value)
+        scratch = self._empty((self._native.msm_scratch(*where, len(scalars)),), np.uint8)
+        self._native.msm(self._pool, *where, points, _bytes(scalars), scratch, _bytes(out))
         return ReadyPoint(out)
 
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:

@@ -16,14 +16,19 @@ const GroupOps& group_ops(const std::string& curve, const std::string& group) {
 
 namespace {
 
-void msm(Pool& pool, const std::string& curve, const std::string& group, InBytes points, InBytes scalars, OutBytes out) {
+void msm(Pool& pool, const std::string& curve, const std::string& group, InBytes points, InBytes scalars, OutBytes scratch,
+         OutBytes out) {
   const GroupOps& ops = group_ops(curve, group);
   const size_t n = count_of(points, ops.point_bytes, "points");
   if (n >= MAX_ENTRY_POINTS) throw std::invalid_argument("points: too many");
   expect(scalars, n * ops.scalar_bytes, "scalars");
   expect(out, ops.point_bytes, "out");
   nb::gil_scoped_release release;
-  ops.msm(pool, points.data(), scalars.data(), n, out.data());
+  ops.msm(pool, points.data(), scalars.data(), n, scratch.data(), scratch.size(), out.data());
+}
+
+size_t msm_scratch(const std::string& curve, const std::string& group, size_t n) {
+  return group_ops(curve, group).msm_scratch(n);
 }
 
 void fixed_base(Pool& pool, const std::string& curve, const std::string& group, InBytes base, InBytes scalars,
@@ -82,6 +87,7 @@ void point_sum(Pool& pool, const std::string& curve, const std::string& group, I
 
 void bind_groups(nb::module_& m) {
   m.def("msm", &msm);
+  m.def("msm_scratch", &msm_scratch);
   m.def("fixed_base", &fixed_base);
   m.def("first_invalid", &first_invalid);
   m.def("point_add", &point_add);

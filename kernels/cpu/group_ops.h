@@ -17,9 +17,10 @@ GroupOps make_group_ops(const char* curve, const char* group) {
   ops.group = group;
   ops.point_bytes = sizeof(Point);
   ops.scalar_bytes = sizeof(Fr);
-  ops.msm = [](Pool& pool, const u8* points, const u8* scalars, size_t n, u8* out) {
-    Out<Point>(out).put(0, Msm<Fr, F>(pool, points, scalars).run(n).to_affine());
+  ops.msm = [](Pool& pool, const u8* points, const u8* scalars, size_t n, u8* scratch, size_t scratch_bytes, u8* out) {
+    Out<Point>(out).put(0, Msm<Fr, F>(pool, points, scalars, scratch, scratch_bytes).run(n).to_affine());
   };
+  ops.msm_scratch = [](size_t n) { return Msm<Fr, F>::scratch_bytes(n); };
   ops.fixed_base = [](Pool& pool, const u8* base, const u8* scalars, size_t n, u8* out) {
     FixedBase<Fr, F>(pool, In<Point>(base)[0], n).run(scalars, n, out);
   };

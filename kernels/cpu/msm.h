@@ -13,6 +13,7 @@
 #pragma once
 #include <cstdlib>
 #include <limits>
+#include <memory_resource>
 #include <vector>
 
 #include "grouped_sum.h"
@@ -22,17 +23,33 @@ namespace dp {
 template <class Fr, class F>
 class Msm {
  public:
-  Msm(Pool& pool, const u8* points, const u8* scalars)
-      : pool_(pool), sums_(pool), base_(points), points_(points), scalars_(scalars) {}
+  // digits, entries and buckets lie in `scratch`, and beyond its size on the heap
+  Msm(Pool& pool, const u8* points, const u8* scalars, u8* scratch, size_t scratch_bytes)
+      : pool_(pool), sums_(pool), base_(points), points_(points), scalars_(scalars), scratch_(scratch, scratch_bytes) {}
+
+  // What n scalars of full length take. Shorter ones take less, but for mixtures with many windows for a few.
+  static size_t scratch_bytes(size_t n) {
+    n = std::min(n, MAX_POINTS);
+    Histogram lengths(BITS + 1, 0);
+    lengths[BITS] = n;
+    const int c = choose_window(lengths, BITS);
+    const size_t windows = windows_for(BITS, c), buckets = windows << (c - 1);
+    const size_t sorting = windows * n * (sizeof(short) + sizeof(u32)) + (buckets + 1) * sizeof(size_t);
+    return sorting + buckets * sizeof(Affine<F>) + ALIGNMENTS;
+  }
 
   XYZZ<F> run(size_t n) {
     XYZZ<F> total = XYZZ<F>::infinity();
-    for (size_t begin = 0; begin < n; begin += MAX_POINTS) total = total.add(part(begin, std::min(n, begin + MAX_POINTS)));
+    for (size_t begin = 0; begin < n; begin += MAX_POINTS) {
+      total = total.add(part(begin, std::min(n, begin + MAX_POINTS)));
+      scratch_.release();
+    }
     return total;
   }
 
  private:
   static constexpr size_t MAX_POINTS = (size_t)1 << 20;
+  static constexpr size_t ALIGNMENTS = 256;  // between the parts of the scratch
   static constexpr int MIN_WINDOW = 4;   // the signed digits of the longest scalar must not carry out: see `recode`
   static constexpr int MAX_WINDOW = 15;  // digits of either sign fit 16 bits
   static constexpr int LIMBS = Fr::LIMBS64;
@@ -94,7 +111,7 @@ class Msm {
   // Digit w of s + sum_w 2^(c - 1 + c w), less 2^(c - 1), is the signed digit w of s: no carry passes between windows. The sum
   // must stay below 2^m, m = c windows. Its second part is below 16/15 2^(m - 1) as c >= 4, and s below 2^(m - 2); or, with
   // m > BITS only, s < r / 2 < 0.91 2^(m - 1).
-  void recode(size_t begin, size_t end, int c, int windows, std::vector<short>& digits) {
+  void recode(size_t begin, size_t end, int c, int windows, std::pmr::vector<short>& digits) {
     u64 offset[LIMBS + 1] = {};
     for (int w = 0; w < windows; ++w) {
       const int bit = c * w + c - 1;
@@ -127,10 +144,10 @@ class Msm {
     const int c = choose_window(lengths, longest), windows = windows_for(longest, c);
     const size_t buckets = (size_t)1 << (c - 1);
 
-    std::vector<Affine<F>> sums(windows * buckets);
+    std::pmr::vector<Affine<F>> sums(windows * buckets, &scratch_);
     {
-      std::vector<size_t> offsets;
-      const std::vector<u32> entries = sort(begin, end, c, windows, offsets);
+      std::pmr::vector<size_t> offsets(&scratch_);
+      const std::pmr::vector<u32> entries = sort(begin, end, c, windows, offsets);
       const In<Affine<F>> points(address(begin));
       sums_.run(points, entries.data(), offsets.data(), windows * buckets, sums.data());
     }
@@ -145,9 +162,9 @@ class Msm {
 
   // The non-zero digits as entries ordered by bucket, all windows one after the other; bucket g = w 2^(c - 1) + |digit| - 1 has
   // those from offsets[g] to offsets[g + 1].
-  std::vector<u32> sort(size_t begin, size_t end, int c, int windows, std::vector<size_t>& offsets) {
+  std::pmr::vector<u32> sort(size_t begin, size_t end, int c, int windows, std::pmr::vector<size_t>& offsets) {
     const size_t n = end - begin, buckets = (size_t)1 << (c - 1);
-    std::vector<short> digits(windows * n);
+    std::pmr::vector<short> digits(windows * n, &scratch_);
     recode(begin, end, c, windows, digits);
     offsets.assign(windows * buckets + 1, 0);
     pool_.run(windows, [&](size_t w, int) {
@@ -162,7 +179,7 @@ class Msm {
       total += count;
     }
     offsets[windows * buckets] = total;
-    std::vector<u32> entries(total);
+    std::pmr::vector<u32> entries(total, &scratch_);
     pool_.run(windows, [&](size_t w, int) {
       std::vector<size_t> next(&offsets[w * buckets], &offsets[w * buckets] + buckets);
       for (size_t i = 0; i < n; ++i) {
@@ -174,7 +191,7 @@ class Msm {
   }
 
   // sum_b (b + 1) B_b for each window of 2^log_buckets buckets
-  std::vector<XYZZ<F>> weigh(const std::vector<Affine<F>>& buckets, int windows, int log_buckets) {
+  std::vector<XYZZ<F>> weigh(const std::pmr::vector<Affine<F>>& buckets, int windows, int log_buckets) {
     const int k = log_buckets / 2;
     const size_t columns = (size_t)1 << k, rows = (size_t)1 << (log_buckets - k), size = rows * columns;
     const size_t groups = rows + columns;
@@ -226,6 +243,7 @@ class Msm {
   const u8* base_;
   In<Affine<F>> points_;
   const u8* scalars_;
+  std::pmr::monotonic_buffer_resource scratch_;
 };
 
 }  // namespace dp

@@ -45,7 +45,10 @@ struct FieldOps {
 struct GroupOps {
   const char *curve, *group;
   size_t point_bytes, scalar_bytes;
-  void (*msm)(Pool&, const u8* points, const u8* scalars, size_t n, u8* out);
+  // computes in `scratch`, and beyond its size in memory of its own
+  void (*msm)(Pool&, const u8* points, const u8* scalars, size_t n, u8* scratch, size_t scratch_bytes, u8* out);
+  // bytes of scratch that an msm of n scalars of full length takes
+  size_t (*msm_scratch)(size_t n);
   void (*fixed_base)(Pool&, const u8* base, const u8* scalars, size_t n, u8* out);
   // index of the first point that is not canonical, not on the curve or (if asked) not in the subgroup; n if there is none
   size_t (*first_invalid)(Pool&, const u8* points, size_t n, bool subgroup);

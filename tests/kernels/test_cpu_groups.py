@@ -67,6 +67,17 @@ def test_msm_of_every_length(backend: CpuBackend, n: int) -> None:
     assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_msm_in_scratch_memory_of_any_size_and_content(share: float) -> None:
+    backend, rng, where = CpuBackend(2), random.Random(4), (BN254.name, Group.G1.value)
+    known = KnownPoints(backend, BN254, Group.G1, [rng.randrange(BN254.fr.modulus) for _ in range(500)])
+    scalars = edge_values(BN254.fr, 500, rng)
+    scratch = np.full(int(share * backend._native.msm_scratch(*where, 500)), 0xA5, dtype=np.uint8)
+    backend._empty = lambda shape, dtype: scratch
+    assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
+    assert share < 1 or not (scratch == 0xA5).all()
+
+
 def test_large_msm_cuts_groups_across_segments() -> None:
     """Enough entries for many segments; half of the scalars share one bucket, which spans several."""
     backend, rng = CpuBackend(2), random.Random(8)
