@@ -156,13 +156,14 @@ class CudaRows:
         shape["factors"][:cosets] = 1 if coset_factors is None else coset_factors
         out = self._device.empty((program.output_columns, cosets, n))
         by_value = ByValue(shape)
-        for index, (kernel, words) in enumerate(zip(plan.kernels, plan.words(scalars), strict=True)):
+        for index, (kernel, words) in enumerate(zip(plan.kernels, plan.words(scalars, shape["columns"]), strict=True)):
             if index == 1 and program.fold is not None:
                 shape["add"] = 1
                 by_value = ByValue(shape)
             run = self._device.kernel(kernel.source, KERNEL)
             block = run.block(limit=BLOCK)
-            run.launch(grid_for(cosets * n, block), block, (*inputs, out, by_value, ByValue(words)))
+            begin = out[kernel.first_column :] if kernel.first_column else out
+            run.launch(grid_for(cosets * n, block), block, (*inputs, begin, by_value, ByValue(words)))
         return out
 
     def divide(self, numerators: Array, denominators: Array) -> Array:

@@ -9,6 +9,10 @@ two of them share is computed in both. A fold's kernels add to one another's res
 keep few values alive, and stay in the instruction cache: straight-line code that every warp walks through once is
 otherwise bound by fetching it.
 
+Tables repeat themselves: the same rule for every bit, word or limb. So a text says nothing of where it stands in its
+program. Values are numbered as they come, and which columns are read is passed by value too, as where each begins. Runs
+of outputs that compute the same of other columns are then the same text, which is compiled and loaded once.
+
 Where many folded values have a factor in common, as every constraint on transitions has its selector, the others are
 summed and the sum multiplied once.
 """
@@ -68,6 +72,10 @@ class RowKernel:
     """Scalars that weigh the folded outputs, three words each."""
     uniforms: tuple[int, ...]
     """After them, values of the program that are the same on every row: one word for a base value, three for others."""
+    columns: tuple[tuple[int, int], ...]
+    """And then where these columns begin: (matrix, column)."""
+    first_column: int
+    """Output column that the kernel's outputs begin with."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +96,27 @@ class RowPlan:
             tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work)),
         )
 
-    def words(self, scalars: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
-        """For each kernel, the words that it takes by value, given (program.scalars, 3) scalars."""
+    def words(self, scalars: NDArray[np.uint64], strides: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
+        """For each kernel, the words that it takes by value.
+
+        `scalars`: (program.scalars, 3); `strides`: per matrix, elements from a column to the next.
+        """
         rows: list[Ext] = [(int(a), int(b), int(c)) for a, b, c in scalars.tolist()]
         values = self._uniform_values(rows)
-        for kernel in self.kernels:
-            words = [c for w in kernel.weights for c in rows[w]]
+        for kernel, (matrix, column) in zip(self.kernels, self._columns, strict=True):
+            weights = scalars[list(kernel.weights)].reshape(-1)
+            words: list[int] = []
             for v in kernel.uniforms:
                 words += values[v] if self.program.is_extension[v] else values[v][:1]
-            yield np.array(words or [0], dtype=np.uint64)
+            if not kernel.weights and not words:
+                words = [0]
+            yield np.concatenate((weights, np.array(words, dtype=np.uint64), column * strides[matrix]))
+
+    @cached_property
+    def _columns(self) -> list[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+        """Per kernel its `columns` as arrays, one at least."""
+        pairs = [list(zip(*(kernel.columns or ((0, 0),)), strict=True)) for kernel in self.kernels]
+        return [(np.array(matrix), np.array(column, dtype=np.uint64)) for matrix, column in pairs]
 
     def _uniform_values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
         values: dict[int, Ext] = {}
@@ -191,6 +211,10 @@ class _Analysis:
         used = {x for v in values for x in (v, *self.code[v][1 : 3 if self.code[v][0] >= Op.ADD else 1])}
         return {x: self.coordinates(x) for x in used if self.uniform[x] and self.code[x][0] != Op.CONST}
 
+    def columns(self, values: Iterable[int]) -> set[tuple[int, int]]:
+        """Matrix and column of those of `values` that are loads."""
+        return {(self.code[v][1], self.code[v][2]) for v in values if self.code[v][0] == Op.LOAD}
+
 
 @dataclass(frozen=True)
 class _Term:
@@ -206,18 +230,20 @@ def _groups(analysis: _Analysis, max_work: float) -> list[range]:
     """Runs of outputs, as many in each as `max_work` and the parameters' room allow."""
     program = analysis.program
     groups: list[range] = []
-    begin, work, done, words = 0, 0.0, set[int](), dict[int, int]()
+    begin, work, done = 0, 0.0, set[int]()
+    words, columns = dict[int, int](), set[tuple[int, int]]()
     for position, output in enumerate(program.outputs):
         order = analysis.schedule(output, done)
         work += sum(analysis.work[v] for v in order) + analysis.coordinates(output) ** 2
         words.update(analysis.words((output, *order)))
-        room = sum(words.values()) + (3 * (position + 1 - begin) if program.fold is not None else 0)
+        columns |= analysis.columns(order)
+        room = sum(words.values()) + len(columns) + (3 * (position + 1 - begin) if program.fold is not None else 0)
         if position > begin and (work > max_work or room > MAX_UNIFORM_WORDS):
             groups.append(range(begin, position))
             begin, done = position, set()
             order = analysis.schedule(output, done)
             work = sum(analysis.work[v] for v in order) + analysis.coordinates(output) ** 2
-            words = analysis.words((output, *order))
+            words, columns = analysis.words((output, *order)), analysis.columns(order)
         if sum(words.values()) + 3 > MAX_UNIFORM_WORDS:
             raise SizeError(f"one output of a row program takes {len(words)} challenges and values computed from these")
     groups.append(range(begin, len(program.outputs)))
@@ -244,35 +270,45 @@ def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKern
     """The kernel of a run of outputs."""
     program = analysis.program
     weights = () if program.fold is None else tuple(program.fold + i for i in group)
-    writer = _Writer(analysis, 3 * len(weights))
+    done = set[int]()
+    values = [v for i in group for v in (program.outputs[i], *analysis.schedule(program.outputs[i], done))]
+    uniform_words = 3 * len(weights) + sum(analysis.words(values).values())
+    writer = _Writer(analysis, 3 * len(weights), MAX_UNIFORM_WORDS - max(1, uniform_words))
+    first_column = 0
     if program.fold is None:
-        writer.columns(group)
+        first_column = sum(analysis.coordinates(v) for v in program.outputs[: group.start])
+        writer.outputs(group)
     else:
         writer.fold(_terms(analysis, group))
-    text = _text(len(program.widths), max(1, writer.room), profile.blocks_per_sm, writer.lines)
+    text = _text(len(program.widths), writer, profile.blocks_per_sm)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return RowKernel(KernelSource(f"{KERNEL}_{digest}", text=text), weights, tuple(writer.places))
+    source = KernelSource(f"{KERNEL}_{digest}", text=text)
+    return RowKernel(source, weights, tuple(writer.places), tuple(writer.columns), first_column)
 
 
 class _Writer:
-    """Writes the lines of one kernel, and notes which uniform values they take from the parameters and where."""
+    """Writes the lines of one kernel, and notes what they take from the parameters and where."""
 
-    def __init__(self, analysis: _Analysis, room: int) -> None:
+    def __init__(self, analysis: _Analysis, room: int, most_columns: int) -> None:
         self.room = room
-        """Words of the parameters; the first ones are the weights'."""
+        """Words of weights, which are the first, and uniform values."""
         self.places: dict[int, int] = {}
+        """Of the uniform values, among these words."""
+        self.columns: dict[tuple[int, int], int] = {}
+        """Of the columns (matrix, column), among the words after them."""
         self.lines: list[str] = []
         self._analysis = analysis
+        self._most_columns = most_columns
         self._done: set[int] = set()
+        self._numbers: dict[int, int] = {}
 
-    def columns(self, group: range) -> None:
-        """Outputs that become columns."""
-        outputs, extension = self._analysis.program.outputs, self._analysis.extension
-        column = sum(3 if extension[v] else 1 for v in outputs[: group.start])
-        for i in group:
-            self._compute(outputs[i])
-            self.lines.append(f"write_row(out, shape, row, {column}, {self._name(outputs[i])});")
-            column += 3 if extension[outputs[i]] else 1
+    def outputs(self, group: range) -> None:
+        """Outputs that become columns, the first of them column 0."""
+        column = 0
+        for v in (self._analysis.program.outputs[i] for i in group):
+            self._compute(v)
+            self.lines.append(f"write_row(out, shape, row, {column}, {self._name(v)});")
+            column += self._analysis.coordinates(v)
 
     def fold(self, terms: Sequence[_Term]) -> None:
         """Outputs that are folded, the first term's with the first weight: one sum for each factor and kind of value.
@@ -312,7 +348,7 @@ class _Writer:
         if op == Op.CONST:
             return f"{self._analysis.program.constants[a]:#x}ull"
         if not self._analysis.uniform[v]:
-            return f"v{v}"
+            return f"v{self._numbers.setdefault(v, len(self._numbers))}"
         if v not in self.places:
             self.places[v] = self.room
             self.room += self._analysis.coordinates(v)
@@ -322,26 +358,34 @@ class _Writer:
     def _statement(self, v: int) -> str:
         """The line that computes value v."""
         op, a, b, c = self._analysis.code[v]
+        name = self._name(v)
         if op == Op.LOAD:
-            return f"const u64 v{v} = {'next' if c else 'here'}{a}[{b}ull * shape.columns[{a}]];"
+            return f"const u64 {name} = {'next' if c else 'here'}{a}[{self._column(a, b)}];"
         extension = self._analysis.extension
         if op == Op.MUL and a == b and not extension[v]:
-            return f"const u64 v{v} = sqr({self._name(a)});"
+            return f"const u64 {name} = sqr({self._name(a)});"
         if op != Op.SUB and extension[b] and not extension[a]:  # only (extension, base) is there
             a, b = b, a
         kind = "Ext" if extension[v] else "u64"
-        return f"const {kind} v{v} = {_NAMES[Op(op)]}({self._name(a)}, {self._name(b)});"
+        return f"const {kind} {name} = {_NAMES[Op(op)]}({self._name(a)}, {self._name(b)});"
+
+    def _column(self, matrix: int, column: int) -> str:
+        """Where a column begins, in elements; a literal once the parameters are full."""
+        key = matrix, column
+        if key not in self.columns and len(self.columns) == self._most_columns:
+            return f"{column}ull * shape.columns[{matrix}]"
+        return f"uniform.column[{self.columns.setdefault(key, len(self.columns))}]"
 
 
-def _text(matrices: int, room: int, blocks_per_sm: int, lines: Sequence[str]) -> str:
-    """The whole source: `lines` between the row's addresses and the end of the kernel."""
+def _text(matrices: int, written: _Writer, blocks_per_sm: int) -> str:
+    """The whole source: the lines written between the row's addresses and the end of the kernel."""
     parameters = "".join(f"const u64* __restrict__ m{i}, " for i in range(matrices))
     addresses = [
         f"const u64* {name}{i} = m{i} + row.coset * shape.cosets[{i}] + row.{name};"
         for i in range(matrices)
         for name in ("here", "next")
     ]
-    body = "\n".join(f"  {line}" for line in (*addresses, *lines))
+    body = "\n".join(f"  {line}" for line in (*addresses, *written.lines))
     return f"""// Generated: a row program's outputs, one thread a row.
 #include "row_program.h"
 
@@ -349,7 +393,7 @@ using namespace dp;
 using namespace dp::gl;
 
 struct Uniform {{
-  u64 word[{room}];
+  u64 word[{max(1, written.room)}], column[{max(1, len(written.columns))}];
   __device__ __forceinline__ Ext ext(int i) const {{ return {{{{word[i], word[i + 1], word[i + 2]}}}}; }}
 }};
 

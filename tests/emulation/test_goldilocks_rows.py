@@ -76,10 +76,39 @@ def test_a_kernel_takes_no_more_scalars_than_its_parameters_hold() -> None:
     code = np.array([(Op.LOAD, 0, i, 0) for i in range(1000)], dtype=np.int32)
     program = RowProgram((1000,), code, (), 1000, tuple(range(1000)), 0)
     plan = RowPlan(program, RowProfile(max_work=1e9))
-    sizes = [len(w) for w in plan.words(words(1000, 3))]
-    assert sum(sizes) == 3000
+    sizes = [len(w) for w in plan.words(words(1000, 3), np.ones(1, np.uint64))]
+    assert sum(sizes) == 3000 + 1000
     assert max(sizes) <= MAX_UNIFORM_WORDS
     assert sum((k.weights for k in plan.kernels), ()) == tuple(range(1000))
+
+
+def test_a_rule_that_repeats_itself_is_one_text(rows: CudaRows) -> None:
+    """(1 - x) x of 300 columns, twice 100 of them with the next row's: whichever they are, three texts say it all."""
+    code: list[tuple[int, ...]] = [(Op.CONST, 0, 0, 0)]
+    outputs = []
+    for i in range(300):
+        at = len(code)
+        code += [(Op.LOAD, 0, 7 * i % 300, int(i >= 100)), (Op.SUB, 0, at, 0), (Op.MUL, at + 1, at, 0)]
+        outputs.append(at + 2)
+    program = RowProgram((300,), np.array(code, dtype=np.int32), (1,), 300, tuple(outputs), 0)
+    inputs, scalars = [words(300, 2, 64)], words(300, 3)
+    for one in (program, RowProgram((300,), program.code, (1,), 300, tuple(outputs))):
+        plan = RowPlan(one, RowProfile(max_work=40.0))
+        assert len(plan.kernels) > 9
+        assert len({kernel.source for kernel in plan.kernels}) <= 5
+        got = CudaRows(rows._device, RowProfile(max_work=40.0)).evaluate(one, inputs, scalars, log_cosets=1)
+        assert np.array_equal(got, reference.evaluate(one, inputs, scalars, log_cosets=1))
+
+
+def test_an_output_of_more_columns_than_the_parameters_hold(rows: CudaRows) -> None:
+    width = MAX_UNIFORM_WORDS + 60
+    code: list[tuple[int, ...]] = [(Op.LOAD, 0, i, i % 2) for i in range(width)]
+    for i in range(1, width):
+        code.append((Op.ADD, i if i == 1 else len(code) - 1, i - 1 if i == 1 else i, 0))
+    program = RowProgram((width,), np.array(code, dtype=np.int32), (), 1, (len(code) - 1,), 0)
+    inputs, scalars = [words(width, 2, 8)], words(1, 3)
+    got = rows.evaluate(program, inputs, scalars, log_cosets=1)
+    assert np.array_equal(got, reference.evaluate(program, inputs, scalars, log_cosets=1))
 
 
 def test_a_program_without_rows_to_read(rows: CudaRows) -> None:
