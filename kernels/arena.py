@@ -1,7 +1,7 @@
 """Device memory from one arena with a budget, and pinned host memory that is reused.
 
-Both are made when the backend starts. After warm-up neither calls the driver: CuPy's pool keeps what was freed, and a
-partition that runs a second time takes the same blocks again.
+Both are made when the backend starts. After warm-up neither calls the driver: what was freed is kept, small blocks in
+CuPy's pool, large ones whole (`kernels.large_blocks`), and a partition that runs a second time takes the same again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,21 @@ import cupy
 import numpy as np
 
 from kernels.backend import Array, HostArray, OutOfMemory
+from kernels.large_blocks import LargeBlocks
 from kernels.units import format_bytes
 
 HEADROOM = 512 << 20
 """Bytes left to the driver and to module loading when the budget is chosen from what is free."""
 
-
 PARALLEL_COPY = 2 << 20
 """Bytes below which handing a copy to other threads costs more than it saves."""
+
+
+LARGE = 32 << 20
+"""Bytes from which a request gets a block of its own."""
+
+GRANULE = 2 << 20
+"""Bytes in whose multiples the driver hands out memory."""
 
 
 class Arena:
@@ -43,7 +50,8 @@ class Arena:
             raise OutOfMemory(f"a budget of {format_bytes(self.budget)} was asked for; {format_bytes(free)} are free")
         self._pool = cupy.cuda.MemoryPool()
         self._pool.set_limit(size=self.budget)
-        self._peak_lock = threading.Lock()
+        self._blocks: LargeBlocks[Any] = LargeBlocks(cupy.cuda.Memory)
+        self._lock = threading.Lock()
         self.peak = 0
         """The most bytes in use at once so far."""
         self.watched_peak = 0
@@ -52,7 +60,8 @@ class Arena:
     @property
     def used(self) -> int:
         """Bytes in live arrays."""
-        return int(self._pool.used_bytes())
+        with self._lock:
+            return self._used()
 
     @property
     def free(self) -> int:
@@ -61,37 +70,74 @@ class Arena:
 
     def watch(self) -> None:
         """Begin `watched_peak` anew."""
-        with self._peak_lock:
-            self.watched_peak = self.used
+        with self._lock:
+            self.watched_peak = self._used()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An uninitialised array. Raises OutOfMemory with what was needed and what there was."""
         kind = np.dtype(dtype)
         nbytes = math.prod(shape) * kind.itemsize
-        try:
-            memory = self._take(nbytes)
-        except cupy.cuda.memory.OutOfMemoryError:
-            raise OutOfMemory(
-                f"{format_bytes(nbytes)} of device memory needed; {format_bytes(self.free)} of the arena's "
-                f"{format_bytes(self.budget)} are free ({format_bytes(self.used)} in use)"
-            ) from None
-        with self._peak_lock:
-            used = self.used
+        with self._lock:
+            try:
+                memory = self._take_large(nbytes) if nbytes >= LARGE else self._take_small(nbytes)
+            except cupy.cuda.memory.OutOfMemoryError:
+                used = self._used()
+                raise OutOfMemory(
+                    f"{format_bytes(nbytes)} of device memory needed; {format_bytes(self.budget - used)} of the "
+                    f"arena's {format_bytes(self.budget)} are free ({format_bytes(used)} in use)"
+                ) from None
+            used = self._used()
             self.peak, self.watched_peak = max(self.peak, used), max(self.watched_peak, used)
         return cupy.ndarray(shape, dtype=kind, memptr=memory)
 
-    def _take(self, nbytes: int) -> Any:
+    def close(self) -> None:
+        """Give all memory that is not in live arrays back to the driver."""
+        with self._lock:
+            self._give_back()
+
+    def _used(self) -> int:
+        return int(self._pool.used_bytes()) + self._blocks.lent
+
+    def _take_small(self, nbytes: int) -> Any:
         try:
             return self._pool.malloc(nbytes)
         except cupy.cuda.memory.OutOfMemoryError:
-            # What the pool keeps for other sizes or another stream counts against its limit; giving that back to the
-            # driver waits for the device, so that whoever gets the memory next finds nobody at work on it.
-            self._pool.free_all_blocks()
+            # What is kept for other sizes or another stream counts against the budget; giving that back to the driver
+            # waits for the device, so that whoever gets the memory next finds nobody at work on it.
+            self._give_back()
             return self._pool.malloc(nbytes)
 
-    def close(self) -> None:
-        """Give all memory that is not in live arrays back to the driver."""
+    def _take_large(self, nbytes: int) -> Any:
+        size, stream = -(-nbytes // GRANULE) * GRANULE, cupy.cuda.get_current_stream().ptr
+        loan = self._blocks.reuse(size, stream)
+        if loan is None:
+            while self._held() + size > self.budget and self._blocks.drop_oldest():
+                pass
+            if self._held() + size > self.budget:
+                self._pool.free_all_blocks()
+            if self._held() + size > self.budget:
+                raise cupy.cuda.memory.OutOfMemoryError(size, self._held(), self.budget)
+            try:
+                loan = self._blocks.make(size, stream)
+            except cupy.cuda.memory.OutOfMemoryError:  # others use the device as well
+                self._give_back()
+                loan = self._blocks.make(size, stream)
+            self._limit_pool()
+        owned = cupy.cuda.UnownedMemory(loan.memory.ptr, size, loan, cupy.cuda.device.get_device_id())
+        return cupy.cuda.MemoryPointer(owned, 0)
+
+    def _held(self) -> int:
+        """Bytes taken from the driver."""
+        return int(self._pool.total_bytes()) + self._blocks.total
+
+    def _give_back(self) -> None:
+        self._blocks.drop_all()
         self._pool.free_all_blocks()
+        self._limit_pool()
+
+    def _limit_pool(self) -> None:
+        # Above 0, which would mean no limit.
+        self._pool.set_limit(size=max(1, self.budget - self._blocks.total))
 
 
 class Retired:

@@ -86,7 +86,7 @@ class Governor:
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
     events: list[tuple[int, Phase, bool]] = field(default_factory=list)
-    """Leases of threads that began (True) and ended, in order: their tickets and phases, for whoever empties the list."""
+    """Leases of threads that began (True) and ended, in order: tickets and phases, for whoever empties the list."""
     granted: int = 0
     reclaimed: int = 0
     peak_threads: int = 0
@@ -260,10 +260,9 @@ class Governor:
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
         if limit is not None and threads and self.threads_of(request.phase) + threads > limit:
             return None
-        if together is not None:
-            if sum(self.threads_of(phase) for phase in SHARING) + threads > together:
-                held_back.threads = True
-                return None
+        if together is not None and sum(self.threads_of(phase) for phase in SHARING) + threads > together:
+            held_back.threads = True
+            return None
         memory, pinned = request.memory, request.pinned
         if request.key is not None:
             if self.keys.is_leaving(request.key):

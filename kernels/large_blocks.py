@@ -1,0 +1,84 @@
+"""Large blocks of device memory, kept when they come back and given out again whole.
+
+A pool that cuts its free blocks to size ends up with memory that is free but nowhere in one piece: a smaller request
+took half of the block that the next one needs. Large requests repeat from partition to partition, so blocks are
+kept by their exact size instead, and what is kept is what goes when a new size needs the room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Memory = TypeVar("Memory")
+
+
+class LargeBlocks(Generic[Memory]):
+    """Blocks from `allocate`, which frees one when it is forgotten. Not thread-safe but for blocks coming back."""
+
+    def __init__(self, allocate: Callable[[int], Memory]) -> None:
+        self._allocate = allocate
+        self._back: deque[tuple[Memory, int, int]] = deque()
+        """What came back, from whichever thread: taken in by `_take_in`."""
+        self._idle: list[tuple[Memory, int, int]] = []
+        """(memory, size, stream), the one that came back first before the others."""
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes of all blocks, lent and idle."""
+        return self._total
+
+    @property
+    def lent(self) -> int:
+        """Bytes of the blocks that are in use."""
+        self._take_in()
+        return self._total - sum(size for _, size, _ in self._idle)
+
+    def reuse(self, size: int, stream: int) -> Loan[Memory] | None:
+        """An idle block of exactly `size` bytes that was last used on `stream`: what is queued there comes before."""
+        self._take_in()
+        for index in reversed(range(len(self._idle))):
+            memory, held, last = self._idle[index]
+            if (held, last) == (size, stream):
+                del self._idle[index]
+                return Loan(memory, size, stream, self._back)
+        return None
+
+    def make(self, size: int, stream: int) -> Loan[Memory]:
+        """A new block. Raises what `allocate` raises."""
+        memory = self._allocate(size)
+        self._total += size
+        return Loan(memory, size, stream, self._back)
+
+    def drop_oldest(self) -> bool:
+        """Give the block that has been idle longest back to the driver; whether there was one."""
+        self._take_in()
+        if not self._idle:
+            return False
+        _, size, _ = self._idle.pop(0)
+        self._total -= size
+        return True
+
+    def drop_all(self) -> None:
+        """Give all idle blocks back to the driver."""
+        while self.drop_oldest():
+            pass
+
+    def _take_in(self) -> None:
+        while self._back:
+            self._idle.append(self._back.popleft())
+
+
+class Loan(Generic[Memory]):
+    """A block in use. It comes back when the last reference to this goes."""
+
+    def __init__(self, memory: Memory, size: int, stream: int, back: deque[tuple[Memory, int, int]]) -> None:
+        self.memory = memory
+        self.size = size
+        self._stream = stream
+        self._back = back
+
+    def __del__(self) -> None:
+        self._back.append((self.memory, self.size, self._stream))

@@ -1,0 +1,26 @@
+"""The arena on a real GPU: what is free is there in one piece."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernels.backend import OutOfMemory
+from kernels.cuda import CudaBackend
+
+pytestmark = pytest.mark.gpu
+
+MIB = 1 << 20
+
+
+def test_a_budget_is_usable_in_any_order_of_sizes(cuda: CudaBackend) -> None:
+    """After 64 and 128 MiB came back, two of 64 must not leave the 128 without a place."""
+    with CudaBackend(budget=256 * MIB) as backend:
+        for sizes in ((64, 128), (64, 64, 128), (128, 128), (192, 32), (32, 32, 32, 32, 128)):
+            held = [backend.empty((size * MIB,), "u1") for size in sizes]
+            assert [array.nbytes for array in held] == [size * MIB for size in sizes]
+            del held
+        held = [backend.empty((128 * MIB,), "u1")]
+        with pytest.raises(
+            OutOfMemory, match=r"160\.0 MiB of device memory needed; 128\.0 MiB of the arena's 256\.0 MiB"
+        ):
+            backend.empty((160 * MIB,), "u1")
