@@ -15,8 +15,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,16 +252,28 @@ class Compiler:
         return CompiledKernels(self.arch, cubin, kernels, seconds, cached=False) if kernels else None
 
 
-def list_kernels(arch: str, sources: Iterable[KernelSource], *, cache_dir: Path | None = None) -> list[KernelRow]:
-    """Registers, spills and shared memory of every kernel of `sources` on `arch`. Needs no GPU."""
-    compiler = Compiler(arch, cache_dir=cache_dir, threads=min(8, os.cpu_count() or 1))
+def list_kernels(
+    arch: str,
+    sources: Iterable[KernelSource],
+    *,
+    cache_dir: Path | None = None,
+    threads: int | None = None,
+    done: Callable[[], object] = lambda: None,
+) -> list[KernelRow]:
+    """Registers, spills and shared memory of every kernel of `sources` on `arch`. Needs no GPU.
+
+    Compiles on `threads` threads (None: one per processor); calls `done` after each source, on this thread.
+    """
+    compiler = Compiler(arch, cache_dir=cache_dir, threads=threads or os.cpu_count() or 1)
     try:
-        futures = [(source, compiler.start(source)) for source in sources]
+        futures = {compiler.start(source): source for source in sources}
+        for future in as_completed(futures):
+            future.result()
+            done()
         return [
-            KernelRow(source.title, arch, resources, done.seconds, done.cached)
-            for source, future in futures
-            for done in [future.result()]
-            for resources in done.kernels.values()
+            KernelRow(source.title, arch, resources, future.result().seconds, future.result().cached)
+            for future, source in futures.items()
+            for resources in future.result().kernels.values()
         ]
     finally:
         compiler.close()

@@ -11,13 +11,12 @@ import numpy as np
 from kernels import host_compiler
 from kernels.backend import Array, BackendError, OutOfMemory
 from kernels.compiler import KernelSource, flatten
-from kernels.row_source import FUNCTION, RowSource
+from kernels.row_source import FUNCTION, SAMPLE, RowSource
 
 ROWS_PER_TASK = 1 << 10
 """A multiple of TILE in trace/row.h, so that a task's buffer is worth its making."""
 _NONE, _NO_MEMORY = 2**64 - 1, 2**64 - 2
 """As in trace/host.h."""
-_PROBE = RowSource("probe", "DP_ROW void row(const Inputs&, u64 i, Row& out) { out[0] = i; }", (("i", 1),), ())
 
 
 class _Job(ctypes.Structure):
@@ -44,7 +43,7 @@ class CpuRowSources:
         shape = source.output_shape(rows, out)
         if source not in self._libraries:
             self._libraries[source] = host_compiler.load(
-                f"the row function {source.name}", host_text(source), probe=host_text(_PROBE)
+                f"the row function {source.name}", host_text(source), probe=host_text(SAMPLE)
             )
         arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
         words = source.inputs_struct(rows, arrays, lambda array: int(array.ctypes.data))

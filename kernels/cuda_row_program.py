@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -79,6 +79,20 @@ class RowKernel:
 
 
 @dataclass(frozen=True)
+class _Parts:
+    """What the words of a plan's kernels are put together from, made once: a call is one gather for all of them."""
+
+    uniforms: tuple[int, ...]
+    matrix: NDArray[np.int64]
+    column: NDArray[np.uint64]
+    """Every column that begins somewhere, and its matrix."""
+    order: NDArray[np.int64]
+    """All kernels' words, as indices into the scalars, a zero, the uniform values and the columns' begins."""
+    ends: list[int]
+    """Where the words of all kernels but the last end there."""
+
+
+@dataclass(frozen=True)
 class RowPlan:
     """The kernels that together run one program. Raises SizeError for a program with more matrices than they take."""
 
@@ -96,40 +110,56 @@ class RowPlan:
             tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work)),
         )
 
-    def words(self, scalars: NDArray[np.uint64], strides: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
+    def words(self, scalars: NDArray[np.uint64], strides: NDArray[np.uint64]) -> Sequence[NDArray[np.uint64]]:
         """For each kernel, the words that it takes by value.
 
         `scalars`: (program.scalars, 3); `strides`: per matrix, elements from a column to the next.
         """
-        rows: list[Ext] = [(int(a), int(b), int(c)) for a, b, c in scalars.tolist()]
-        values = self._uniform_values(rows)
-        for kernel, (matrix, column) in zip(self.kernels, self._columns, strict=True):
-            weights = scalars[list(kernel.weights)].reshape(-1)
-            words: list[int] = []
-            for v in kernel.uniforms:
-                words += values[v] if self.program.is_extension[v] else values[v][:1]
-            if not kernel.weights and not words:
-                words = [0]
-            yield np.concatenate((weights, np.array(words, dtype=np.uint64), column * strides[matrix]))
+        parts = self._parts
+        values = self._uniform_values(scalars)
+        uniforms = [0, *(word for v in parts.uniforms for word in values[v][: self._coordinates(v)])]
+        begins = parts.column * strides[parts.matrix]
+        every = np.concatenate((scalars.reshape(-1), np.array(uniforms, dtype=np.uint64), begins))
+        return np.split(every[parts.order], parts.ends)
 
     @cached_property
-    def _columns(self) -> list[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
-        """Per kernel its `columns` as arrays, one at least."""
-        pairs = [list(zip(*(kernel.columns or ((0, 0),)), strict=True)) for kernel in self.kernels]
-        return [(np.array(matrix), np.array(column, dtype=np.uint64)) for matrix, column in pairs]
+    def _parts(self) -> _Parts:
+        uniforms = list(dict.fromkeys(v for kernel in self.kernels for v in kernel.uniforms))
+        zero = 3 * self.program.scalars
+        places, at = {}, zero + 1
+        for v in uniforms:
+            places[v] = range(at, at + self._coordinates(v))
+            at += self._coordinates(v)
+        columns = {pair: at + i for i, pair in enumerate(dict.fromkeys(p for k in self.kernels for p in k.columns))}
+        order: list[int] = []
+        ends = []
+        for kernel in self.kernels:
+            words = [3 * w + i for w in kernel.weights for i in range(3)]
+            words += [place for v in kernel.uniforms for place in places[v]]
+            order += words or [zero]
+            order += [columns[pair] for pair in kernel.columns] or [zero]
+            ends.append(len(order))
+        pairs = np.array(list(columns), dtype=np.int64).reshape(-1, 2)
+        return _Parts(
+            tuple(uniforms), pairs[:, 0], pairs[:, 1].astype(np.uint64), np.array(order, dtype=np.int64), ends[:-1]
+        )
 
-    def _uniform_values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
+    def _uniform_values(self, scalars: NDArray[np.uint64]) -> dict[int, Ext]:
         values: dict[int, Ext] = {}
         for i in self._uniform_order:
             op, a, b, _ = self._code[i]
             if op == Op.CONST:
                 values[i] = (self.program.constants[a], 0, 0)
             elif op in (Op.SCALAR, Op.BASE_SCALAR):
-                values[i] = scalars[a] if op == Op.SCALAR else (scalars[a][0], 0, 0)
+                x, y, z = scalars[a].tolist()
+                values[i] = (x, y, z) if op == Op.SCALAR else (x, 0, 0)
             else:
                 arithmetic = {Op.ADD: ext_add, Op.SUB: ext_sub, Op.MUL: ext_mul}[Op(op)]
                 values[i] = arithmetic(values[a], values[b])
         return values
+
+    def _coordinates(self, v: int) -> int:
+        return 3 if self.program.is_extension[v] else 1
 
     @cached_property
     def _code(self) -> list[list[int]]:

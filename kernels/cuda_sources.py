@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from kernels.cuda_group import group_source
 from kernels.curves import CURVES, Group
 from kernels.device import Device
 from kernels.row_program import Op, RowProgram
+from kernels.row_source import SAMPLE, RowSource
 
 
 class _Recorder:
@@ -31,16 +33,28 @@ class _Recorder:
 def all_sources() -> list[KernelSource]:
     """The sources for every field, curve and group, as the default profiles compile them, each once.
 
-    Row programs are compiled as they come; a sample stands for them.
+    Row programs and row functions are compiled as they come; a sample stands for each.
     """
     recorder = _Recorder()
     backend = CudaBackend(cast(Device, recorder))
     for curve in CURVES:
         backend.prepare(curve)
-    CudaGoldilocks(cast(Device, recorder)).prepare([sample_program()])
-    sources = [WORDS, *recorder.sources, *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS)]
+    goldilocks = goldilocks_sources([sample_program()], [SAMPLE])
+    sources = [
+        WORDS,
+        *recorder.sources,
+        *goldilocks,
+        *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
+    ]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
     return list(dict.fromkeys(sources))
+
+
+def goldilocks_sources(programs: Iterable[RowProgram], functions: Iterable[RowSource]) -> list[KernelSource]:
+    """What a device compiles for Goldilocks' kernels with these row programs and row functions, each source once."""
+    recorder = _Recorder()
+    CudaGoldilocks(cast(Device, recorder)).prepare(programs, functions)
+    return list(dict.fromkeys(recorder.sources))
 
 
 def sample_program() -> RowProgram:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from distprove.cli.console import out, print_json, reports_errors, warn
+from distprove.cli.kernels import compilation, compile_for
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 
@@ -84,13 +85,42 @@ def check(
         raise typer.Exit(1)
 
 
+@app.command("compile")
+@reports_errors
+def compile_kernels(
+    target: Target,
+    parameters: Parameters = None,
+    arch: Annotated[
+        list[str] | None, typer.Option(metavar="SM", help="90, sm_100, ...; repeatable. Default: the GPU's, or 90.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile the CUDA kernels that proving a program takes, and keep them: ahead of time, without a GPU."""
+    from distprove.stark.program import Program
+    from kernels.cuda_sources import goldilocks_sources
+
+    program = _load(target, parameters or [], proving=False)
+    if not isinstance(program, Program):
+        raise UsageError(f"{target} is no program: kernels are compiled for what can be proven")
+    sources = goldilocks_sources(
+        [row_program for table in program.compiled_tables for row_program in table.programs],
+        [function.source for function in program.row_functions],
+    )
+    rows = compile_for(arch or [], sources)
+    spilling = sum(bool(row.resources.spill_stores) for row in rows)
+    if as_json:
+        print_json([{**asdict(row.resources), "source": row.source, "arch": row.arch} for row in rows])
+    else:
+        out().print(f"{len(sources)} sources, {len(rows)} kernels, {spilling} with spills; {compilation(rows)}")
+
+
 # -- what is named ----------------------------------------------------------------------------------------------------
 
 
-def _load(target: str, parameters: list[str]) -> Any:
-    """The object that `target` names; a class is called with the parameters."""
+def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
+    """The object that `target` names; a class is called with the parameters. Not `proving`: it needs no input files."""
     from distprove.stark.program import Program
-    from distprove.stark.programs import load_program
+    from distprove.stark.programs import find_program, load_program
 
     arguments = dict(map(_parameter, parameters))
     here = str(Path.cwd())
@@ -98,7 +128,7 @@ def _load(target: str, parameters: list[str]) -> Any:
         sys.path.insert(0, here)
     module_name, colon, name = target.partition(":")
     if not colon:
-        return load_program(target, arguments)
+        return load_program(target, arguments) if proving else find_program(target).make(arguments, proving=False)
     try:
         found = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError, ValueError) as error:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
 
 if TYPE_CHECKING:
-    from kernels.compiler import KernelRow
+    from kernels.compiler import KernelRow, KernelSource
 
 
 @reports_errors
@@ -25,19 +28,31 @@ def kernels(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
 ) -> None:
     """Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."""
-    from kernels.compiler import list_kernels
     from kernels.cuda_sources import all_sources
 
-    sources = [source for source in all_sources() if only in source.title]
-    rows = []
-    for name in arch or [_default_arch()]:
-        target = name if name.startswith("sm_") else f"sm_{name}"
-        err().print(f"[dim]compiling {len(sources)} sources for {target}[/]")
-        rows += list_kernels(target, sources)
+    rows = compile_for(arch or [], [source for source in all_sources() if only in source.title])
     if as_json:
         print_json([{**asdict(row.resources), "source": row.source, "arch": row.arch} for row in rows])
         return
     _show(rows)
+
+
+def compile_for(archs: Sequence[str], sources: Sequence[KernelSource]) -> list[KernelRow]:
+    """Compile what the cache lacks, on all processors, showing progress. Without `archs`: for this machine's GPU."""
+    from distprove.machine import inspect_machine
+    from kernels.compiler import list_kernels
+
+    rows: list[KernelRow] = []
+    for name in archs or [_default_arch()]:
+        target = name if name.startswith("sm_") else f"sm_{name}"
+        title = f"[dim]compiling {len(sources)} sources for {target}[/]"
+        if not err().is_terminal:
+            err().print(title)
+        with Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), console=err(), transient=True) as bar:
+            task = bar.add_task("", total=len(sources))
+            threads = inspect_machine().processor.threads
+            rows += list_kernels(target, sources, threads=threads, done=partial(bar.advance, task))
+    return rows
 
 
 def _show(rows: list[KernelRow]) -> None:
@@ -54,11 +69,17 @@ def _show(rows: list[KernelRow]) -> None:
         console.print(f"[bold]{escape(source)}[/]")
         console.print(table)
     spilling = sum(bool(row.resources.spill_stores or row.resources.spill_loads) for row in rows)
-    seconds = {(row.source, row.arch): row.seconds for row in rows if not row.cached}
     console.print(
         f"[dim]{len(rows)} kernels, {spilling} with spills; spills, stack and shared memory in bytes; "
-        f"{format_seconds(sum(seconds.values())) if seconds else 'no time'} of compilation, the rest from the cache[/]"
+        f"{compilation(rows)}[/]"
     )
+
+
+def compilation(rows: Sequence[KernelRow]) -> str:
+    """How long the compiler took, for people."""
+    seconds = {(row.source, row.arch): row.seconds for row in rows if not row.cached}
+    taken = format_seconds(sum(seconds.values())) if seconds else "no time"
+    return f"{taken} of compilation, the rest from the cache"
 
 
 def _default_arch() -> str:

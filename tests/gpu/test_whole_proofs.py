@@ -38,7 +38,7 @@ def test_golden_jobs(cuda: CudaBackend, name: str) -> None:
 
 @pytest.mark.parametrize("log_blowup", [1, 2])
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.timeout(600)  # the first proof of Keccak-f compiles some 250 kernels
+@pytest.mark.timeout(600)  # the first proof compiles a program's kernels
 def test_programs_that_ship(cuda: CudaBackend, name: str, log_blowup: int, tmp_path: Path) -> None:
     arguments = dict(PROGRAMS[name])
     if name == "file-root":

@@ -109,3 +109,10 @@ ptxas info    : Used 8 registers
     a, b = kernels["a"], kernels["b"]
     assert (a.registers, a.stack, a.spill_stores, a.spill_loads, a.shared) == (40, 16, 4, 8, 1024)
     assert (b.registers, b.stack, b.shared) == (8, 0, 0)
+
+
+def test_generated_text_says_where_its_parts_are_from() -> None:
+    """A `#line` of the text holds after an include too, so that an author finds the line."""
+    source = KernelSource("made", text='#line 1 "own.cpp"\nint a;\n#include "platform.h"\nint b;\n')
+    lines = flatten(source).splitlines()
+    assert lines[lines.index("int b;") - 1] == '#line 3 "own.cpp"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from distprove.cli.app import app
 from distprove.stark.air import Example, PartitionTrace
+from kernels.compiler import KernelResources, KernelRow, KernelSource
 
 
 def run(*args: str) -> Any:
@@ -85,6 +87,36 @@ def test_what_cannot_be_checked_says_why(args: tuple[str, ...], message: str) ->
     done = run("check", *args)
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
+
+
+def test_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text that proving the program takes is asked for, once, for each architecture; no input file is."""
+    asked: list[tuple[str, list[str]]] = []
+
+    def listed(arch: str, sources: Sequence[KernelSource], *, done: Callable[[], None], **_: Any) -> list[KernelRow]:
+        asked.append((arch, [source.title for source in sources]))
+        for _source in sources:
+            done()
+        resources = KernelResources("kernel", 40, 0, 0, 0, 0)
+        return [KernelRow(source.title, arch, resources, 1.5, cached=False) for source in sources]
+
+    monkeypatch.setattr("kernels.compiler.list_kernels", listed)
+    done = run("compile", "file-root", "--arch", "90", "--arch", "sm_100")
+    assert done.exit_code == 0, done.stderr
+    assert [arch for arch, _ in asked] == ["sm_90", "sm_100"]
+    titles = asked[0][1]
+    assert len(set(titles)) == len(titles)
+    for part in ("gl_rows(", "row_program_", "trace_", "goldilocks_lde("):
+        assert any(title.startswith(part) for title in titles), part
+    assert f"{len(titles)} sources" in done.stdout
+    document = json.loads(run("compile", "fibonacci", "--arch", "90", "--json").stdout)
+    assert document[0]["registers"] == 40
+
+
+def test_an_air_alone_is_not_proven() -> None:
+    done = run("compile", "air_examples:Limbs")
+    assert done.exit_code == 2
+    assert "no program" in done.stderr
 
 
 def test_examples_are_examples() -> None:

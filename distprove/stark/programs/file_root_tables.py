@@ -21,6 +21,7 @@ from distprove.stark.programs.keccak_rounds import (
     blocks_for,
     constrain_rounds,
     fill_rounds,
+    over_rounds,
     rows_for,
 )
 from kernels.backend import Array, Backend
@@ -215,7 +216,7 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     states[:RATE_LANES, :used] = messages
     columns = backend.empty((WIDTH + 8 + TAIL_WORDS, rows))
     fill_rounds(columns, states, backend)
-    leaf, node, begin_leaf, begin_node, begin_tail, level, index, counter = range(WIDTH, WIDTH + 8)
+    leaf, node, begin_leaf, begin_node, begin_tail, level, _, counter = range(WIDTH, WIDTH + 8)
     count = leaves[1] - leaves[0]
     per_block = backend.zeros((5, blocks))
     per_block[0, :count] = 1
@@ -223,10 +224,8 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     per_block[2:4, :used] = places
     per_block[4, :count] = places[1, :count]
     per_block[4, count:] = leaves[1]
-    for r in range(ROUNDS):
-        here = -(-(rows - r) // ROUNDS)
-        for i, column in enumerate((leaf, node, level, index, counter)):
-            columns[column, r::ROUNDS] = per_block[i, :here]
+    columns[leaf : node + 1] = over_rounds(per_block[:2], rows)
+    columns[level : counter + 1] = over_rounds(per_block[2:], rows)
     columns[begin_leaf : begin_tail + 1] = 0
     columns[begin_leaf, ::ROUNDS] = per_block[0]
     columns[begin_node, ::ROUNDS] = per_block[1]

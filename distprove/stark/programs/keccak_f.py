@@ -32,6 +32,7 @@ from distprove.stark.programs.keccak_rounds import (
     blocks_for,
     constrain_rounds,
     fill_rounds,
+    over_rounds,
     rows_for,
 )
 from distprove.stark.statement import Statement
@@ -124,11 +125,9 @@ class KeccakF(Program):
         sums[:, 1:] = prefix_sums(results)[:, : blocks - 1]
         columns[begin] = 0
         columns[begin, ::ROUNDS] = counted[0]
-        for r in range(ROUNDS):
-            here = -(-(rows - r) // ROUNDS)
-            columns[on, r::ROUNDS] = counted[0, :here]
-            columns[number, r::ROUNDS] = counted[1, :here] + inputs["start"]
-            columns[first_sum : first_sum + SUMMED, r::ROUNDS] = sums[:, :here]
+        columns[on] = over_rounds(counted[:1], rows)
+        columns[number] = over_rounds(counted[1:] + inputs["start"], rows)
+        columns[first_sum : first_sum + SUMMED] = over_rounds(sums, rows)
         total = [int(v) for v in backend.to_host(sums[:, -1].copy())]
         return Trace([columns], (start, start + used, *total))
 

@@ -163,6 +163,11 @@ def blocks_for(rows: int) -> int:
     return -(-rows // ROUNDS)
 
 
+def over_rounds(values: Array, rows: int) -> Array:
+    """(k, rows): (k, blocks) `values`, one for each permutation, in all rows of it."""
+    return values.repeat(ROUNDS).reshape(len(values), -1)[:, :rows]
+
+
 def fill_rounds(columns: Array, states: Array, backend: Backend) -> None:
     """Write the columns of `COLUMNS`, the first of `columns` (>= WIDTH, rows), for the permutations of `states`.
 
