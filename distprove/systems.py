@@ -49,17 +49,13 @@ def _stark_system(job: Job) -> ProofSystem:
 
 
 def _stark_verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
-    from distprove.stark.keyfile import key_of, program_of, read_key, shipped_program
+    from distprove.stark.keyfile import program_of, read_key, shipped_key
     from distprove.stark.system import StarkVerifier
 
     if vk is not None:
         key = read_key(vk)
         return StarkVerifier(key, program_of(key))
-    program, params = shipped_program(own_key)
-    try:
-        return StarkVerifier(key_of(program, params), program)
-    except UsageError as error:
-        raise FormatError(f"verification key: {error}") from None
+    return StarkVerifier(*shipped_key(own_key))
 
 
 def _options(job: Job, kind: type[Options]) -> Options:

@@ -118,12 +118,12 @@ def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
     from distprove.cli.programs import import_from_here
     from distprove.export import export_stark
     from distprove.job import Job
-    from distprove.stark.keyfile import key_of, shipped_program
+    from distprove.stark.keyfile import shipped_key
     from distprove.stark.system import StarkSystem
     from distprove.systems import load_system
 
     try:
-        key = key_of(*shipped_program(proof.verification_key))
+        key, _ = shipped_key(proof.verification_key)
     except InputError:
         if not (run / "job.json").is_file():
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,12 @@ def read_key(path: Path) -> VerifyingKey:
     return VerifyingKey.from_record(content["key"], str(path))
 
 
-def shipped_program(named: Any) -> tuple[Program, Parameters]:
-    """The program and parameters that a proof file names as its own (`StarkSystem.verification_key`).
+def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
+    """The key of what a proof file names as its own (`StarkSystem.verification_key`), and the program.
 
-    Only programs that ship are made: a proof file must not choose what code a verifier runs. Raises FormatError, and
-    InputError for a program that does not ship.
+    Only programs that ship are made: a proof file must not choose what code a verifier runs. The last few keys are
+    kept: whoever verifies many proofs waits for the compilation of a program once. Raises FormatError, and InputError
+    for a program that does not ship.
     """
     check_fields(named, {"program": str, "arguments": dict, "params": dict}, "verification key")
     name = named["program"]
@@ -47,9 +49,17 @@ def shipped_program(named: Any) -> tuple[Program, Parameters]:
             "which `distprove export` writes beside the program"
         )
     try:
-        return PROGRAMS[name].make(named["arguments"], proving=False), Parameters.from_record(named["params"])
+        # The program's own arguments: all of them, and none that a verifier need not know.
+        arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments
+        return _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
     except UsageError as error:
         raise FormatError(f"verification key: {error}") from None
+
+
+@lru_cache(maxsize=8)
+def _made(name: str, arguments: tuple[tuple[str, int | str], ...], params: Parameters) -> tuple[VerifyingKey, Program]:
+    program = PROGRAMS[name].make(dict(arguments), proving=False)
+    return key_of(program, params), program
 
 
 def key_of(program: Program, params: Parameters) -> VerifyingKey:
@@ -61,9 +71,9 @@ def key_of(program: Program, params: Parameters) -> VerifyingKey:
 def program_of(key: VerifyingKey) -> Program | None:
     """The program that ships under this very key; None for any other key."""
     try:
-        program, params = shipped_program(
+        made, program = shipped_key(
             {"program": key.program, "arguments": dict(key.arguments), "params": key.params.to_record()}
         )
-        return program if key_of(program, params).digest == key.digest else None
-    except (InputError, UsageError):
+    except InputError:
         return None
+    return program if made.digest == key.digest else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,17 @@ import pytest
 from stark_reference import ReferenceBackend
 from test_proofs import check, prove_job
 
-from distprove.errors import InvalidProof, UsageError
+from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.stark.field import P
+from distprove.stark.keyfile import key_of, shipped_key
+from distprove.stark.params import Parameters
 from distprove.stark.program import Trace
 from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.programs.fibonacci import advance
 from distprove.stark.programs.keccak_f import KeccakF
 from distprove.stark.programs.keccak_rounds import WIDTH
 from distprove.stark.programs.range_check import RangeCheck
+from distprove.stark.system import StarkSystem
 from kernels.cpu import CpuBackend
 
 
@@ -168,3 +172,18 @@ def test_keccak_f_padding_that_counts(monkeypatch: pytest.MonkeyPatch, column: s
 def test_bad_arguments(name: str, arguments: dict[str, int | str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_program(name, arguments)
+
+
+def test_a_verifier_makes_a_shipped_key_once_and_each_its_own() -> None:
+    params = Parameters(1, 20, 0, 1)
+    named = StarkSystem(load_program("fibonacci", {"rows": 8}), params, 1).verification_key()
+    key, program = shipped_key(named)
+    assert key.digest == key_of(load_program("fibonacci", {"rows": 8}), params).digest
+    assert program.compiled_tables is key.tables
+    assert shipped_key({**named, "arguments": {"rows": 8}})[0] is key
+    others = [{**named, "arguments": {"rows": 16}}, {**named, "params": replace(params, queries=21).to_record()}]
+    assert len({key.digest, *(shipped_key(other)[0].digest for other in others)}) == 3
+    with pytest.raises(FormatError, match="rows must be"):
+        shipped_key({**named, "arguments": {"rows": 9}})
+    with pytest.raises(FormatError, match="log_blowup must be"):
+        shipped_key({**named, "params": {**named["params"], "log_blowup": 0}})
