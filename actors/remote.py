@@ -14,13 +14,14 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import ray
 from numpy.typing import NDArray
+from ray.exceptions import RayError
 
 from actors.backends import BackendChoice
 from actors.prover import ProverWorker
@@ -159,9 +160,12 @@ class _Lease:
         return ray.get_runtime_context().get_node_id(), ticket
 
     def release(self) -> None:
-        if self._governor is not None and self._ticket:
-            # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.
-            self._governor.release.options(max_task_retries=0).remote(self._ticket)
+        """Give back the lease, and wait for that: else the thread's next request may be there before."""
+        if self._governor is None or not self._ticket:
+            return
+        # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.
+        with suppress(RayError):
+            ray.get(self._governor.release.options(max_task_retries=0).remote(self._ticket))
 
 
 @contextmanager

@@ -38,10 +38,10 @@ from kernels.units import format_bytes
 LARGE = 1 << 20
 """Bytes from which an array comes from the arena; smaller ones are left to malloc, which reuses memory of that size."""
 HUGE_PAGE = 2 << 20
+HUGE_BLOCK = 4 * HUGE_PAGE
+"""Bytes from which a block is on huge pages: the part of the last one that is not used then weighs little."""
 SLICE = 32 << 20
 """Bytes given back to the system at a time: other threads' mappings and faults wait meanwhile, a few milliseconds."""
-STEPS = 4
-"""Sizes of blocks in each power of two: an array leaves at most a fifth of its block unused."""
 
 Empty = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Makes an uninitialised array of a shape and dtype: `HostArena.empty`, or `numpy.empty`."""
@@ -135,9 +135,11 @@ class HostArena:
 
 
 def block_size(nbytes: int) -> int:
-    """The size of block that holds `nbytes`: a power of two, or that and some of its `STEPS` parts."""
-    step = 1 << max(0, (nbytes - 1).bit_length() - 1 - (STEPS.bit_length() - 1))
-    return -(-nbytes // step) * step
+    """The size of block that holds `nbytes`: a power of two.
+
+    Coarse, so that arrays of about one size share blocks; what of a block was never written takes no memory.
+    """
+    return 1 << (nbytes - 1).bit_length()
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,10 @@ class _Block:
 
     @classmethod
     def make(cls, size: int) -> _Block:
-        spare = HUGE_PAGE if size >= HUGE_PAGE else 0
+        huge = size >= HUGE_BLOCK
+        spare = HUGE_PAGE if huge else 0
         try:
-            memory = _map(size + spare)
+            memory = _map(size + spare, huge)
         except OSError:
             free = psutil.virtual_memory().available
             raise OutOfMemory(
@@ -276,12 +279,12 @@ def _keep(shelves: _Shelves, lane: Lane) -> None:
             del block
 
 
-def _map(size: int) -> mmap.mmap:
-    """Private anonymous memory, on huge pages where the system allows it. Raises OSError."""
+def _map(size: int, huge: bool) -> mmap.mmap:
+    """Private anonymous memory, on huge pages if asked for and where the system allows it. Raises OSError."""
     if not hasattr(mmap, "MAP_ANONYMOUS"):
         return mmap.mmap(-1, size)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    if huge and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without them
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -144,6 +145,7 @@ def test_killed_actors_leave_no_lease_and_no_deadlock(
     report = soak(files, count, tmp_path, settings, seen)
     print(report["leases"], "leases,", report["reclaimed"], "reclaimed,", report["held"], "held at the end")
     assert len(set(killed)) == 2
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["counters"]["faults"] == 0
     assert report["held"] == 0
     for worker, taken in measured.items():
         taken.show(worker)

@@ -54,17 +54,21 @@ def test_what_came_back_is_cleared_without_being_asked_for(arena: HostArena) -> 
 
 
 def test_the_last_view_gives_the_memory_back(arena: HostArena) -> None:
-    whole = arena.empty((MIB, 4))
+    whole = arena.empty((MIB // 8, 4))
     words = whole.view(np.uint8).reshape(-1)
     rows = whole[5:9]
     part = rows.reshape(-1)[2:]
-    assert words.ctypes.data % (2 * MIB) == 0
     del whole, words, rows
     assert arena.use().kept == 0
     part[:] = 7
     del part
     arena.settle()
     assert arena.use().kept == arena.use().mapped > 0
+
+
+def test_large_arrays_begin_where_a_huge_page_does(arena: HostArena) -> None:
+    for nbytes in (8 * MIB, 9 * MIB, 20 * MIB):
+        assert arena.empty((nbytes,), np.uint8).ctypes.data % (2 * MIB) == 0
 
 
 def test_small_arrays_are_left_to_malloc(arena: HostArena) -> None:
@@ -75,10 +79,9 @@ def test_small_arrays_are_left_to_malloc(arena: HostArena) -> None:
 
 
 @given(st.integers(LARGE, 1 << 45))
-def test_blocks_waste_at_most_a_fifth(nbytes: int) -> None:
+def test_arrays_of_about_one_size_share_blocks(nbytes: int) -> None:
     size = block_size(nbytes)
-    assert nbytes <= size
-    assert (size - nbytes) * 5 <= size
+    assert nbytes <= size < 2 * nbytes
     assert size % 4096 == 0
     assert block_size(size) == size
 
@@ -119,7 +122,7 @@ def test_an_array_outlives_its_arena() -> None:
 
 
 def test_what_the_system_has_not_is_refused() -> None:
-    with HostArena() as arena, pytest.raises(OutOfMemory, match=r"GiB of host memory needed"):
+    with HostArena() as arena, pytest.raises(OutOfMemory, match="of host memory needed"):
         arena.empty((1 << 46,), np.uint64)
 
 
@@ -158,7 +161,7 @@ def test_many_threads(arena: HostArena) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    assert arena.use().mapped <= 8 * MIB
+    assert arena.use().mapped <= (2 * 3 + 1) * 2 * MIB  # each thread's last array and its next; one is being cleared
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc/self/maps on this system")
