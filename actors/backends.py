@@ -29,13 +29,13 @@ class BackendChoice:
     threads: int = 1
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
-    """Bytes of the backend's memory; None leaves it to the backend."""
+    """Bytes of the device's memory, for all that share it; None leaves it to the backend."""
     placing: Placing = field(default_factory=Placing)
     """Operations that run on the processors beside the device."""
     host_threads: int = 1
     """CPU threads for these."""
     share: int = 1
-    """How many provers share the device: without a budget each may take that part of its memory."""
+    """How many provers share the device: each may take that part of the budget, or else of the device's memory."""
 
 
 def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backend:
@@ -52,7 +52,8 @@ def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backe
         make = getattr(import_module(module), factory)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
-    arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": choice.budget}
+    budget = None if choice.budget is None else choice.budget // choice.share
+    arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": budget}
     if choice.name == "cpu":
         del arguments["device"]
         arguments["arena"] = arena

@@ -15,12 +15,12 @@ from distprove.cli.console import out, reports_errors
 @reports_errors
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
-    destination: Annotated[Path | None, typer.Option("--out", help="The page [default: RUN/report.html].")] = None,
+    destination: Annotated[Path | None, typer.Option("--out", help="The page; RUN/report.html by default.")] = None,
     against: Annotated[
         Path | None, typer.Option(metavar="RUN", help="A run without competition: phases are compared with its.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto [default: RUN/trace.json].")
+        Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto; RUN/trace.json by default.")
     ] = None,
 ) -> None:
     """Write one HTML page that says where the time of a run went, and a trace that Perfetto opens."""

@@ -32,7 +32,8 @@ STAGES = ("waiting", "synthesising", "ready", "committing", "committed", "provin
 @reports_errors
 def top(
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="The run folder [default: the latest one in this folder].")
+        Path | None,
+        typer.Argument(metavar="[RUN]", help="The run folder; by default the latest one here, or one folder below."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Show it once, and end.")] = False,
 ) -> None:

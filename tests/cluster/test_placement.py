@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.backends import BackendChoice, make_backend
 from cluster.placement import Node, place
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
@@ -96,3 +99,17 @@ def test_provers_that_cannot_be_spread_evenly_or_fed_are_refused() -> None:
         place([node(16, 2)], ExecutorSettings(gpu_workers=3))
     with pytest.raises(ClusterError, match="cannot feed"):
         place([node(2, 1)], ExecutorSettings(gpu_workers=8))
+
+
+def given(**arguments: int | None) -> Any:
+    """A backend that is what it was asked to be."""
+    return arguments
+
+
+def test_provers_that_share_a_device_share_its_budget() -> None:
+    assert make_backend(BackendChoice("test_placement:given", budget=1000, share=4)) == {
+        "device": 0,
+        "threads": 1,
+        "budget": 250,
+    }
+    assert make_backend(BackendChoice("test_placement:given", share=4))["budget"] is None

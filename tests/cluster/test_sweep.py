@@ -231,3 +231,17 @@ def test_parallel_bounds_how_many_witnesses_are_ahead(faults: Make, local: Execu
         with Run.create(tmp_path / str(bound), system, system.plan()) as run, open_executor(chosen) as executor:
             prove(system, executor, run, chosen, note)
         assert 1 <= most <= bound
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_sweep_over_ray_gives_each_setting_workers_of_its_own(
+    faults: Make, ray_settings: ExecutorSettings, tmp_path: Path
+) -> None:
+    system = ToySystem(3, faults())
+    result = sweep(system, ray_settings, Grid(jobs=(2,), gpu_workers=(2,)), tmp_path / "sweep", repeats=1, warmup=0)
+    (both,) = result.measured
+    assert both.devices == ("toy", "toy")
+    assert both.prove_latency.count == 6
+    assert both.load_seconds > 0
+    assert not any(both.counters.values())
