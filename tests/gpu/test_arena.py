@@ -19,8 +19,9 @@ def test_a_budget_is_usable_in_any_order_of_sizes(cuda: CudaBackend) -> None:
             held = [backend.empty((size * MIB,), "u1") for size in sizes]
             assert [array.nbytes for array in held] == [size * MIB for size in sizes]
             del held
-        held = [backend.empty((128 * MIB,), "u1")]
+        half = backend.empty((128 * MIB,), "u1")
         with pytest.raises(
             OutOfMemory, match=r"160\.0 MiB of device memory needed; 128\.0 MiB of the arena's 256\.0 MiB"
         ):
             backend.empty((160 * MIB,), "u1")
+        assert half.nbytes == 128 * MIB
