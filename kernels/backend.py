@@ -327,6 +327,10 @@ class Backend(ABC):
     def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
         """sum_i scalars[i] * points[start + i], for scalars (m, limbs) with start + m <= n, canonical integers."""
 
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        """Bytes of the backend's memory that an MSM of n points takes beside its table; 0 where that is no concern."""
+        return 0
+
     @abstractmethod
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         """scalars[i] * base for one affine `base`: (n, point_limbs) affine points in the backend's memory."""

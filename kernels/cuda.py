@@ -263,6 +263,9 @@ class CudaBackend(Backend):
             raise BackendError("the points were not loaded by this backend")
         return self._msm.msm(table, scalars, start)
 
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        return self._msm.scratch_bytes(curve, group, n)
+
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         return fixed_base(self.device, curve, group, base, scalars)
 

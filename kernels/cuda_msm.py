@@ -218,6 +218,29 @@ class CudaMsm:
             after = multiple * n + begin
             normalise(self.device, curve, group, sums, table[after : after + count])
 
+    def scratch_bytes(self, curve: Curve, group: Group, n: int) -> int:
+        """Predicted bytes of scratch for `msm` with n scalars, whichever multiples the table holds.
+
+        Entries twice, for the sort's passes, and XYZZ sums: of buckets, of the accumulation's two a thread, and of the
+        reduction's threads. Counters are not worth counting.
+        """
+        if n == 0:
+            return 0
+        device, profile = self.device, self.profile
+        words = sum_limbs(curve, group)
+        most = 0
+        for memory in (8 * curve.point_limbs(group) * n, device.memory_free()):
+            try:
+                plan = plan_windows(curve, group, n, memory, profile)
+            except OutOfMemory:
+                continue
+            entries = n * plan.windows
+            threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
+            records = 2 * min(threads, -(-entries // profile.min_segment) + profile.accumulate_block)
+            reducing = min(plan.buckets, device.sm_count * profile.reduce_threads_per_sm) + profile.reduce_block
+            most = max(most, 16 * entries + 8 * words * (plan.buckets + records + reducing))
+        return most
+
     # -- sums -------------------------------------------------------------------------------------------------------
 
     def msm(self, table: CudaPointTable, scalars: Array, start: int = 0) -> PendingPoint:

@@ -128,6 +128,9 @@ class PlacedBackend(Backend):
         backend = self._host if MSM[group] in self.placement.host else self._device
         return backend.load_points(curve, group, points, memory=memory, resident=resident)
 
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        return 0 if MSM[group] in self.placement.host else self._device.msm_scratch(curve, group, n)
+
     def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
         if MSM[table.group] not in self.placement.host:
             return self._device.msm(table, _on_device(scalars), start=start)

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from distprove.groth16.resident import proof_bytes
+from distprove.groth16.resident import proof_bytes, scratch_bytes
 from distprove.groth16.zkey import ZKey
 from kernels.backend import Backend, HostArray, PointTable
 from kernels.curves import Field, Group
@@ -18,10 +18,6 @@ G1, G2 = MSM[Group.G1], MSM[Group.G2]
 CANDIDATES = tuple(Placement(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
 """Each takes less of the device than the one before, and more of the host."""
 
-SCRATCH_PER_SCALAR = 256
-"""Bytes: an MSM sorts a digit for each of 16 windows, 8 bytes in and 8 out."""
-SCRATCH = 64 << 20
-"""Bytes for an MSM's buckets and partial sums."""
 TABLE_SHARE = 4
 """A table may take one of this many parts of what is free, for precomputed multiples."""
 SAMPLE_ON_HOST, SAMPLE_ON_DEVICE = 1 << 14, 1 << 20
@@ -34,28 +30,28 @@ def choose_placement(zkey: ZKey, device: Backend, host: Backend) -> tuple[Placem
     if info.kind == "cpu":
         return Placement(), "no device: everything is on the CPU"
     everything, g2_on_host = CANDIDATES[:2]
-    if missing(zkey, everything, info.memory_budget) == 0:
+    budget = info.memory_budget
+    if missing(zkey, everything, device, budget) == 0:
         return faster(zkey, device, host, everything, g2_on_host)
     for candidate in CANDIDATES[1:]:
-        if missing(zkey, candidate, info.memory_budget) == 0:
+        if missing(zkey, candidate, device, budget) == 0:
             break
-    needed = info.memory_budget + missing(zkey, everything, info.memory_budget)
-    budget = format_bytes(info.memory_budget)
-    return candidate, f"everything on the device needs {format_bytes(needed)} of its memory; it has {budget}"
+    needed = format_bytes(budget + missing(zkey, everything, device, budget))
+    return candidate, f"everything on the device needs {needed} of its memory; it has {format_bytes(budget)}"
 
 
-def missing(zkey: ZKey, placement: Placement, budget: int) -> int:
-    """Predicted bytes that `budget` lacks for the key, the proofs in flight and an MSM's scratch; 0 if it fits."""
+def missing(zkey: ZKey, placement: Placement, device: Backend, budget: int) -> int:
+    """Bytes that a `budget` of the device lacks, as predicted, for key, proofs in flight and scratch; 0 if it fits."""
     tables = {
-        G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
-        G2: [zkey.points_b2.nbytes],
+        Group.G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
+        Group.G2: [zkey.points_b2.nbytes],
     }
-    on_device = [nbytes for name, sizes in tables.items() if name not in placement.host for nbytes in sizes]
-    scalars = max(zkey.n_vars, zkey.domain_size) if on_device else 0
+    on_device = [group for group in tables if MSM[group] not in placement.host]
+    scratch = scratch_bytes(zkey, device, on_device)
     matrices = 0 if SPMV in placement.host else 8 * zkey.coefficients.shape[0] + 8 * (zkey.domain_size + 1)
-    free = budget - proof_bytes(zkey) - matrices - SCRATCH_PER_SCALAR * scalars - SCRATCH
+    free = budget - proof_bytes(zkey) - matrices - scratch
     lacking = max(0, -free)
-    for nbytes in on_device:
+    for nbytes in (nbytes for group in on_device for nbytes in tables[group]):
         lacking += max(0, nbytes - max(0, free))
         free = max(0, free - max(nbytes, free // TABLE_SHARE))
     return lacking

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,16 +55,22 @@ def proof_bytes(zkey: ZKey) -> int:
     return (WITNESSES * zkey.n_vars + 3 * zkey.domain_size) * zkey.curve.fr.bytes
 
 
+def scratch_bytes(zkey: ZKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
+    """Bytes that the largest MSM of a proof in one of `groups` takes on `backend` beside its table."""
+    sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}
+    return max((backend.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
+
+
 def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
     """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes (None: the backend chooses).
 
     The memory is shared out by how often a point's multiples are used: G2 additions cost about three of G1. Tables
-    leave room for what proofs will hold (`proof_bytes`).
+    leave room for what proofs will hold (`proof_bytes`, `scratch_bytes`).
     """
     curve = zkey.curve
-    a, b = zkey.matrices()
+    matrix_a, matrix_b = (backend.load_matrix(curve.fr, matrix) for matrix in zkey.matrices())
     # Taken while the tables look at what is free and given back at the end, so that their plans cannot count on it.
-    for_proofs = backend.empty((proof_bytes(zkey),), np.uint8)
+    for_proofs = backend.empty((proof_bytes(zkey) + scratch_bytes(zkey, backend),), np.uint8)
     groups = {
         "a": (Group.G1, zkey.points_a),
         "b1": (Group.G1, zkey.points_b1),
@@ -89,8 +96,8 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
         beta2=zkey.beta2,
         delta1=zkey.delta1,
         delta2=zkey.delta2,
-        matrix_a=backend.load_matrix(curve.fr, a),
-        matrix_b=backend.load_matrix(curve.fr, b),
+        matrix_a=matrix_a,
+        matrix_b=matrix_b,
         points_a=tables["a"],
         points_b1=tables["b1"],
         points_b2=tables["b2"],

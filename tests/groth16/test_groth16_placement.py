@@ -18,7 +18,7 @@ from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.backend import DeviceInfo, HostArray
 from kernels.cpu import CpuBackend
-from kernels.curves import CURVES, Group
+from kernels.curves import CURVES, Curve, Group
 from kernels.encoding import unpack
 from kernels.placed import OPERATIONS, SPMV, PlacedBackend, Placement
 
@@ -60,6 +60,9 @@ class SizedBackend(CpuBackend):
     def info(self) -> DeviceInfo:
         return DeviceInfo("a GPU", "cuda", self.memory, self.memory)
 
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        return (100 if group is Group.G1 else 200) * n
+
     def __init__(self, memory: int) -> None:
         super().__init__()
         self.memory = memory
@@ -73,13 +76,13 @@ def test_without_a_device_there_is_nothing_to_choose(circuit: tuple[ZKey, HostAr
 
 def test_less_memory_means_more_on_the_host(circuit: tuple[ZKey, HostArray], monkeypatch: pytest.MonkeyPatch) -> None:
     zkey, cpu = circuit[0], CpuBackend()
-    monkeypatch.setattr(placing, "SCRATCH", 0)
     monkeypatch.setattr(placing, "msm_seconds", lambda _zkey, backend, *_: 9.0 if backend is cpu else 1.0)
     chosen = []
     for memory in range(256 << 10, 0, -1024):
-        placement, reason = choose_placement(zkey, SizedBackend(memory), cpu)
-        if missing(zkey, CANDIDATES[-1], memory) == 0:
-            assert missing(zkey, placement, memory) == 0
+        device = SizedBackend(memory)
+        placement, reason = choose_placement(zkey, device, cpu)
+        if missing(zkey, CANDIDATES[-1], device, memory) == 0:
+            assert missing(zkey, placement, device, memory) == 0
         assert not placement.host or "needs" in reason
         chosen.append(CANDIDATES.index(placement))
     assert chosen == sorted(chosen)
@@ -118,7 +121,7 @@ def test_speed_is_measured_on_the_keys_own_points(circuit: tuple[ZKey, HostArray
 
 def test_each_candidate_asks_less_of_the_device(circuit: tuple[ZKey, HostArray]) -> None:
     zkey, _ = circuit
-    needs = [missing(zkey, candidate, 0) for candidate in CANDIDATES]
+    needs = [missing(zkey, candidate, SizedBackend(0), 0) for candidate in CANDIDATES]
     assert needs == sorted(needs, reverse=True)
     assert len(set(needs)) == len(CANDIDATES)
     assert min(needs) >= proof_bytes(zkey)
