@@ -133,7 +133,10 @@ void spmv(Pool& pool, const CheckedMatrix& matrix, InBytes x, bool standard_form
 void bind_fields(nb::module_& m) {
   nb::class_<Pool>(m, "Pool", "A pool of threads; the number counts the caller.")
       .def(nb::init<int>(), nb::arg("threads"))
-      .def_prop_ro("threads", &Pool::threads);
+      .def_prop_ro("threads", &Pool::threads)
+      .def(
+          "yield_to", [](Pool& pool, const std::string& path) { pool.yield_to(std::make_unique<Throttle>(path)); },
+          nb::arg("path"), "Loops make way while the throttle word in this file is raised, group sums excepted.");
   m.def("field_add", &binary<&FieldOps::add>);
   m.def("field_sub", &binary<&FieldOps::sub>);
   m.def("field_mul", &binary<&FieldOps::mul>);
