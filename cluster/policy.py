@@ -8,11 +8,18 @@ predicted never exceeds the budget under any of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import hypot
+from statistics import fmean, stdev
 
 from distprove.job import ExecutorSettings
-from distprove.phases import Phase
+from distprove.phases import CRITICAL, SHARING, Phase
+
+YIELD = "yield"
+"""In decisions: whether synthesis yields to the critical phase."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,13 @@ class Limits:
     """Threads of the phases that share them (`distprove.phases.SHARING`) together; None: no limit."""
     lane: int | None = 1
     """How many may give back large memory at once; None: no limit."""
-    yields: bool = True
+    yields: bool = False
     """Whether loops elsewhere yield while a critical phase (`distprove.phases.CRITICAL`) runs."""
 
-    def with_phase(self, phase: Phase, limit: int) -> Limits:
-        return Limits({**self.phases, phase: limit}, self.threads, self.lane, self.yields)
+    def with_phase(self, phase: Phase, limit: int | None) -> Limits:
+        """These limits with another one for `phase`; None: none."""
+        phases = {name: count for name, count in self.phases.items() if name is not phase}
+        return replace(self, phases=phases if limit is None else {**phases, phase: limit})
 
 
 @dataclass(frozen=True)
@@ -37,9 +46,11 @@ class Decision:
     """One change of a limit, and why. `t` in seconds on the clock of the observations."""
 
     t: float
-    phase: Phase
-    before: int
-    after: int
+    phase: str
+    """A phase's name, or `YIELD`."""
+    before: int | None
+    """Threads, None: no limit. For `YIELD` 1 or 0."""
+    after: int | None
     reason: str
 
 
@@ -49,8 +60,10 @@ class Observation:
 
     t: float
     """Seconds, on any clock that does not go back."""
-    proofs: int = 0
-    """Partitions proven since the last observation."""
+    proofs: tuple[float, ...] = ()
+    """When partitions were proven since the last observation, on the same clock."""
+    starved: bool = False
+    """Whether a prover could take another partition and none is ready."""
     durations: Mapping[Phase, tuple[float, ...]] = field(default_factory=dict)
     """Seconds that the leases which ended since then were held."""
     leases: Mapping[Phase, int] = field(default_factory=dict)
@@ -100,8 +113,254 @@ def static(threads: int, phases: Mapping[Phase, int]) -> Fixed:
     return Fixed("static", Limits(dict(phases), threads))
 
 
+WINDOW = 24
+"""Proofs from which a throughput is told."""
+LONG = 3
+"""Windows that the throughput which trials are compared with is told from, and a trial's that is promising."""
+GLANCE = 6
+"""Proofs after which a trial that is clearly worse is ended."""
+CLEARLY = 0.9
+"""Share of the throughput before it below which a trial is clearly worse."""
+HUNGER = 2
+"""Looks in a row at which provers are starved from which they count as such: one may fall between two partitions."""
+SETTLE = 6
+"""Proofs after a change that are not counted: they were on their way."""
+STARVED = 0.1
+"""Share of the looks at which provers were starved from which that is how the node is, and no trial's fault."""
+CROWDED = 1.5
+"""Leased threads for each that can run from which a node counts as crowded."""
+LEAST_GAIN = 0.007
+"""Gain for which a change is kept, at least: more where throughput is noisier."""
+REST = 4
+"""Windows between the first two rounds of trials; each round that changes nothing doubles it."""
+LONGEST_REST = 64
+
+
+class Auto(Policy):
+    """Climbs to the limits with the most throughput, one trial at a time.
+
+    It begins with no limits but the lane's. While provers always have a partition waiting, what feeds them may run
+    slower without harm, and perhaps leaves them more of the memory bus: then it tries lower limits, one at a time.
+    A trial lets what was on its way pass and measures the throughput of a window of proofs. It is kept if that gained
+    more than the noise of both windows could explain, and undone otherwise: at once if provers starve, early if it is
+    clearly worse. A kept change is followed by the next one in its direction. When nothing is left to try it rests,
+    longer after every round that found nothing.
+
+    While provers starve nothing is lowered, but the pools of a crowded node, on which many more threads want to run
+    than can. A limit that holds requests back meanwhile is raised, without a trial, and
+    yielding ends. When the system is short of memory, synthesis is halved at once, whatever else goes on.
+    """
+
+    name = "auto"
+
+    def __init__(self, threads: int) -> None:
+        """`threads`: of the node."""
+        self._threads = threads
+        self.limits = Limits()
+        self._times: deque[float] = deque()
+        self._wanted = LONG * WINDOW
+        """Proofs from which the next throughput is told."""
+        self._skip = SETTLE
+        self._base: _Rate | None = None
+        self._trial: _Trial | None = None
+        self._plan: list[_Trial] = []
+        self._peak: dict[Phase, int] = {}
+        """The most threads that each phase had since the last trial ended."""
+        self._rest = REST
+        self._resting = 0
+        self._looks = self._held = self._starved = 0
+        """Observations since the last change, threads leased in them in all, and those with starved provers."""
+        self._patient = False
+        """Whether this round began while provers starved, on a crowded node: its trials are not ended by that."""
+        self._firm: set[Phase] = set()
+        """Phases with limits that proved good while provers starved: they are not raised for that."""
+        self._kept = False
+        """Whether this round changed anything for good."""
+        self._hungry = 0
+        """Looks in a row at which provers were starved."""
+
+    def observe(self, seen: Observation) -> list[Decision]:
+        for phase, held in seen.leases.items():
+            self._peak[phase] = max(self._peak.get(phase, 0), held)
+        if seen.memory_pressure:
+            return self._relieve(seen)
+        for time in seen.proofs:
+            if self._skip:
+                self._skip -= 1
+            else:
+                self._times.append(time)
+        self._hungry = self._hungry + 1 if seen.starved else 0
+        self._looks += 1
+        self._starved += seen.starved
+        self._held += sum(seen.leases.values())
+        if self._hungry >= HUNGER and not (self._patient if self._trial is not None else self._crowded):
+            return self._feed(seen)
+        if self._trial is not None and self._base is not None and len(self._times) == GLANCE + 1:
+            rate = _Rate.of(self._times)
+            if rate.value < CLEARLY * self._base.value:
+                return self._undo(seen.t, rate)
+        if len(self._times) <= self._wanted:
+            return []
+        rate, times = _Rate.of(self._times), self._times
+        self._times = deque()
+        if self._trial is None:
+            return self._measured(seen.t, rate)
+        assert self._base is not None, "a trial is compared with what was before it"
+        gain = rate.value / self._base.value - 1.0
+        if gain > max(LEAST_GAIN, hypot(rate.error, self._base.error)):
+            return self._keep(seen.t, rate)
+        if gain > LEAST_GAIN and self._wanted < LONG * WINDOW:
+            self._times, self._wanted = times, LONG * WINDOW  # promising, but not clear: look longer
+            return []
+        return self._undo(seen.t, rate)
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether many more threads hold leases, most of the time, than can run."""
+        return self._held > CROWDED * self._threads * max(1, self._looks)
+
+    # -- trials -----------------------------------------------------------------------------------------------------
+
+    def _measured(self, t: float, rate: _Rate) -> list[Decision]:
+        """A window without a trial is over."""
+        self._base = rate
+        if self._resting:
+            self._resting -= 1
+            return []
+        self._patient = self._crowded and self._starved > STARVED * self._looks
+        self._plan, self._kept = list(self._round()), False
+        return self._next(t)
+
+    def _round(self) -> Iterator[_Trial]:
+        """What to try, the likeliest gain first."""
+        for phase in sorted(self._firm):
+            yield _Trial(phase.value, self.limits.phases.get(phase), None)
+        self._firm = set()
+        for phase in (Phase.SPMV, Phase.CPU_MSM, Phase.SYNTHESIS):
+            if phase in SHARING and self._patient:
+                continue  # what starves is not held back at its source
+            if (peak := self._peak.get(phase, 0)) > 1:
+                lower = self._threads if peak > self._threads else peak // 2
+                yield _Trial(phase.value, self.limits.phases.get(phase), lower)
+        if any(self._peak.get(phase) for phase in CRITICAL) and not self.limits.yields and not self._patient:
+            yield _Trial(YIELD, 0, 1)
+
+    def _feed(self, seen: Observation) -> list[Decision]:
+        """Provers starve: end the trial, or raise what holds requests back."""
+        self._times.clear()
+        if self._trial is not None:
+            undone = self._set(seen.t, self._trial.what, self._trial.before, "back: provers had nothing to do")
+            return [undone, *self._next(seen.t)]
+        self._hungry = 0
+        raised = [
+            self._set(seen.t, phase.value, _more(limit, self._threads), "provers have nothing to do")
+            for phase, limit in self.limits.phases.items()
+            if seen.queue.get(phase) and phase not in self._firm
+        ]
+        if self.limits.yields:
+            raised.append(self._set(seen.t, YIELD, 0, "provers have nothing to do"))
+        return raised
+
+    def _next(self, t: float) -> list[Decision]:
+        """Begin the next trial of this round, or rest."""
+        self._peak, self._looks, self._held, self._starved = {}, 0, 0, 0
+        if not self._plan:
+            self._trial = None
+            self._rest = REST if self._kept else min(2 * self._rest, LONGEST_REST)
+            self._resting = self._rest
+            self._wanted = LONG * WINDOW
+            return []
+        self._trial = self._plan.pop(0)
+        return [self._set(t, self._trial.what, self._trial.after, "to see whether throughput grows")]
+
+    def _keep(self, t: float, rate: _Rate) -> list[Decision]:
+        assert self._trial is not None
+        assert self._base is not None
+        trial, gain = self._trial, rate.value / self._base.value - 1.0
+        self._base, self._kept = rate, True
+        if self._patient and trial.after is not None:
+            self._firm.add(Phase(trial.what))
+        further = trial.further
+        if further is not None:
+            self._plan.insert(0, further)
+        kept = Decision(t, trial.what, trial.after, trial.after, f"kept: throughput grew by {gain:.1%}")
+        return [kept, *self._next(t)]
+
+    def _undo(self, t: float, rate: _Rate) -> list[Decision]:
+        assert self._trial is not None
+        assert self._base is not None
+        gain = rate.value / self._base.value - 1.0
+        undone = self._set(t, self._trial.what, self._trial.before, f"back: throughput changed by {gain:+.1%}")
+        return [undone, *self._next(t)]
+
+    def _relieve(self, seen: Observation) -> list[Decision]:
+        """Halve synthesis, at most once in a while: what it takes is given back only as witnesses are proven."""
+        if self._skip:
+            self._skip = max(0, self._skip - len(seen.proofs))
+            return []
+        held = max(self._peak.get(Phase.SYNTHESIS, 0), 1)
+        limit = min(held, self.limits.phases.get(Phase.SYNTHESIS) or held)
+        self._trial, self._plan, self._base, self._resting = None, [], None, self._rest
+        if limit == 1:
+            return []
+        return [self._set(seen.t, Phase.SYNTHESIS.value, limit // 2, "the node is short of memory")]
+
+    def _set(self, t: float, what: str, value: int | None, reason: str) -> Decision:
+        if what == YIELD:
+            before: int | None = int(self.limits.yields)
+            self.limits = replace(self.limits, yields=bool(value))
+        else:
+            before = self.limits.phases.get(Phase(what))
+            self.limits = self.limits.with_phase(Phase(what), value)
+        self._times, self._wanted = deque(), WINDOW
+        self._skip = SETTLE
+        return Decision(t, what, before, value, reason)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A change on trial."""
+
+    what: str
+    before: int | None
+    after: int | None
+
+    @property
+    def further(self) -> _Trial | None:
+        """The next one in the same direction, if there is one."""
+        if self.what == YIELD or self.after is None or self.after < 2:
+            return None
+        return _Trial(self.what, self.after, self.after // 2)
+
+
+def _more(limit: int, threads: int) -> int | None:
+    """The next limit above `limit`; None, no limit, above the node's threads."""
+    raised = max(limit + 1, limit * 3 // 2)
+    return raised if raised < threads else None
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """A throughput in proofs per second, and its standard error as a share of it."""
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, times: deque[float]) -> _Rate:
+        """From the times of at least two proofs. The error comes from quarters of them: proofs come in bunches."""
+        listed = list(times)
+        span = max(listed[-1] - listed[0], 1e-9)
+        quarter = max(1, (len(listed) - 1) // 4)
+        pieces = [later - earlier for earlier, later in pairwise(listed[::quarter])]
+        error = stdev(pieces) / fmean(pieces) / len(pieces) ** 0.5 if len(pieces) > 1 and fmean(pieces) > 0 else 0.0
+        return cls((len(listed) - 1) / span, error)
+
+
 def policy_for(settings: ExecutorSettings, threads: int) -> Policy:
     """The policy that the settings ask for, for a node of `threads` threads."""
     if settings.policy == "off":
         return off()
+    if settings.policy == "auto":
+        return Auto(threads)
     return static(threads, {Phase(name): limit for name, limit in settings.limits.items()})

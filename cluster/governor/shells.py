@@ -108,10 +108,10 @@ class LocalGovernor:
         """End what `keep` began or `hand_on` left. A ticket that is not known is ignored."""
         self._change(lambda state: state.release(ticket))
 
-    def proven(self, count: int = 1) -> None:
-        """Partitions were proven here."""
+    def proven(self) -> None:
+        """A partition was proven here."""
         with self._changed:
-            self._steward.proven(count)
+            self._steward.proven(time.monotonic())
 
     def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
@@ -256,10 +256,10 @@ class NodeGovernor:
         """Give back all of a lease but `memory` bytes, which stay until `release`, whatever becomes of the process."""
         await self._change(lambda state: state.hand_on(ticket, memory))
 
-    async def proven(self, count: int = 1) -> None:
-        """Partitions were proven on this node."""
+    async def proven(self) -> None:
+        """A partition was proven on this node."""
         async with self._changed:
-            self._steward.proven(count)
+            self._steward.proven(time.monotonic())
 
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""

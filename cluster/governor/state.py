@@ -86,7 +86,7 @@ class Governor:
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
     events: list[tuple[int, Phase, bool]] = field(default_factory=list)
-    """Leases of threads that began (True) and ended, in order: tickets and phases, for whoever empties the list."""
+    """Leases of threads that began (True) and ended, in order, by ticket and phase: for whoever empties the list."""
     granted: int = 0
     reclaimed: int = 0
     peak_threads: int = 0
@@ -117,8 +117,8 @@ class Governor:
                 f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}"
                 + (f" and {_mib(self.budget.pinned)}" if pinned else "")
             )
-        ranks = [lease.rank for lease in self.leases.values() if _same(lease, request)]
-        if request.holder != NOBODY and max(ranks, default=-1) >= request.rank:
+        ranks = self._held.ranks.get((request.holder, request.thread))
+        if request.holder != NOBODY and ranks and max(ranks) >= request.rank:
             raise ClusterError("this holder must give back its lease before it asks for more")
         ticket = next(self._tickets)
         queue = self.lane_waiting if request.lane else self._queues.setdefault(request.queue, deque())
@@ -302,8 +302,17 @@ class _Held:
     memory: int = 0
     pinned: int = 0
     lane: int = 0
+    ranks: dict[tuple[Holder, int], list[int]] = field(default_factory=dict)
+    """What each thread of each process holds."""
 
     def count(self, lease: Request, sign: int) -> None:
+        who = (lease.holder, lease.thread)
+        if sign > 0:
+            self.ranks.setdefault(who, []).append(lease.rank)
+        else:
+            self.ranks[who].remove(lease.rank)
+            if not self.ranks[who]:
+                del self.ranks[who]
         self.threads[lease.phase] += sign * lease.threads
         self.lane += sign * lease.lane
         if lease.key is None:  # keys are counted once, however many use them
@@ -329,10 +338,6 @@ class _HeldBack:
 
 def _shares_threads(request: Request) -> bool:
     return bool(request.threads) and request.phase in SHARING
-
-
-def _same(lease: Request, request: Request) -> bool:
-    return lease.holder == request.holder and lease.thread == request.thread
 
 
 def _mib(count: int) -> str:

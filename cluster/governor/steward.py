@@ -49,11 +49,15 @@ class Steward:
     policy: Policy
     watch: Watch | None = None
     word: Word | None = None
+    slots: int = 0
+    """Partitions that the node's provers take at once; 0: not known."""
+    proving: int = 0
+    """Partitions that they have now."""
     decisions: list[Decision] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     _began: dict[int, float] = field(default_factory=dict)
     _durations: dict[Phase, list[float]] = field(default_factory=dict)
-    _proofs: int = 0
+    _proofs: list[float] = field(default_factory=list)
     _next_sample: float = float("-inf")
     _every: float = PERIOD
 
@@ -71,9 +75,9 @@ class Steward:
         if self.word is not None:
             self.word.write(self.state.critical)
 
-    def proven(self, count: int = 1) -> None:
-        """Partitions were proven on this node."""
-        self._proofs += count
+    def proven(self, now: float) -> None:
+        """A partition was proven on this node."""
+        self._proofs.append(now)
 
     def tick(self, now: float) -> None:
         """Look at the node, hear the policy, and do as it says. Due every `PERIOD`; more often does no harm."""
@@ -81,14 +85,15 @@ class Steward:
         bandwidth = self.watch.bandwidth() if self.watch is not None and self.policy.wants_bandwidth else None
         seen = Observation(
             t=now,
-            proofs=self._proofs,
+            proofs=tuple(self._proofs),
+            starved=self.proving < self.slots,
             durations={phase: tuple(seconds) for phase, seconds in self._durations.items()},
             leases=self.state.by_phase,
             queue=self.state.queue,
             memory_pressure=sight.memory_pressure,
             bandwidth_share=self.watch.share(bandwidth) if self.watch is not None else None,
         )
-        self._proofs, self._durations = 0, {}
+        self._proofs, self._durations = [], {}
         decisions = self.policy.observe(seen)
         if decisions:
             self.decisions = _bounded([*self.decisions, *decisions])
@@ -104,7 +109,7 @@ class Steward:
             **self.state.report(),
             "policy": self.policy.name,
             "decisions": [
-                {"t": round(clock(d.t), 3), "phase": d.phase.value, "from": d.before, "to": d.after, "reason": d.reason}
+                {"t": round(clock(d.t), 3), "phase": d.phase, "from": d.before, "to": d.after, "reason": d.reason}
                 for d in self.decisions
             ],
             "samples": [{**vars(sample), "t": round(clock(sample.t), 3)} for sample in self.samples],

@@ -14,6 +14,7 @@ from distprove.cli.doctor import doctor
 from distprove.cli.kernels import kernels
 from distprove.cli.prove import resume
 from distprove.cli.report import report
+from distprove.cli.simulate import simulate
 from distprove.cli.sweep import sweep
 from distprove.cli.top import top
 from distprove.cli.variadic import VariadicCommand
@@ -53,5 +54,6 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(air.app, name="air")
 app.add_typer(security.app, name="security")
 app.command("kernels", cls=VariadicCommand)(kernels)
+app.command("simulate")(simulate)
 app.command("doctor")(doctor)
 app.command("demo")(demo)

@@ -142,7 +142,10 @@ void bind_fields(nb::module_& m) {
             pool.run(count, [&](size_t task, int) { call(reinterpret_cast<void*>(context), task); });
           },
           nb::arg("count"), nb::arg("function"), nb::arg("context"),
-          "function(context, task) for every task below count, by their addresses: code that another library holds.");
+          "function(context, task) for every task below count, by their addresses: code that another library holds.")
+      .def(
+          "yield_to", [](Pool& pool, const std::string& path) { pool.yield_to(std::make_unique<Throttle>(path)); },
+          nb::arg("path"), "Loops make way while the throttle word in this file is raised, group sums excepted.");
   m.def("field_add", &binary<&FieldOps::add>);
   m.def("field_sub", &binary<&FieldOps::sub>);
   m.def("field_mul", &binary<&FieldOps::mul>);

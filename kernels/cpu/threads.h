@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "throttle.h"
 
 namespace dp {
 
@@ -33,8 +36,24 @@ class Pool {
 
   int threads() const { return (int)workers_.size() + 1; }
 
+  // From here on loops make way, between tasks, to critical phases elsewhere. Not while a loop runs.
+  void yield_to(std::unique_ptr<Throttle> throttle) { throttle_ = std::move(throttle); }
+
+  // While it lives, the pool's loops are the critical phase: they do not make way.
+  class Critical {
+   public:
+    explicit Critical(Pool& pool) : pool_(pool), before_(pool.critical_) { pool_.critical_ = true; }
+    ~Critical() { pool_.critical_ = before_; }
+    Critical(const Critical&) = delete;
+    Critical& operator=(const Critical&) = delete;
+
+   private:
+    Pool& pool_;
+    bool before_;
+  };
+
   // body(task, worker) for every task in [0, count), worker in [0, threads()). Tasks are handed out one at a time, in
-  // order; this is also the place where long loops would look at a throttle word. Rethrows the first exception.
+  // order. Rethrows the first exception.
   void run(size_t count, const std::function<void(size_t, int)>& body) {
     if (count == 0) return;
     next_.store(0, std::memory_order_relaxed);
@@ -61,8 +80,9 @@ class Pool {
   // the rest
   template <class Body>
   void ranges(size_t n, size_t grain, const Body& body) {
-    size_t pieces = std::max<size_t>(1, std::min(n / std::max<size_t>(grain, 1), (size_t)threads() * 4));
-    if (threads() == 1) pieces = 1;
+    size_t pieces = std::max<size_t>(1, n / std::max<size_t>(grain, 1));
+    // Pieces of one grain, some hundred microseconds at most, where there may be somebody to make way to.
+    if (!makes_way()) pieces = threads() == 1 ? 1 : std::min(pieces, (size_t)threads() * 4);
     run(pieces, [&](size_t i, int) {
       size_t begin = n / pieces * i + std::min(i, n % pieces);
       size_t end = n / pieces * (i + 1) + std::min(i + 1, n % pieces);
@@ -71,7 +91,9 @@ class Pool {
   }
 
  private:
+  bool makes_way() const { return throttle_ != nullptr && !critical_; }
   void work(int worker) {
+    auto since = Throttle::Clock::now();
     for (;;) {
       size_t task = next_.fetch_add(1, std::memory_order_relaxed);
       if (task >= count_) return;
@@ -82,6 +104,7 @@ class Pool {
         if (!error_) error_ = std::current_exception();
         next_.store(count_, std::memory_order_relaxed);
       }
+      if (makes_way() && throttle_->raised()) since = throttle_->make_way(since);
     }
   }
   void serve(int worker) {
@@ -109,6 +132,8 @@ class Pool {
   int busy_ = 0;
   unsigned round_ = 0;
   bool stopping_ = false;
+  bool critical_ = false;
+  std::unique_ptr<Throttle> throttle_;
 };
 
 }  // namespace dp

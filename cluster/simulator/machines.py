@@ -1,0 +1,105 @@
+"""The machines and loads of the simulator: a published one, and any number of random ones."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from cluster.simulator.engine import Load
+from cluster.simulator.hardware import Demand, Machine, Work
+
+GB = 10**9
+
+PUBLISHED = Machine("published", cores=32, bandwidth=110 * GB, cache=64e6, gpus=1, memory=400 * GB)
+"""Stands for the machine of the published figures (one RTX 5070 Ti, 10 partitions of 130 M constraints). Assumed: a
+host of that class. Fitted together with `PUBLISHED_LOAD`."""
+
+DEMANDS = {
+    Work.SYNTHESIS: Demand(bandwidth=3.2e9, stalls=0.45, cache=0.3),
+    Work.SPMV: Demand(bandwidth=4.0e9, stalls=0.5, cache=0.2),
+    Work.CPU_MSM: Demand(bandwidth=2.0e9, stalls=0.3, cache=1.0),
+    Work.VERIFICATION: Demand(bandwidth=0.1e9, stalls=0.05),
+    Work.GPU: Demand(bandwidth=9e9, stalls=0.25, cache=0.0, cores=1.0, host=0.15),
+    Work.FREE: Demand(bandwidth=0.5e9, stalls=0.2),
+}
+
+PUBLISHED_JOBS = 20
+"""Proofs under way at once on the crowded machine."""
+
+PUBLISHED_LOAD = Load(
+    jobs=1,
+    partitions=10,
+    parallel=5,
+    proofs=6,
+    synthesis=14.0,
+    spmv=24.0,
+    gpu=2.35,
+    cpu_msm=24.0,
+    verification=0.01,
+    scratch=14 * GB,
+    witness=4 * GB,
+    pool=32,
+    demands=DEMANDS,
+    noise=0.05,
+)
+
+
+def random_case(seed: int, partitions: int = 600) -> tuple[Machine, Load]:
+    """A machine of 8 to 64 cores and 1 to 4 GPUs, and a load of about so many partitions that may or may not suit it.
+
+    The host's work ranges from a fifth of what its cores can do while the GPUs compute to a third more than that, and
+    from what the memory bus moves easily to several times too much.
+    """
+    draw = random.Random(seed)
+
+    def between(low: float, high: float) -> float:
+        """Evenly on a logarithmic scale."""
+        return float(low * (high / low) ** draw.random())
+
+    cores, gpus = draw.choice([8, 12, 16, 24, 32, 48, 64]), draw.choice([1, 1, 1, 2, 4])
+    machine = Machine(
+        f"random-{seed}",
+        cores=cores,
+        bandwidth=cores * between(1.5e9, 8e9),
+        cache=cores * between(1e6, 4e6),
+        gpus=gpus,
+        memory=0,
+        switching=draw.uniform(0.0, 0.1),
+        rows=draw.uniform(0.0, 0.6),
+        shootdown=between(0.005, 0.1),
+        unmap=between(4e9, 40e9),
+    )
+    gpu = between(0.3, 4.0)
+    work = gpu * cores / gpus * between(0.2, 1.33)
+    shares = [draw.random(), draw.random() * 0.6, draw.choice([0.0, 1.0, 1.0, 1.0]) * draw.random()]
+    synthesis, spmv, cpu_msm = (work * share / sum(shares) for share in shares)
+    witness = int(between(0.1e9, 4e9))
+    scratch = int(witness * between(0.5, 4.0))
+    jobs, per_proof = draw.choice([1, 2, 3, 5, 8, 12, 16, 20]), draw.randint(4, 16)
+    load = Load(
+        jobs=jobs,
+        partitions=per_proof,
+        parallel=draw.choice([1, 2, 4, 8]),
+        proofs=max(1, round(partitions / per_proof)),
+        synthesis=synthesis,
+        spmv=spmv,
+        gpu=gpu,
+        cpu_msm=cpu_msm,
+        verification=between(0.003, 0.05),
+        scratch=scratch,
+        witness=witness,
+        pool=cores,
+        serial=draw.uniform(0.0, 0.1),
+        buckets=between(1e6, 20e6),
+        demands={
+            Work.SYNTHESIS: Demand(between(0.3e9, 6e9), draw.uniform(0.1, 0.7), draw.uniform(0.0, 0.6)),
+            Work.SPMV: Demand(between(0.5e9, 6e9), draw.uniform(0.2, 0.8), draw.uniform(0.0, 0.4)),
+            Work.CPU_MSM: Demand(between(0.2e9, 4e9), draw.uniform(0.05, 0.5), draw.uniform(0.3, 3.0)),
+            Work.VERIFICATION: Demand(0.1e9, 0.05),
+            Work.GPU: Demand(between(1e9, 15e9), draw.uniform(0.05, 0.5), host=draw.uniform(0.02, 0.4)),
+            Work.FREE: Demand(0.5e9, 0.2),
+        },
+        noise=draw.uniform(0.0, 0.15),
+        seed=seed,
+    )
+    return replace(machine, memory=int((witness + scratch) * between(3.0, 60.0))), load

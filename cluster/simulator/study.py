@@ -1,0 +1,173 @@
+"""How the policies do on many machines: each beside the best static setting that a sweep of that machine finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from cluster.policy import Auto, Fixed, Limits, off
+from cluster.simulator.engine import Load, simulate
+from cluster.simulator.hardware import Machine, Work
+from cluster.simulator.machines import PUBLISHED, PUBLISHED_JOBS, PUBLISHED_LOAD, random_case
+from distprove.phases import Phase
+
+LEVELS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Threads of synthesis that the sweep tries, as far as the machine and the load have so many."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A static setting."""
+
+    synthesis: int
+    pools: int | None
+    """Threads that group sums may have together, and sparse products; None: as many as they ask for."""
+    yields: bool
+
+    @property
+    def policy(self) -> Fixed:
+        pools = {} if self.pools is None else {Phase.CPU_MSM: self.pools, Phase.SPMV: self.pools}
+        phases = {Phase.SYNTHESIS: self.synthesis, **pools}
+        return Fixed("static", Limits(phases, None, 1, self.yields))
+
+
+@dataclass(frozen=True)
+class Best:
+    """What a sweep over static settings found."""
+
+    setting: Setting
+    seconds: float
+    tried: int
+
+
+def best_static(machine: Machine, load: Load) -> Best:
+    """The fastest static setting: all levels of synthesis with free pools and with half the cores for each; then what
+    the best of these gains from other shares of the cores for them, and from yielding."""
+    times: dict[Setting, float] = {}
+
+    def best_of(settings: Iterator[Setting]) -> Setting:
+        for setting in settings:
+            if setting not in times:
+                times[setting] = simulate(machine, load, setting.policy).seconds
+        return min(times, key=times.__getitem__)
+
+    most = min(machine.cores, load.jobs * load.parallel)
+    levels = sorted({level for level in LEVELS if level < most} | {most})
+    half = machine.cores // 2
+    best = best_of(Setting(level, pools, False) for level in levels for pools in (None, half))
+    best = best_of(Setting(best.synthesis, pools, False) for pools in (machine.cores, machine.cores // 4))
+    if load.cpu_msm:
+        best = best_of(iter([Setting(best.synthesis, best.pools, True)]))
+    return Best(best, times[best], len(times))
+
+
+NEAR = 1.03
+"""How much longer than under the best static setting a session may take."""
+SAME = 1.005
+"""Ratio of times up to which they count as the same: by so much they differ when work is only ordered differently."""
+SESSION = 2
+"""How many times longer than a sweep's run the sessions are that are compared: `auto` learns in them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One machine with its load: seconds for the same session under each policy."""
+
+    seed: int
+    cores: int
+    gpus: int
+    jobs: int
+    parallel: int
+    best: Setting
+    best_seconds: float
+    off_seconds: float
+    auto_seconds: float
+    """What it spends on finding out is included."""
+    decisions: int
+    over_budget: bool
+    """Whether more memory was ever leased than the budget, under any of them."""
+
+    @property
+    def auto_to_best(self) -> float:
+        return self.auto_seconds / self.best_seconds
+
+    @property
+    def auto_to_off(self) -> float:
+        return self.auto_seconds / self.off_seconds
+
+
+def study(seed: int) -> Case:
+    """The random machine of `seed`: a sweep for its best static setting, then the policies on one long session."""
+    machine, load = random_case(seed)
+    best = best_static(machine, load)
+    session = replace(load, proofs=SESSION * load.proofs)
+    runs = [simulate(machine, session, policy) for policy in (best.setting.policy, off(), Auto(machine.cores))]
+    return Case(
+        seed,
+        machine.cores,
+        machine.gpus,
+        load.jobs,
+        load.parallel,
+        best.setting,
+        runs[0].seconds,
+        runs[1].seconds,
+        runs[2].seconds,
+        len(runs[2].decisions),
+        any(run.peak_memory > machine.memory for run in runs),
+    )
+
+
+def published() -> dict[str, Any]:
+    """The published machine: a proof alone, 20 at once under `off`, and what each of the three remedies is worth."""
+    load = PUBLISHED_LOAD
+    alone = simulate(PUBLISHED, load, off())
+    crowd = replace(load, jobs=PUBLISHED_JOBS, proofs=2 * PUBLISHED_JOBS)
+    crowded = simulate(PUBLISHED, crowd, off())
+    remedies = {
+        "frees one at a time": Limits(),
+        "pools capped at half the cores": Limits({Phase.CPU_MSM: PUBLISHED.cores // 2}, lane=None),
+        "synthesis yields": Limits(lane=None, yields=True),
+    }
+    gains = {
+        name: 1.0 - simulate(PUBLISHED, crowd, Fixed(name, limits)).seconds / crowded.seconds
+        for name, limits in remedies.items()
+    }
+    auto = simulate(PUBLISHED, replace(crowd, proofs=6 * PUBLISHED_JOBS), Auto(PUBLISHED.cores))
+    return {
+        "seconds_a_proof_alone": alone.seconds_a_proof,
+        "seconds_a_proof_crowded": crowded.seconds_a_proof,
+        "seconds_a_proof_auto": auto.seconds_a_proof,
+        "idle_a_proof_crowded": crowded.idle_a_proof,
+        "inflation": {
+            work.value: crowded.durations[work] / alone.durations[work] - 1.0
+            for work in (Work.GPU, Work.SPMV, Work.SYNTHESIS)
+        },
+        "gains": gains,
+    }
+
+
+def summary(cases: Sequence[Case]) -> dict[str, Any]:
+    """The cases in a few figures, as plain data: ratios of a session's seconds."""
+    to_best, to_off = [case.auto_to_best for case in cases], [case.auto_to_off for case in cases]
+    return {
+        "what": "a model of a node, not a measurement",
+        "cases": len(cases),
+        "auto_to_best": _spread(to_best),
+        "auto_to_off": _spread(to_off),
+        "off_to_best": _spread([case.off_seconds / case.best_seconds for case in cases]),
+        "within_3_percent_of_best": sum(ratio <= NEAR for ratio in to_best),
+        "not_worse_than_off": sum(ratio <= SAME for ratio in to_off),
+        "over_budget": sum(case.over_budget for case in cases),
+    }
+
+
+def _spread(ratios: list[float]) -> dict[str, float]:
+    ordered = sorted(ratios)
+    return {
+        "median": median(ordered),
+        "p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
+        "worst": ordered[-1],
+        "least": ordered[0],
+    }
