@@ -186,7 +186,8 @@ class CudaMsm:
     # -- tables -----------------------------------------------------------------------------------------------------
 
     def load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None = None) -> CudaPointTable:
-        """Upload points and compute as many multiples as `memory` bytes hold (None: a quarter of what is free).
+        """Upload points and compute as many multiples as `memory` bytes hold (None: a quarter of what is free, or the
+        points alone where that is too little for them).
 
         `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, affine in Montgomery form, infinity all zero.
         Raises SizeError, OutOfMemory.
@@ -198,7 +199,10 @@ class CudaMsm:
                 f"points must be (n, {limbs}) uint64 or (n, {8 * limbs}) uint8, not {points.shape} {points.dtype}"
             )
         n = points.shape[0]
-        plan = plan_windows(curve, group, n, self.device.memory_free() // 4 if memory is None else memory, self.profile)
+        if memory is None:
+            free = self.device.memory_free()
+            memory = max(free // 4, min(free, 8 * limbs * n))
+        plan = plan_windows(curve, group, n, memory, self.profile)
         self.prepare(curve, group)
         table = self.device.empty((plan.multiples * n, limbs))
         for begin in range(0, n, UPLOAD_ROWS):
