@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,14 +80,18 @@ def place_operations(
     shared: dict[str, NDArray[np.uint8]],
     lease: Lease | None = None,
     arena: HostArena | None = None,
+    throttle: Path | None = None,
 ) -> Placed:
     """`device`, and beside it the host for the operations that `choice` places there, or that `system` chooses to.
 
-    `lease` is entered while the host computes, in `arena`. Raises InputError when the key is at fault.
+    `lease` is entered while the host computes, in `arena`; its loops make way while the word in `throttle` is raised.
+    Raises InputError when the key is at fault.
     """
     if not choice.placing:
         return Placed(device, Placement(), "nothing was placed")
     host = CpuBackend(threads=choice.host_threads, arena=arena)
+    if throttle is not None:
+        host.yield_to(throttle)
     placement, reason = choice.placing.placement, "as asked for"
     if choice.placing.auto:
         reason = f"there is nothing to place of {system.name}"

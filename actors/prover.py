@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,12 @@ class ProverWorker:
         self._placed: Placed | None = None
         self._prover: Prover | None = None
         self._in_flight = InFlight()
+        self._throttle: Path | None = None
+
+    def yield_to(self, throttle: Path | None) -> None:
+        """What is placed on the host makes way while the throttle word in this file is raised, group sums excepted.
+        Before `load`."""
+        self._throttle = throttle
 
     @property
     def line(self) -> Line:
@@ -98,7 +105,9 @@ class ProverWorker:
     def _open(self, shared: dict[str, NDArray[np.uint8]]) -> Placed:
         device: Backend = make_backend(self._choice, self._arena)
         try:
-            return place_operations(device, self._choice, self._system, shared, self._lease, self._arena)
+            return place_operations(
+                device, self._choice, self._system, shared, self._lease, self._arena, self._throttle
+            )
         except BaseException:
             device.close()
             raise

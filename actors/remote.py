@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ class RemoteProver:
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
     def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
+        self._worker.yield_to(_throttle(self._governor_prefix))
         loaded = self._worker.load(_views(shared))
         return replace(loaded, value={**loaded.value, **_place()})
 
@@ -53,11 +55,17 @@ class RemoteProver:
         return self._worker.commit(partition, work)
 
     def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None) -> Timed:
-        proven = self._worker.prove(partition, work, challenge)
-        governor = _governor(self._governor_prefix)
-        if governor is not None:
-            governor.proven.options(max_task_retries=0).remote()
-        return proven
+        governor, proven = _governor(self._governor_prefix), False
+        if governor is None:
+            return self._worker.prove(partition, work, challenge)
+        # Neither is retried: a governor that was started anew counts from there.
+        governor.taken.options(max_task_retries=0).remote()
+        try:
+            found = self._worker.prove(partition, work, challenge)
+            proven = True
+            return found
+        finally:
+            governor.returned.options(max_task_retries=0).remote(proven)
 
     def check(self) -> Timed:
         return self._worker.check()
@@ -91,6 +99,7 @@ class RemoteSynthesiser:
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
     def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
         started = time.time()
+        self._worker.yield_to(_throttle(self._governor_prefix))
         facts = self._worker.load(_views(shared))
         return Timed({**facts, **_place()}, started, time.time())
 
@@ -137,6 +146,12 @@ def _governor(prefix: str) -> Any | None:
 def _lane(prefix: str) -> Lane:
     """The deallocation lane of the node this actor is on, whenever it is entered."""
     return lambda: _lease(_governor(prefix), lane=True)
+
+
+def _throttle(prefix: str) -> Path | None:
+    """Where the node's throttle word is."""
+    governor = _governor(prefix)
+    return Path(ray.get(governor.start.remote())) if governor is not None else None
 
 
 class _Lease:

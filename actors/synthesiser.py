@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from numpy.typing import NDArray
 from actors.prover import process_facts
 from distprove.system import Partition, ProofSystem, Synthesised, Synthesiser, UsesArena
 from kernels.host_arena import HostArena
+from kernels.throttle import Brake
+
+PATIENCE = 0.25
+"""Seconds that a witness waits for critical phases elsewhere before it begins, at most: a program that runs in wasmtime
+cannot be slowed down on its way."""
 
 
 class SynthesiserWorker:
@@ -20,6 +26,11 @@ class SynthesiserWorker:
         self._threads = threads
         self._arena = arena
         self._synthesiser: Synthesiser | None = None
+        self._brake: Brake | None = None
+
+    def yield_to(self, throttle: Path | None) -> None:
+        """From here on a witness waits a moment to begin while the throttle word in this file is raised."""
+        self._brake = Brake(throttle) if throttle is not None else None
 
     def load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
         """Make the witness program ready; returns public facts. Raises InputError when the program is at fault."""
@@ -32,4 +43,6 @@ class SynthesiserWorker:
     def synthesise(self, partition: Partition) -> Synthesised:
         if self._synthesiser is None:
             raise RuntimeError("the synthesiser was asked for work before its program was loaded")
+        if self._brake is not None:
+            self._brake.wait(PATIENCE)
         return self._synthesiser.synthesise(partition)

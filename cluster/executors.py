@@ -204,7 +204,6 @@ class InProcessExecutor(Executor):
         self._shared = system.shared()
         budget = node_budget(settings)
         self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
-        self._governor.start()
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         placing = parse_place(settings.place, system.name)
@@ -226,17 +225,18 @@ class InProcessExecutor(Executor):
             )
             for index, share in enumerate(spread)
         ]
+        throttle = self._governor.start(len(choices) * settings.in_flight)
         for index, choice in enumerate(choices):
-            self._provers[f"prover-{index}"] = ProverWorker(
-                system, choice, self._host_lease(choice.host_threads), self._arena
-            )
+            prover = ProverWorker(system, choice, self._host_lease(choice.host_threads), self._arena)
+            prover.yield_to(throttle)
+            self._provers[f"prover-{index}"] = prover
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
         count = settings.synthesisers or min(ahead * len(devices or choices), threads)
         for index in range(count):
-            self._synthesisers[f"synthesiser-{index}"] = SynthesiserWorker(
-                system, max(1, threads // count), self._arena
-            )
+            synthesiser = SynthesiserWorker(system, max(1, threads // count), self._arena)
+            synthesiser.yield_to(throttle)
+            self._synthesisers[f"synthesiser-{index}"] = synthesiser
         for name, prover in self._provers.items():
             self._threads[name] = _Threads(name, self._done, settings.in_flight, prover.line)
         for name in self._synthesisers:
@@ -275,9 +275,8 @@ class InProcessExecutor(Executor):
         task = Task(Kind.PROVE, worker.id, partition.name)
 
         def proof(turn: Turn | None) -> Timed:
-            proven = prover.prove(partition, work.handle, challenge, turn)
-            self._governor.proven()
-            return proven
+            with self._governor.proving():
+                return prover.prove(partition, work.handle, challenge, turn)
 
         self._threads[worker.id].submit(task, proof)
 

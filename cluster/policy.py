@@ -125,6 +125,8 @@ HUNGER = 2
 """Looks in a row at which provers are starved from which they count as such: one may fall between two partitions."""
 SETTLE = 6
 """Proofs after a change that are not counted: they were on their way."""
+SPARE = 0.95
+"""Share of the idle node's memory bandwidth that a probe finds on a bus with room to spare."""
 STARVED = 0.1
 """Share of the looks at which provers were starved from which that is how the node is, and no trial's fault."""
 CROWDED = 1.5
@@ -176,10 +178,19 @@ class Auto(Policy):
         """Phases with limits that proved good while provers starved: they are not raised for that."""
         self._kept = False
         """Whether this round changed anything for good."""
+        self._bandwidth: float | None = None
+        """Of the idle node's, at the last probe."""
         self._hungry = 0
         """Looks in a row at which provers were starved."""
 
+    @property
+    def wants_bandwidth(self) -> bool:
+        """Before a round of trials: a bus with room to spare leaves nothing to gain."""
+        return self._trial is None and not self._resting and len(self._times) + 2 >= self._wanted
+
     def observe(self, seen: Observation) -> list[Decision]:
+        if seen.bandwidth_share is not None:
+            self._bandwidth = seen.bandwidth_share
         for phase, held in seen.leases.items():
             self._peak[phase] = max(self._peak.get(phase, 0), held)
         if seen.memory_pressure:
@@ -228,6 +239,9 @@ class Auto(Policy):
             self._resting -= 1
             return []
         self._patient = self._crowded and self._starved > STARVED * self._looks
+        if self._bandwidth is not None and self._bandwidth > SPARE and not self._crowded:
+            self._resting = self._rest
+            return []
         self._plan, self._kept = list(self._round()), False
         return self._next(t)
 

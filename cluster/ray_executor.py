@@ -77,7 +77,8 @@ class RayExecutor(Executor):
         self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
         prefix = f"governor-{secrets.token_hex(4)}-"
         for node in nodes:
-            self._governors[node.id] = self._govern(node, prefix)
+            here = sum(1 for spot in provers if spot.node.id == node.id)
+            self._governors[node.id] = self._govern(node, prefix, here * self.settings.in_flight)
         workers = []
         for index, spot in enumerate(provers):
             assert spot.backend is not None
@@ -190,7 +191,7 @@ class RayExecutor(Executor):
         self._actors[name] = actor.remote(*arguments)
         return Worker(name, role, spot.node.address)
 
-    def _govern(self, node: Node, prefix: str) -> Any:
+    def _govern(self, node: Node, prefix: str, slots: int) -> Any:
         settings = self.settings
         options = ray.remote(NodeGovernor).options(
             name=prefix + node.id,
@@ -202,7 +203,7 @@ class RayExecutor(Executor):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
-        governor = options.remote(threads, settings.memory, policy_for(settings, threads))
+        governor = options.remote(threads, settings.memory, policy_for(settings, threads), slots=slots)
         governor.start.remote()
         return governor
 

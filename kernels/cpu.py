@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ class CpuBackend(Backend):
             raise BackendError(str(error.args[0])) from None
         self._variant = variant or builds.variants()[-1]
         self._pool = self._native.Pool(threads)
+        self._throttle: Path | None = None
         self._roots: dict[tuple[str, bool], tuple[int, Bytes]] = {}
         self._goldilocks: CpuGoldilocks | None = None
 
@@ -108,6 +110,17 @@ class CpuBackend(Backend):
         wanted = max(1, min(threads, self.threads))
         if wanted != self._pool.threads:
             self._pool = self._native.Pool(wanted)
+            if self._throttle is not None:
+                self._pool.yield_to(str(self._throttle))
+
+    def yield_to(self, throttle: Path) -> None:
+        """From here on loops make way while the throttle word in this file is raised (see `kernels.throttle`), but for
+        the sums of an MSM, which are what others make way to."""
+        try:
+            self._pool.yield_to(str(throttle))
+        except ValueError as error:
+            raise BackendError(str(error)) from None
+        self._throttle = throttle
 
     # -- memory -----------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.governor.steward import PERIOD, Steward
-from cluster.governor.watch import Watch
+from cluster.governor.watch import CopyProbe, Watch
 from cluster.policy import Policy, static
 from distprove.cgroup import memory_available
 from distprove.errors import ClusterError
@@ -60,12 +61,17 @@ class LocalGovernor:
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin to look at the node and to hear the policy. Needs `close`."""
-        self._steward.watch = Watch()
+    def start(self, slots: int = 0) -> Path:
+        """Begin to look at the node and to hear the policy; where the throttle word is. Needs `close`.
+
+        `slots` is how many partitions the provers take at once, together.
+        """
+        self._steward.slots = slots
+        self._steward.watch = Watch(CopyProbe())
         self._steward.word = self._throttle = Throttle()
         self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
         self._ticker.start()
+        return self._throttle.path
 
     def close(self) -> None:
         """Stop looking. Leases are still given and taken back."""
@@ -108,10 +114,18 @@ class LocalGovernor:
         """End what `keep` began or `hand_on` left. A ticket that is not known is ignored."""
         self._change(lambda state: state.release(ticket))
 
-    def proven(self) -> None:
-        """A partition was proven here."""
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """While a prover has a partition; it is proven if the block ends without an error."""
         with self._changed:
-            self._steward.proven(time.monotonic())
+            self._steward.taken()
+        proven = False
+        try:
+            yield
+            proven = True
+        finally:
+            with self._changed:
+                self._steward.returned(time.monotonic(), proven)
 
     def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
@@ -178,18 +192,21 @@ class NodeGovernor:
     POLL = 0.5
     """Seconds between looks at the holders while somebody waits."""
 
-    def __init__(self, threads: int, memory: int | None, policy: Policy | None = None, pinned: int = 0) -> None:
+    def __init__(
+        self, threads: int, memory: int | None, policy: Policy | None = None, pinned: int = 0, slots: int = 0
+    ) -> None:
+        """`slots` is how many partitions the node's provers take at once, together."""
         self._state = Governor(Budget(threads, memory or default_memory(), pinned))
         self._changed = asyncio.Condition()
-        self._steward = Steward(self._state, policy or static(threads, {}))
+        self._steward = Steward(self._state, policy or static(threads, {}), slots=slots)
         self._epoch = time.time() - time.monotonic()
         self._throttle: Throttle | None = None
         self._ticking: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Begin to look at the node and to hear the policy; the path of the throttle word. Does nothing twice."""
+        """Begin to look at the node and to hear the policy, unless that is so; where the throttle word is."""
         if self._throttle is None:
-            self._steward.watch = Watch()
+            self._steward.watch = Watch(CopyProbe())
             self._steward.word = self._throttle = Throttle()
             self._ticking = asyncio.ensure_future(self._tick())
         return str(self._throttle.path)
@@ -256,10 +273,15 @@ class NodeGovernor:
         """Give back all of a lease but `memory` bytes, which stay until `release`, whatever becomes of the process."""
         await self._change(lambda state: state.hand_on(ticket, memory))
 
-    async def proven(self) -> None:
-        """A partition was proven on this node."""
+    async def taken(self) -> None:
+        """A prover of this node took a partition."""
         async with self._changed:
-            self._steward.proven(time.monotonic())
+            self._steward.taken()
+
+    async def returned(self, proven: bool) -> None:
+        """It is done with it; `proven`: and there is a proof."""
+        async with self._changed:
+            self._steward.returned(time.monotonic(), proven)
 
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import psutil
 
 from distprove.cgroup import memory_available, memory_limit
@@ -27,12 +29,35 @@ class Sight:
     """Whether memory is nearly gone, or the node swaps."""
 
 
+class CopyProbe:
+    """Measures the memory bandwidth that one thread gets now, as STREAM's copy does: bytes read and written per second.
+
+    The buffers are larger than a core's caches, allocated once; a call takes some milliseconds.
+    """
+
+    BYTES = 16 << 20
+    REPEATS = 3
+
+    def __init__(self) -> None:
+        self._source = np.ones(self.BYTES, dtype=np.uint8)
+        self._target = np.zeros(self.BYTES, dtype=np.uint8)
+
+    def __call__(self) -> float:
+        best = float("inf")
+        for _ in range(self.REPEATS):  # the best of a few: an interrupted copy says nothing about memory
+            begin = time.perf_counter()
+            np.copyto(self._target, self._source)
+            best = min(best, time.perf_counter() - begin)
+        return 2 * self.BYTES / max(best, 1e-9)
+
+
 class Watch:
     """Looks at this machine. `probe` measures memory bandwidth in bytes per second; None: it is not measured."""
 
     def __init__(self, probe: Callable[[], float] | None = None) -> None:
+        """To be made while the node is idle: what the probe finds later is told as a share of what it finds now."""
         self._probe = probe
-        self._idle: float | None = None
+        self._idle = probe() if probe is not None else None
         self._swapped = self._swap()
         psutil.cpu_percent()  # its first value means nothing: it is counted from the call before
 

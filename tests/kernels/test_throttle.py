@@ -1,0 +1,106 @@
+"""The throttle word: believed for a while, obeyed by loops, never for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.backend import BackendError
+from kernels.cpu import CpuBackend
+from kernels.curves import BN254, Group
+from kernels.native import native
+from kernels.throttle import LIFE, Brake, Throttle, believed, encode
+
+
+def test_a_word_is_believed_until_its_time_and_only_with_a_count() -> None:
+    word = encode(3, 10.0)
+    assert believed(word, 9.99)
+    assert not believed(word, 10.0)
+    assert not believed(encode(0, 10.0), 9.0)
+    assert believed(encode(1 << 20, 10.0), 9.0), "more than fits in 16 bits is not none"
+
+
+def test_readers_see_the_word_raised_and_lowered(tmp_path: Path) -> None:
+    with Throttle(tmp_path) as throttle:
+        brake = Brake(throttle.path)
+        assert not brake.raised
+        throttle.write(2)
+        assert brake.raised
+        throttle.write(0)
+        assert not brake.raised
+        throttle.write(1)
+    assert not brake.raised, "whoever is gone holds nobody up"
+    assert not list(tmp_path.iterdir())
+    brake.close()
+
+
+def test_waiting_ends_with_the_word_or_with_patience(tmp_path: Path) -> None:
+    with Throttle(tmp_path) as throttle:
+        brake = Brake(throttle.path)
+        throttle.write(1)
+        assert brake.wait(0.02) >= 0.02
+        threading.Timer(0.05, throttle.write, [0]).start()
+        assert brake.wait(60.0) < 30.0
+
+
+def test_a_dead_writer_is_believed_for_its_life_only(tmp_path: Path) -> None:
+    with Throttle(tmp_path) as throttle:
+        brake = Brake(throttle.path)
+        throttle.write(1)
+        assert 0 < brake.wait(10 * LIFE) < 9 * LIFE
+
+
+def test_loops_give_the_same_under_a_raised_word(tmp_path: Path) -> None:
+    """They make way and still come to their end, whoever raised the word."""
+    field = BN254.fr
+    a = np.arange(4 * 20000, dtype=np.uint64).reshape(-1, 4)
+    a[:, 3] = 0
+    free, held = CpuBackend(threads=2), CpuBackend(threads=2)
+    with Throttle(tmp_path) as throttle:
+        held.yield_to(throttle.path)
+        throttle.write(1)
+        assert np.array_equal(held.mul(field, a, a), free.mul(field, a, a))
+        held.limit_threads(1)
+        assert np.array_equal(held.mul(field, a, a), free.mul(field, a, a))
+
+
+def test_loops_make_way_and_group_sums_do_not(tmp_path: Path) -> None:
+    """By how long the process slept: parking is sleeping, and a loop on one thread does nothing else of the kind."""
+
+    def naps(call: Callable[[], Any]) -> int:
+        before = _voluntary_switches()
+        call()
+        return _voluntary_switches() - before
+
+    a = np.ones((1 << 15, 4), dtype=np.uint64)
+    a[:, 3] = 0
+    points = np.zeros((1 << 10, 8), dtype=np.uint64)
+    with Throttle(tmp_path) as throttle:
+        backend = CpuBackend(threads=1)
+        backend.yield_to(throttle.path)
+        throttle.write(1)
+        assert naps(lambda: backend.mul(BN254.fr, a, a)) >= 5
+        table = backend.load_points(BN254, Group.G1, points)
+        throttle.write(1)
+        assert naps(lambda: backend.msm(table, a[: 1 << 10]).result()) < 5
+
+
+def _voluntary_switches() -> int:
+    for line in Path("/proc/thread-self/status").read_text().splitlines():
+        if line.startswith("voluntary_ctxt_switches"):
+            return int(line.split()[1])
+    raise AssertionError("no count of context switches")
+
+
+def test_a_file_that_is_no_word_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"abc")
+    for path in (tmp_path / "absent", tmp_path / "short"):
+        with pytest.raises(ValueError, match="throttle word"):
+            native.Pool(1).yield_to(str(path))
+        with pytest.raises(BackendError, match="throttle word"):
+            CpuBackend().yield_to(path)
