@@ -21,10 +21,9 @@ EXTENSION = 3
 
 
 def tree_bytes(shape: TreeShape) -> int:
-    """All levels of a tree, leaves included, and the leaf digests of the tallest level that enters above them."""
+    """All levels of a tree, leaves included, and the digests of the leaves that enter above them."""
     heights = {log for log, _ in shape.matrices}
-    injected = sorted(heights)[-2] if len(heights) > 1 else None
-    return DIGEST * ((2 << shape.log_leaves) + (0 if injected is None else 1 << injected))
+    return DIGEST * ((2 << shape.log_leaves) + sum(1 << log for log in heights - {shape.log_leaves}))
 
 
 def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) -> int:
