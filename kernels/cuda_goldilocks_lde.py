@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernels.backend import Array, SizeError
 from kernels.compiler import KernelSource
-from kernels.device import Argument, ByValue, Device, grid_for
+from kernels.device import Argument, ByValue, Device, Stream, grid_for, parallel
 from kernels.goldilocks_field import GENERATOR, P, root_of_unity
 
 MAX_LOG_N = 24
@@ -23,6 +23,8 @@ MAX_STRIDED = 2
 """Digits in front of the row."""
 LOG_FINE = 12
 """As in goldilocks_lde.cu."""
+TABLES = 16
+"""Small ones that share a launch, as in goldilocks_lde.cu."""
 MAX_PLANS = 64
 """Plans that are kept; the one not used for longest goes first."""
 
@@ -108,6 +110,15 @@ _SHAPE = np.dtype(
 )
 """`struct Shape` of goldilocks_lde.cu."""
 
+_ROW_TABLE = np.dtype(
+    [
+        *((name, "u8") for name in ("in", "out", "inverse_roots", "forward_roots", "scale", "first_block")),
+        ("shape", _SHAPE),
+    ]
+)
+_ROW_TABLES = np.dtype([("tables", _ROW_TABLE, (TABLES,)), ("count", "u4"), ("reserved", "u4")])
+"""`struct RowTables` of goldilocks_lde.cu."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -123,8 +134,12 @@ class Shape:
 
     def argument(self, log_c: int) -> ByValue:
         """The struct, for blocks of 2^log_c columns or rows."""
+        return ByValue(np.array(self.record(log_c), dtype=_SHAPE))
+
+    def record(self, log_c: int) -> tuple[int, ...]:
+        """The struct's fields."""
         logs = (self.log_n, self.log_r, log_c, self.log_stride, self.log_cosets, 0)
-        return ByValue(np.array((*logs, self.vectors, self.in_pitch, self.out_pitch), dtype=_SHAPE))
+        return (*logs, self.vectors, self.in_pitch, self.out_pitch)
 
 
 @dataclass(frozen=True)
@@ -149,6 +164,47 @@ class Plan:
     scale: Array
 
 
+@dataclass(frozen=True)
+class Extended:
+    """One table: columns (w, n) on coset * <w_n>, w > 0, and the array (w, B, n) for their extension."""
+
+    columns: Array
+    out: Array
+    coset: int
+
+    @property
+    def width(self) -> int:
+        return int(self.out.shape[0])
+
+    @property
+    def log_blowup(self) -> int:
+        return int(self.out.shape[1]).bit_length() - 1
+
+    @property
+    def log_n(self) -> int:
+        return int(self.out.shape[2]).bit_length() - 1
+
+    @property
+    def pitch(self) -> int:
+        """Elements of the output from one column to the next."""
+        return 1 << (self.log_n + self.log_blowup)
+
+
+class Rows:
+    """The pass over rows of one table, whose input's columns are `in_pitch` elements apart."""
+
+    def __init__(self, table: Extended, plan: Plan, in_pitch: int) -> None:
+        self.tables = (plan.inverse_roots[-1], plan.forward_roots[-1], plan.scale)
+        self.shape = Shape(table.log_n, plan.digits[-1], 0, table.log_blowup, table.width, in_pitch, table.pitch)
+
+    def log_c(self, log_tile: int) -> int:
+        """log2 of the rows of a block whose tile has 2^log_tile elements."""
+        return log_tile - self.shape.log_r
+
+    def blocks(self, log_tile: int) -> int:
+        return grid_for(self.shape.vectors << (self.shape.log_n - self.shape.log_r), 1 << self.log_c(log_tile))
+
+
 class LdeEngine:
     """The extensions of one device. Keeps the plans used last."""
 
@@ -165,44 +221,75 @@ class LdeEngine:
         """Give the tables' memory back."""
         self._plans.clear()
 
-    def run(self, columns: Array, out: Array, coset: int) -> None:
-        """`GoldilocksKernels.lde` on checked arrays (w, n) and (w, B, n), w > 0."""
-        width, blowup, n = map(int, out.shape)
-        log_n, log_blowup = n.bit_length() - 1, blowup.bit_length() - 1
-        plan = self._plan(log_n, log_blowup, coset)
-        *strided, log_row = plan.digits
-        strides = [log_n - sum(plan.digits[: i + 1]) for i in range(len(strided))]
-        source, in_pitch = columns, n
-        for log_r, log_stride, roots, series in zip(strided, strides, plan.inverse_roots, plan.inverse, strict=False):
-            shape = Shape(log_n, log_r, log_stride, 0, width, in_pitch, blowup * n)
-            self._strided("lde_strided_inverse", source, out, roots, series, shape)
-            source, in_pitch = out, blowup * n
+    def run(self, tables: Sequence[Extended]) -> None:
+        """`GoldilocksKernels.lde_all` on checked tables with columns: small ones share launches, others streams."""
+        planned = [(table, self._plan(table.log_n, table.log_blowup, table.coset)) for table in tables]
+        small = [(table, plan) for table, plan in planned if len(plan.digits) == 1]
+        shared = [small[i : i + TABLES] for i in range(0, len(small), TABLES)]
+        large = [(table, plan) for table, plan in planned if len(plan.digits) > 1]
+        with parallel(self._device, len(large) + len(shared)) as streams:
+            for (table, plan), stream in zip(large, streams, strict=False):
+                self._run(table, plan, stream)
+            for together, stream in zip(shared, streams[len(large) :], strict=True):
+                self._run_together(together, stream)
 
-        shape = Shape(log_n, log_row, 0, log_blowup, width, in_pitch, blowup * n)
-        log_c = self.profile.log_row_tile - log_row
-        roots_of_rows = (plan.inverse_roots[-1], plan.forward_roots[-1])
-        arguments = (source, out, *roots_of_rows, plan.scale, shape.argument(log_c))
-        grid = grid_for(width << (log_n - log_row), 1 << log_c)
-        shared = self.profile.shared_bytes(self.profile.log_row_tile) + (8 << self.profile.log_row_tile)
-        self._launch("lde_rows", grid, self.profile.log_row_tile, arguments, shared)
+    def _run(self, table: Extended, plan: Plan, stream: Stream) -> None:
+        """One table, pass by pass."""
+        out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
+        *strided, _ = plan.digits
+        strides = [log_n - sum(plan.digits[: i + 1]) for i in range(len(strided))]
+        source, in_pitch = table.columns, 1 << log_n
+        for log_r, log_stride, roots, series in zip(strided, strides, plan.inverse_roots, plan.inverse, strict=False):
+            shape = Shape(log_n, log_r, log_stride, 0, table.width, in_pitch, pitch)
+            self._strided("lde_strided_inverse", source, out, roots, series, shape, stream)
+            source, in_pitch = out, pitch
+
+        rows = Rows(table, plan, in_pitch)
+        log_tile = self.profile.log_row_tile
+        arguments = (source, out, *rows.tables, rows.shape.argument(rows.log_c(log_tile)))
+        self._launch("lde_rows", rows.blocks(log_tile), log_tile, arguments, self._row_bytes, stream)
 
         for log_r, log_stride, roots, series in reversed(
             list(zip(strided, strides, plan.forward_roots, plan.forward, strict=False))
         ):
-            shape = Shape(log_n, log_r, log_stride, log_blowup, width * blowup, blowup * n, blowup * n)
-            self._strided("lde_strided_forward", out, out, roots, series, shape)
+            shape = Shape(log_n, log_r, log_stride, log_blowup, table.width << log_blowup, pitch, pitch)
+            self._strided("lde_strided_forward", out, out, roots, series, shape, stream)
 
-    def _strided(self, name: str, source: Array, target: Array, roots: Array, series: Series, shape: Shape) -> None:
+    def _run_together(self, tables: Sequence[tuple[Extended, Plan]], stream: Stream) -> None:
+        """At most TABLES tables of a single pass each, in one launch."""
+        if len(tables) == 1:  # its own kernel has a shape that the compiler sees in one place
+            self._run(*tables[0], stream)
+            return
+        log_tile, address = self.profile.log_row_tile, self._device.address
+        packed, first = np.zeros((), dtype=_ROW_TABLES), 0
+        for i, (table, plan) in enumerate(tables):
+            rows = Rows(table, plan, 1 << table.log_n)
+            arrays = (table.columns, table.out, *rows.tables)
+            packed["tables"][i] = (*map(address, arrays), first, rows.shape.record(rows.log_c(log_tile)))
+            first += rows.blocks(log_tile)
+        packed["count"] = len(tables)
+        self._launch("lde_rows_of_many", grid_for(first, 1), log_tile, (ByValue(packed),), self._row_bytes, stream)
+
+    @property
+    def _row_bytes(self) -> int:
+        """Shared memory of a block of the row pass."""
+        return self.profile.shared_bytes(self.profile.log_row_tile) + (8 << self.profile.log_row_tile)
+
+    def _strided(
+        self, name: str, source: Array, target: Array, roots: Array, series: Series, shape: Shape, stream: Stream
+    ) -> None:
         log_c = min(self.profile.log_strided_tile - shape.log_r, shape.log_stride)
         log_tile = shape.log_r + log_c
         tables = (roots, series.fine, series.coarse, series.start, series.ratio)
         grid = grid_for(shape.vectors << (shape.log_n - log_tile), 1)
         arguments = (source, target, *tables, shape.argument(log_c))
-        self._launch(name, grid, log_tile, arguments, self.profile.shared_bytes(log_tile))
+        self._launch(name, grid, log_tile, arguments, self.profile.shared_bytes(log_tile), stream)
 
-    def _launch(self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int) -> None:
+    def _launch(
+        self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int, stream: Stream
+    ) -> None:
         kernel = self._device.kernel(self.profile.source, name)
-        kernel.launch(grid, 1 << (log_tile - self.profile.log_elements), arguments, shared=shared)
+        kernel.launch(grid, 1 << (log_tile - self.profile.log_elements), arguments, shared=shared, stream=stream)
 
     def _plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:
         key = (log_n, log_blowup, coset)

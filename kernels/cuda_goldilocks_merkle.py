@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -11,7 +11,7 @@ import numpy as np
 from kernels.backend import Array, SizeError
 from kernels.compiler import KernelSource
 from kernels.cuda_goldilocks_tree import DIGEST_LANES, CudaMerkleTree, LeafShape, open_trees
-from kernels.device import ByValue, Device
+from kernels.device import ByValue, Device, Stream, parallel
 from kernels.goldilocks import LEAF_TAG, TreeOpening
 
 RATE_LANES = 17
@@ -71,37 +71,37 @@ class MerkleEngine:
 
     def commit(self, leaves: tuple[LeafShape, ...], log_cap: int) -> CudaMerkleTree:
         """`GoldilocksKernels.commit` on checked matrices."""
-        source = self.profile.source
-        log_count = max(leaf.log_count for leaf in leaves)
-        digests = self._device.empty(((2 << log_count) - 1, DIGEST_LANES))
-        below = digests[: 1 << log_count]
-        self._hash_leaves([leaf for leaf in leaves if leaf.log_count == log_count], below)
-        nodes = self._device.kernel(source, "merkle_nodes")
-        begin, log_blowup = 1 << log_count, leaves[0].log_blowup
-        log_top = min(LOG_TOP, *(leaf.log_count for leaf in leaves))
-        for log_m in range(log_count - 1, log_top - 1, -1):
-            shorter = [leaf for leaf in leaves if leaf.log_count == log_m]
-            injected = None
-            if shorter:
-                injected = self._device.empty((1 << log_m, DIGEST_LANES))
-                self._hash_leaves(shorter, injected)
-            level = digests[begin : begin + (1 << log_m)]
-            # Children are half a coset's nodes apart, or half a level when every coset has one.
-            log_apart = log_m - (log_blowup if log_m >= log_blowup else 0)
-            nodes.launch_items(1 << log_m, (below, injected, level, np.uint64(1 << log_m), np.uint32(log_apart)))
-            below, begin = level, begin + (1 << log_m)
-        self._hash_top(digests[begin - (1 << log_top) :], log_top, log_blowup)
-        return CudaMerkleTree(self._device, source, leaves, digests, log_cap)
+        log_m, log_blowup = max(leaf.log_count for leaf in leaves), leaves[0].log_blowup
+        digests = self._device.empty(((2 << log_m) - 1, DIGEST_LANES))
+        entering = self._hash_leaves(leaves, digests[: 1 << log_m])
+        while log_m:
+            log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
+        return CudaMerkleTree(self._device, self.profile.source, leaves, digests, log_cap)
 
     def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """`GoldilocksKernels.open`."""
         return open_trees(self._device, self.profile.source, trees, indices)
 
-    def _hash_leaves(self, leaves: list[LeafShape], digests: Array) -> None:
-        head = self._header(tuple(leaf.elements for leaf in leaves))
+    def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:
+        """Leaves of every height, side by side: the tallest's into `digests`, others by log2 of their number."""
+        heights = sorted({leaf.log_count for leaf in leaves}, reverse=True)
+        digests_of = {log: self._device.empty((1 << log, DIGEST_LANES)) for log in heights[1:]}
+        hashed = []
+        for log_count in heights:
+            members = [leaf for leaf in leaves if leaf.log_count == log_count]
+            head = self._header(tuple(leaf.elements for leaf in members))
+            state = self._device.empty((STATE_LANES, 1 << log_count)) if len(members) > MATRICES else None
+            hashed.append((members, head, state, digests_of.get(log_count, digests)))
+        with parallel(self._device, len(hashed)) as streams:
+            for given, stream in zip(hashed, streams, strict=True):
+                self._hash_leaves_of_height(*given, stream)
+        return digests_of
+
+    def _hash_leaves_of_height(
+        self, leaves: list[LeafShape], head: Array, state: Array | None, digests: Array, stream: Stream
+    ) -> None:
         log_count, kernel = leaves[0].log_count, self._device.kernel(self.profile.source, "merkle_leaves")
         groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
-        state = self._device.empty((STATE_LANES, 1 << log_count)) if len(groups) > 1 else None
         absorbed = 0
         for index, group in enumerate(groups):
             header_lanes = 0 if index else len(head)
@@ -113,7 +113,7 @@ class MerkleEngine:
                 (1 << log_count, *shape, header_lanes, len(group), absorbed % RATE_LANES, flags, widths), dtype=_LEAVES
             )
             matrices = [leaf.matrix for leaf in group] + [None] * (MATRICES - len(group))
-            kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)))
+            kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)), stream=stream)
             absorbed += header_lanes + sum(leaf.elements for leaf in group)
 
     def _upload_header(self, elements: tuple[int, ...]) -> Array:
@@ -122,13 +122,32 @@ class MerkleEngine:
         header += [0] * (len(header) % 2)
         return self._device.upload(np.array(header, dtype="<u4").view(np.uint64))
 
-    def _hash_top(self, nodes: Array, log_m: int, log_blowup: int) -> None:
-        """All levels above one of 2^log_m nodes, for which there is room behind it."""
+    def _hash_nodes(self, digests: Array, log_m: int, log_blowup: int, entering: Mapping[int, Array]) -> int:
+        """As many levels above that of 2^log_m nodes as one launch takes; log2 of the nodes of the last of them.
+
+        `entering`: digests of leaves that enter at a level, where a launch ends.
+        """
+        log_stop = max((log for log in entering if log < log_m), default=0)
+        if log_m > LOG_TOP:
+            log_end = log_m - 1
+            # Children are half a coset's nodes apart, or half a level when every coset has one.
+            log_apart = log_end - (log_blowup if log_end >= log_blowup else 0)
+            below, level = _level(digests, log_m), _level(digests, log_end)
+            arguments = (below, entering.get(log_end), level, np.uint64(1 << log_end), np.uint32(log_apart))
+            self._device.kernel(self.profile.source, "merkle_nodes").launch_items(1 << log_end, arguments)
+            return log_end
+        log_middle = max(log_stop, log_m - LOG_BLOCK)  # as far as one block comes alone
+        log_end = log_middle if log_stop else 0
+        log_ends = min(log_middle, LOG_BLOCK - (log_m - log_middle))
         if self._ended is None:
             self._ended = self._device.zeros((1,), np.uint32)
-        log_end = max(0, log_m - LOG_BLOCK)
-        arguments = (nodes, *map(np.uint32, (log_m, log_end, log_blowup)), self._ended)
-        self._device.kernel(self.profile.source, "merkle_top").launch(1 << log_end, NODE_THREADS, arguments)
+        sizes = map(np.uint32, (log_m, log_middle, log_end, log_ends, log_blowup))
+        self._device.kernel(self.profile.source, "merkle_climb").launch(
+            1 << (log_middle - log_ends),
+            NODE_THREADS,
+            (_level(digests, log_m), entering.get(log_end), *sizes, self._ended),
+        )
+        return log_end
 
     def grind(self, seed: bytes, bits: int) -> int:
         """`GoldilocksKernels.grind` with a checked seed and 0 <= bits <= 64."""
@@ -147,6 +166,11 @@ class MerkleEngine:
             if found != NOT_FOUND:
                 return found
         raise SizeError(f"no nonce of 64 bits gives {bits} leading zero bits")
+
+
+def _level(digests: Array, log_m: int) -> Array:
+    """The level of 2^log_m nodes, and those above it, of all of a tree's."""
+    return digests[-((2 << log_m) - 1) :]
 
 
 _LEAVES = np.dtype(

@@ -17,8 +17,8 @@ import numpy as np
 from kernels.backend import Array, HostArray, SizeError
 from kernels.compiler import KernelSource
 from kernels.cuda_row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
-from kernels.device import ByValue, Device, check_index32, grid_for
-from kernels.goldilocks import DeepPoint, Words, by_height_and_points
+from kernels.device import ByValue, Device, Stream, check_index32, grid_for, parallel
+from kernels.goldilocks import DeepPoint, RowJob, Words, by_height_and_points
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
 from kernels.goldilocks_scalar import ext_add, ext_mul, ext_pow, ext_scale, ext_scale_all, ext_sub
 from kernels.row_program import RowProgram
@@ -83,6 +83,17 @@ class _Powers:
         return self.table, np.uint32(self.log_low)
 
 
+@dataclass(frozen=True)
+class _Evaluation:
+    """A row program about to run."""
+
+    job: RowJob
+    plan: RowPlan
+    shape: HostArray
+    """`_SHAPE`."""
+    out: Array
+
+
 class CudaRows:
     """Selectors, row programs, extension quotients, running sums, openings, DEEP and FRI's fold on one device."""
 
@@ -139,32 +150,47 @@ class CudaRows:
         coset_factors: Words | None = None,
     ) -> Array:
         """See `GoldilocksKernels.evaluate`. A program's kernels are compiled when it is first seen."""
-        plan = self._plan(program)
-        cosets = _few_cosets(1 << log_cosets)
-        n = _input_rows(program, inputs, cosets)
-        if scalars.shape != (program.scalars, 3):
-            raise SizeError(f"scalars of shape {scalars.shape} for a row program of {program.scalars}")
-        if coset_factors is not None and coset_factors.shape != (cosets,):
-            raise SizeError(f"{coset_factors.shape} coset factors for {cosets} cosets")
+        return self.evaluate_all([RowJob(program, inputs, scalars, log_cosets, coset_factors)])[0]
+
+    def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
+        """See `GoldilocksKernels.evaluate_all`: each on a stream of its own."""
+        evaluations = [self._evaluation(job) for job in jobs]
+        with parallel(self._device, len(jobs)) as streams:
+            for evaluation, stream in zip(evaluations, streams, strict=True):
+                self._evaluate(evaluation, stream)
+        return [evaluation.out for evaluation in evaluations]
+
+    def _evaluation(self, job: RowJob) -> _Evaluation:
+        """The checked job, with memory for what it gives. Raises SizeError."""
+        plan, program, factors = self._plan(job.program), job.program, job.coset_factors
+        cosets = _few_cosets(1 << job.log_cosets)
+        n = _input_rows(program, job.inputs, cosets)
+        if job.scalars.shape != (program.scalars, 3):
+            raise SizeError(f"scalars of shape {job.scalars.shape} for a row program of {program.scalars}")
+        if factors is not None and factors.shape != (cosets,):
+            raise SizeError(f"{factors.shape} coset factors for {cosets} cosets")
         shape = np.zeros((), dtype=_SHAPE)
-        for i, matrix in enumerate(inputs):
+        for i, matrix in enumerate(job.inputs):
             if matrix is not None:
                 read = matrix.shape[1] if matrix.ndim == 3 else 1
                 shape["columns"][i] = read * n
                 shape["cosets"][i] = read // cosets * n
         shape["rows"], shape["log_n"] = cosets * n, _log2(n)
-        shape["factors"][:cosets] = 1 if coset_factors is None else coset_factors
-        out = self._device.empty((program.output_columns, cosets, n))
-        by_value = ByValue(shape)
-        for index, (kernel, words) in enumerate(zip(plan.kernels, plan.words(scalars, shape["columns"]), strict=True)):
-            if index == 1 and program.fold is not None:
+        shape["factors"][:cosets] = 1 if factors is None else factors
+        return _Evaluation(job, plan, shape, self._device.empty((program.output_columns, cosets, n)))
+
+    def _evaluate(self, evaluation: _Evaluation, stream: Stream) -> None:
+        job, plan, shape, out = evaluation.job, evaluation.plan, evaluation.shape, evaluation.out
+        rows, by_value = int(out[0].size), ByValue(shape)
+        words_of_all = plan.words(job.scalars, shape["columns"])
+        for index, (kernel, words) in enumerate(zip(plan.kernels, words_of_all, strict=True)):
+            if index == 1 and job.program.fold is not None:
                 shape["add"] = 1
                 by_value = ByValue(shape)
             run = self._device.kernel(kernel.source, KERNEL)
             block = run.block(limit=BLOCK)
             begin = out[kernel.first_column :] if kernel.first_column else out
-            run.launch(grid_for(cosets * n, block), block, (*inputs, begin, by_value, ByValue(words)))
-        return out
+            run.launch(grid_for(rows, block), block, (*job.inputs, begin, by_value, ByValue(words)), stream=stream)
 
     def divide(self, numerators: Array, denominators: Array) -> Array:
         """See `GoldilocksKernels.divide`."""

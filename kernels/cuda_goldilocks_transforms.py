@@ -8,11 +8,11 @@ import numpy as np
 
 from kernels.backend import Array, BackendError, SizeError
 from kernels.compiler import KernelSource
-from kernels.cuda_goldilocks_lde import MAX_LOG_BLOWUP, MAX_LOG_N, LdeEngine, LdeProfile
+from kernels.cuda_goldilocks_lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, LdeEngine, LdeProfile
 from kernels.cuda_goldilocks_merkle import MerkleEngine, MerkleProfile
 from kernels.cuda_goldilocks_tree import CudaMerkleTree, LeafShape
 from kernels.device import Device
-from kernels.goldilocks import MerkleTree, TreeOpening
+from kernels.goldilocks import LdeJob, MerkleTree, TreeOpening
 from kernels.goldilocks_field import TWO_ADICITY, P
 
 VECTOR = KernelSource("goldilocks_vector")
@@ -61,6 +61,16 @@ class CudaTransforms:
         return out
 
     def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
+        return self.lde_all([LdeJob(columns, coset, out)], log_blowup)[0]
+
+    def lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]:
+        extensions = [self._extension(job, log_blowup) for job in jobs]
+        self._lde.run([extension for extension in extensions if len(extension.columns)])
+        return [extension.out for extension in extensions]
+
+    def _extension(self, job: LdeJob, log_blowup: int) -> Extended:
+        """The checked job, with memory for what it gives. Raises SizeError."""
+        columns, out = job.columns, job.out
         _require_words("a low-degree extension", columns)
         if columns.ndim != 2:
             raise SizeError(f"a low-degree extension takes columns (width, n), not shape {columns.shape}")
@@ -70,7 +80,7 @@ class CudaTransforms:
             raise SizeError(
                 f"2^{log_n} rows with a blow-up of 2^{log_blowup}: at most 2^{MAX_LOG_N} and 2^{MAX_LOG_BLOWUP}"
             )
-        if coset % P == 0:
+        if job.coset % P == 0:
             raise SizeError("the coset 0 has no interpolation")
         shape = (width, 1 << log_blowup, n)
         if out is None:
@@ -78,9 +88,7 @@ class CudaTransforms:
         _require_words("the output of a low-degree extension", out)
         if tuple(out.shape) != shape:
             raise SizeError(f"an output of shape {out.shape} for an extension of shape {shape}")
-        if width:
-            self._lde.run(columns, out, coset % P)
-        return out
+        return Extended(columns, out, job.coset % P)
 
     def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> CudaMerkleTree:
         if not matrices:

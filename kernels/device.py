@@ -8,12 +8,15 @@ of work is done by a kernel or by a method of `Device`.
 
 Ordering: all methods work on `Device.stream` unless another stream is given. Memory comes back to the arena when the
 last reference goes, and is reused at once by work later in `Device.stream`; whoever uses an array on another stream
-makes `Device.stream` wait for that work before dropping it. Staged arrays alone have memory of another stream, so that
+makes `Device.stream` wait for that work before dropping it. Between `Device.fork` and `Device.join` no memory is taken,
+so that all of it is of one pool (`parallel`). Staged arrays alone have memory of another stream, so that
 their copies need not wait for work that is queued on `Device.stream`; it comes back once their last reader is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +26,9 @@ from kernels.compiler import KernelResources, KernelSource
 
 MAX_GRID = 2**31 - 1
 """Blocks along a grid's first dimension."""
+
+MAX_STREAMS = 8
+"""That `parallel` spreads jobs over: enough to fill a device with small ones; each costs two events."""
 
 
 class ByValue:
@@ -101,7 +107,11 @@ class Device(Protocol):
 
     def info(self) -> DeviceInfo: ...
 
-    def new_stream(self) -> Stream: ...
+    def fork(self, count: int) -> Sequence[Stream]:
+        """`count` streams beside `stream`, the same ones each time, whose work waits for what `stream` has queued."""
+
+    def join(self, streams: Sequence[Stream]) -> None:
+        """Later work in `stream` waits for that of `streams`, which `fork` gave."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         """Uninitialised memory from the arena. Raises OutOfMemory."""
@@ -149,6 +159,23 @@ class Device(Protocol):
     def synchronize(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+@contextmanager
+def parallel(device: Device, jobs: int) -> Iterator[list[Stream]]:
+    """A stream for each of `jobs` pieces of work that are independent; a single one stays on `device.stream`.
+
+    Whatever the work needs (memory, constants that are uploaded) is taken before, on `device.stream`, and kept until
+    the end, when `device.stream` waits for all of it.
+    """
+    if jobs < 2:
+        yield [device.stream] * jobs
+        return
+    streams = device.fork(min(jobs, MAX_STREAMS))
+    try:
+        yield [streams[i % len(streams)] for i in range(jobs)]
+    finally:
+        device.join(streams)
 
 
 def grid_for(items: int, per_block: int) -> int:

@@ -86,6 +86,26 @@ class DeepPoint:
     factors differ, may cost what one point does."""
 
 
+@dataclass(frozen=True)
+class LdeJob:
+    """One table of `GoldilocksKernels.lde_all`; the fields are the arguments of `lde`."""
+
+    columns: Array
+    coset: int = 1
+    out: Array | None = None
+
+
+@dataclass(frozen=True)
+class RowJob:
+    """One table of `GoldilocksKernels.evaluate_all`; the fields are the arguments of `evaluate`."""
+
+    program: RowProgram
+    inputs: Sequence[Array | None]
+    scalars: Words
+    log_cosets: int = 0
+    coset_factors: Words | None = None
+
+
 class GoldilocksKernels(ABC):
     """One device. Not thread-safe. Arrays are in the backend's memory unless said to be on the host.
 
@@ -127,6 +147,13 @@ class GoldilocksKernels(ABC):
         may be `columns` itself, reshaped: polynomials are then moved from one coset to another in place.
         """
 
+    def lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]:
+        """`lde` of each; none may read or write what another writes.
+
+        A device that one small table leaves idle overrides this: tables share launches, or run side by side.
+        """
+        return [self.lde(job.columns, log_blowup, coset=job.coset, out=job.out) for job in jobs]
+
     @abstractmethod
     def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
         """(3, D, n): is_first, is_last, is_transition on D = 2^log_cosets of the B cosets, those with k mod B/D = 0.
@@ -151,6 +178,13 @@ class GoldilocksKernels(ABC):
         `scalars`: (program.scalars, 3) on the host. `coset_factors`: (D,) base elements on the host; when given, the
         outputs of coset t are multiplied by element t (one over the vanishing polynomial, for a quotient).
         """
+
+    def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
+        """`evaluate` of each, side by side on a device that overrides this."""
+        return [
+            self.evaluate(j.program, j.inputs, j.scalars, log_cosets=j.log_cosets, coset_factors=j.coset_factors)
+            for j in jobs
+        ]
 
     @abstractmethod
     def divide(self, numerators: Array, denominators: Array) -> Array:

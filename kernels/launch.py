@@ -243,6 +243,7 @@ class CudaDevice:
         self._stream = CudaStream()
         self._copy_stream = CudaStream()
         self._staging_stream = CudaStream()
+        self._side_streams: list[CudaStream] = []
         self._retired = Retired()
         self.arena = Arena(budget, share)
         self._staging = PinnedStaging(threads=threads)
@@ -275,8 +276,18 @@ class CudaDevice:
     def stream(self) -> CudaStream:
         return self._stream
 
-    def new_stream(self) -> CudaStream:
-        return CudaStream()
+    def fork(self, count: int) -> Sequence[CudaStream]:
+        while len(self._side_streams) < count:
+            self._side_streams.append(CudaStream())
+        streams = self._side_streams[:count]
+        queued = self.stream.record()
+        for stream in streams:
+            stream.wait(queued)
+        return streams
+
+    def join(self, streams: Sequence[Stream]) -> None:
+        for stream in streams:
+            self.stream.wait(stream.record())
 
     # -- memory -----------------------------------------------------------------------------------------------------
 

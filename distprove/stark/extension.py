@@ -9,7 +9,7 @@ extension of blow-up 1, and every kernel that takes an extension takes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from distprove.stark.field import ONE, Ext, P, Words, e_scale, root_of_unity
 from kernels.backend import Array, Backend
-from kernels.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, MerkleTree, TreeOpening
+from kernels.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
 from kernels.goldilocks_field import GENERATOR
 from kernels.keccak import keccak256
 
@@ -55,28 +55,42 @@ class Extension:
         """(w, 1, n): the columns on this coset, until they are asked for elsewhere; of a whole extension (w, B, n), and
         only coset 0 is asked for. The same object each time.
         """
-        self._move(GENERATOR * coset_scale(self.log_n, self._log_blowup, coset) % P)
-        return self._array
+        return on_cosets(self._kernels, [(self, coset)])[0]
 
     def trace(self) -> Array:
         """(w, n): the columns on the trace domain, until they are asked for on a coset."""
         if self._columns is not None:
             return self._columns
-        self._move(1)
+        _move(self._kernels, [(self, 1)])
         return self._array.reshape(self._array.shape[0], -1)
 
     def forget_trace(self) -> None:
         """Give back what a whole extension keeps of the trace."""
         self._columns = None
 
-    def _move(self, shift: int) -> None:
-        if shift == self._shift:
-            return
+    def _shift_of(self, coset: int) -> int:
+        return GENERATOR * coset_scale(self.log_n, self._log_blowup, coset) % P
+
+    def _move_to(self, shift: int) -> LdeJob:
+        """What moves the columns to the coset shift * <w_n>."""
         assert self._array.shape[1] == 1, "a whole extension stays where it is"
         columns = self._array.reshape(self._array.shape[0], -1)
         # `lde` ends on the coset of 7: f(x) = g(7 x / shift) for the g that it extends.
-        self._kernels.lde(columns, 0, coset=self._shift * GENERATOR * pow(shift, -1, P) % P, out=self._array)
-        self._shift = shift
+        return LdeJob(columns, self._shift * GENERATOR * pow(shift, -1, P) % P, self._array)
+
+
+def on_cosets(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -> list[Array]:
+    """`Extension.on` of each, moved together. An extension may be there several times, on one coset."""
+    _move(kernels, [(extension, extension._shift_of(coset)) for extension, coset in wanted])
+    return [extension._array for extension, _ in wanted]
+
+
+def _move(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -> None:
+    """Each extension to the coset shift * <w_n>, if it is elsewhere."""
+    moving = {id(extension): (extension, shift) for extension, shift in wanted if shift != extension._shift}
+    kernels.lde_all([extension._move_to(shift) for extension, shift in moving.values()], 0)
+    for extension, shift in moving.values():
+        extension._shift = shift
 
 
 @dataclass(frozen=True)
@@ -109,28 +123,42 @@ class Extender:
         self._log_together = 0 if streamed else log_blowup
         """log2 of the cosets that are in memory together."""
 
-    def extend(self, columns: Array, *, keep_trace: bool = False) -> Extension:
-        """The extension of (w, n) columns on the trace domain, whose memory it takes when it is streamed.
+    def extend(self, tables: Sequence[Array], *, keep_trace: Sequence[bool] | None = None) -> list[Extension]:
+        """The extensions of (w, n) columns on their trace domains, whose memory they take when they are streamed.
 
-        `keep_trace`: `Extension.trace` will be asked for.
+        `keep_trace`: for which of them `Extension.trace` will be asked for.
         """
-        if not self.streamed:
-            array = self._kernels.lde(columns, self._log_blowup)
-            return Extension(self._kernels, array, self._log_blowup, columns=columns if keep_trace else None)
-        array = columns.reshape(columns.shape[0], 1, -1)
-        self._kernels.lde(columns, 0, out=array)
-        return Extension(self._kernels, array, self._log_blowup)
+        outs = [columns.reshape(columns.shape[0], 1, -1) if self.streamed else None for columns in tables]
+        jobs = [LdeJob(columns, out=out) for columns, out in zip(tables, outs, strict=True)]
+        arrays = self._kernels.lde_all(jobs, self._log_together)
+        keep = [False] * len(tables) if keep_trace is None or self.streamed else keep_trace
+        return [
+            Extension(self._kernels, array, self._log_blowup, columns=columns if kept else None)
+            for array, columns, kept in zip(arrays, tables, keep, strict=True)
+        ]
 
-    def extend_chunks(self, chunks: Iterable[Array], shifts: Sequence[int]) -> Extension:
-        """The extension of matrices (w, n), one above the other, each given on a coset shift * <w_n> of its own."""
-        array: Array | None = None
-        for t, (columns, shift) in enumerate(zip(chunks, shifts, strict=True)):
-            width, n = map(int, columns.shape)
-            if array is None:
-                array = self._backend.empty((width * len(shifts), 1 << self._log_together, n))
-            self._kernels.lde(columns, self._log_together, coset=shift, out=array[width * t : width * (t + 1)])
-        assert array is not None, "no chunks"
-        return Extension(self._kernels, array, self._log_blowup)
+    def extend_present(self, tables: Sequence[Array | None], *, keep_trace: bool = False) -> list[Extension | None]:
+        """`extend`, where some tables have no columns."""
+        present = [columns for columns in tables if columns is not None]
+        made = iter(self.extend(present, keep_trace=[keep_trace] * len(present)))
+        return [None if columns is None else next(made) for columns in tables]
+
+    def extend_chunks(self, tables: Sequence[tuple[Sequence[Array], Sequence[int]]]) -> list[Extension]:
+        """Per table the extension of matrices (w, n), one above the other, each on a coset shift * <w_n> of its own.
+
+        `tables`: the matrices and the shifts of each.
+        """
+        arrays, jobs = [], []
+        for chunks, shifts in tables:
+            width, n = map(int, chunks[0].shape)
+            array = self._backend.empty((width * len(chunks), 1 << self._log_together, n))
+            arrays.append(array)
+            jobs += [
+                LdeJob(columns, shift, array[width * t : width * (t + 1)])
+                for t, (columns, shift) in enumerate(zip(chunks, shifts, strict=True))
+            ]
+        self._kernels.lde_all(jobs, self._log_together)
+        return [Extension(self._kernels, array, self._log_blowup) for array in arrays]
 
     def cosets(self) -> Sequence[int]:
         """What `Extension.on` is asked for, one after the other, to see the whole domain."""
@@ -147,7 +175,9 @@ class Extender:
 
     def evaluate_at(self, extensions: Sequence[Extension], point: Ext, *, next_row: Sequence[bool]) -> list[Words]:
         """`GoldilocksKernels.evaluate_at`, on the first coset."""
-        return self._kernels.evaluate_at([e.on(0) for e in extensions], point, next_row=next_row)
+        return self._kernels.evaluate_at(
+            on_cosets(self._kernels, [(e, 0) for e in extensions]), point, next_row=next_row
+        )
 
     def deep(self, openings: Sequence[Opening]) -> Array:
         """`GoldilocksKernels.deep`: (3, B, n), put together from its cosets when the extensions are streamed."""
@@ -156,6 +186,7 @@ class Extender:
         log_n = openings[0].extensions[0].log_n
         codeword = self._backend.empty((3, 1 << self._log_blowup, 1 << log_n))
         for coset in self.cosets():
+            on_cosets(self._kernels, [(e, coset) for o in openings for e in o.extensions])
             scale = coset_scale(log_n, self._log_blowup, coset)
             codeword[:, coset : coset + 1] = self._kernels.deep([o.on(coset, scale) for o in openings])
         return codeword
@@ -189,7 +220,10 @@ class CosetTrees:
         self._log_blowup, self._log_cap = log_blowup, log_cap
         below = max(0, log_cap - log_blowup)
         # Each keeps the arrays it was made from, whose contents move on: it opens rows only when they are back.
-        self._trees = [kernels.commit([e.on(k) for e in extensions], log_cap=below) for k in range(1 << log_blowup)]
+        self._trees = [
+            kernels.commit(on_cosets(kernels, [(e, k) for e in extensions]), log_cap=below)
+            for k in range(1 << log_blowup)
+        ]
 
     @cached_property
     def _levels(self) -> list[list[bytes]]:
@@ -222,8 +256,7 @@ class CosetTrees:
 
     def on(self, coset: int) -> MerkleTree:
         """The tree over this coset's rows, ready to open them."""
-        for extension in self._extensions:
-            extension.on(coset)
+        on_cosets(self._kernels, [(extension, coset) for extension in self._extensions])
         return self._trees[coset]
 
     def open(self, indices: Sequence[int]) -> TreeOpening:

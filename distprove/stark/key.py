@@ -151,7 +151,9 @@ class ProvingKey:
         """The preprocessed columns for a proof whose own are made by `extender`."""
         if extender.streamed == self.streamed:
             return self.extensions
-        return [None if e is None else extender.extend(copied(self.backend, e.trace())) for e in self.extensions]
+        return extender.extend_present(
+            [None if e is None else copied(self.backend, e.trace()) for e in self.extensions]
+        )
 
 
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
@@ -178,14 +180,11 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     whole = key_bytes(key, [h or 0 for h in heights], streamed=False)
     streamed = whole > MAX_KEY_SHARE * backend.info().memory_budget
     extender = Extender(backend, params.log_blowup, streamed=streamed)
-    extensions: list[Extension | None] = []
-    for table in tables:
-        matrix = fixed.get(table.name)
-        if matrix is None:
-            extensions.append(None)
-        else:
-            columns = copied(backend, backend.to_device(np.ascontiguousarray(matrix, dtype=np.uint64)))
-            extensions.append(extender.extend(columns, keep_trace=True))
+    given = [fixed.get(table.name) for table in tables]
+    columns = [
+        None if m is None else copied(backend, backend.to_device(np.ascontiguousarray(m, np.uint64))) for m in given
+    ]
+    extensions = extender.extend_present(columns, keep_trace=True)
     tree = extender.commit([e for e in extensions if e is not None], shape.log_cap_nodes)
     key = replace(key, preprocessed_root=tree.root)
     key.check(f"program {program.name}")

@@ -21,10 +21,9 @@ EXTENSION = 3
 
 
 def tree_bytes(shape: TreeShape) -> int:
-    """All levels of a tree, leaves included, and the leaf digests of the tallest level that enters above them."""
+    """All levels of a tree, leaves included, and the digests of the leaves that enter above them."""
     heights = {log for log, _ in shape.matrices}
-    injected = sorted(heights)[-2] if len(heights) > 1 else None
-    return DIGEST * ((2 << shape.log_leaves) + (0 if injected is None else 1 << injected))
+    return DIGEST * ((2 << shape.log_leaves) + sum(1 << log for log in heights - {shape.log_leaves}))
 
 
 def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) -> int:
@@ -74,8 +73,7 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     aux = sum(extended(t.widths[2], t.log_height) for t, _ in tables)
     aux_tree = tree_bytes(rounds["aux"]) if "aux" in rounds else 0
     quotient = sum(extended(t.widths[3], t.log_height) for t, _ in tables)
-    # Folded constraints on the chunks' cosets, one chunk's columns again, and the selectors there.
-    folding = max(columns((2 * EXTENSION + 1) * a.quotient_chunks, t.log_height) for t, a in tables)
+    folding = max(folding_bytes(shape, i) for i in range(len(tables)))
     codewords = sum(columns(EXTENSION, h + params.log_blowup) for h in shape.distinct_heights)
     committed = main + aux + aux_tree + quotient + tree_bytes(rounds["quotient"])
     if streamed:  # extensions lie where their columns were; a codeword is put together from its cosets
@@ -95,6 +93,29 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
         "deep": committed + codewords + piece,
         "fri": committed + codewords + fri_bytes(shape),
     }
+
+
+def folding_bytes(shape: ProofShape, table: int) -> int:
+    """Folded constraints on the chunks' cosets, one chunk's columns again, and the selectors there."""
+    chunks = shape.key.tables[table].quotient_chunks
+    return WORD * (2 * EXTENSION + 1) * chunks << shape.log_heights[table]
+
+
+def folded_together(shape: ProofShape) -> list[list[int]]:
+    """The tables in groups whose constraints are folded at once: no group takes more than the largest table alone."""
+    groups: list[list[int]] = []
+    left: list[int] = []
+    most = max(folding_bytes(shape, i) for i in range(len(shape.tables)))
+    for i in shape.by_height:
+        size = folding_bytes(shape, i)
+        into = next((g for g, room in enumerate(left) if size <= room), None)
+        if into is None:
+            groups.append([])
+            left.append(most)
+            into = len(groups) - 1
+        groups[into].append(i)
+        left[into] -= size
+    return groups
 
 
 def logup_bytes(shape: ProofShape) -> int:

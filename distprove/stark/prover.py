@@ -6,7 +6,7 @@ points, the last polynomial and the opened rows are what reaches the host.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,22 +15,16 @@ from numpy.typing import NDArray
 
 from distprove.errors import UsageError
 from distprove.stark import logup
-from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
-from distprove.stark.challenges import (
-    BusChallenges,
-    ProofTranscript,
-    next_point,
-    quotient_cosets,
-    vanishing_on_cosets,
-)
+from distprove.stark.challenges import BusChallenges, ProofTranscript, next_point
 from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_powers, interpolate, spread
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
-from distprove.stark.memory import tree_bytes
+from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
+from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.timing import Phases
 from kernels.backend import Array, Backend
@@ -92,7 +86,7 @@ def commit(
         if plan.streamed:
             take_over(trace, inputs.values(), backend)
         looked_up = [t.interactions is not None for t in pk.key.tables]
-        extensions = [extender.extend(c, keep_trace=keep) for c, keep in zip(trace.main, looked_up, strict=True)]
+        extensions = extender.extend(trace.main, keep_trace=looked_up)
     del trace.main
     with phases("main_tree"):
         tree = extender.commit(extensions, shape.rounds["main"].log_cap_nodes)
@@ -108,7 +102,6 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     backend, kernels, key = pk.backend, pk.backend.goldilocks, pk.key
     params, shape = key.params, committed.shape
     public, heights = committed.commitment.public, shape.log_heights
-    tables = range(len(key.tables))
     extender = Extender(backend, params.log_blowup, streamed=committed.plan.streamed)
     preprocessed, main = pk.extended(extender), committed.extensions
 
@@ -122,7 +115,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         for extension in main:
             extension.forget_trace()  # all that follows is made from the extensions
     with phases("aux_lde"):
-        aux = [None if columns is None else extender.extend(columns) for columns in aux_columns]
+        aux = extender.extend_present(aux_columns)
         del aux_columns
     with phases("aux_tree"):
         aux_tree = commit_present(extender, shape, "aux", aux)
@@ -130,25 +123,36 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         alpha = transcript.constraint_challenge(None if aux_tree is None else aux_tree.root, flat)
 
     # 3. The quotient: all constraints folded with alpha, divided by what vanishes on the trace's rows, cut into chunks.
+    # Tables that take no more memory than the largest go together.
     rounds = list(zip(preprocessed, main, aux, strict=True))
-    quotients: list[Extension] = []
-    for i in tables:
-        table = key.tables[i]
-        with phases("constraints"):
-            scalars = logup.constraint_scalars(
+    with phases("constraints"):
+        folded = [
+            Folded(
                 table,
-                public,
-                local=buses.local,
-                global_=buses.global_,
-                terminals=terminals[i],
-                n=1 << heights[i],
-                alpha=alpha,
+                height,
+                extensions,
+                logup.constraint_scalars(
+                    table,
+                    public,
+                    local=buses.local,
+                    global_=buses.global_,
+                    terminals=ends,
+                    n=1 << height,
+                    alpha=alpha,
+                ),
             )
-            evaluations = folded_constraints(pk, extender, table, heights[i], rounds[i], scalars)
+            for table, height, extensions, ends in zip(key.tables, heights, rounds, terminals, strict=True)
+        ]
+    extended: dict[int, Extension] = {}
+    for numbers in folded_together(shape):
+        together = [folded[i] for i in numbers]
+        with phases("constraints"):
+            evaluations = folded_constraints(backend, extender, params.log_blowup, together)
         with phases("quotient_lde"):
-            shifts = quotient_cosets(heights[i], params.log_blowup, table.quotient_chunks)
-            quotients.append(extender.extend_chunks(chunk_columns(backend, evaluations), shifts))
+            made = extend_quotients(backend, extender, params.log_blowup, together, evaluations)
+            extended.update(zip(numbers, made, strict=True))
             del evaluations
+    quotients = [extended[i] for i in range(len(folded))]
     with phases("quotient_tree"):
         quotient_tree = commit_present(extender, shape, "quotient", quotients)
         assert quotient_tree is not None, "every table has a quotient"
@@ -264,43 +268,6 @@ def commit_present(
     if tree is None:
         return None
     return extender.commit([e for e in extensions if e is not None], tree.log_cap_nodes)
-
-
-def folded_constraints(
-    pk: ProvingKey,
-    extender: Extender,
-    table: CompiledAir,
-    log_height: int,
-    extensions: Sequence[Extension | None],
-    scalars: Words,
-) -> list[Array]:
-    """A table's constraints, folded and divided by what vanishes on its trace domain, on the cosets of its quotient's
-    chunks: those in order, as many together (3, chunks, n) as the extensions have in memory together.
-    """
-    kernels, params, count = pk.backend.goldilocks, pk.key.params, table.quotient_chunks
-    vanishing = vanishing_on_cosets(log_height, params.log_blowup, count)
-    factors = np.array([pow(v, -1, P) for v in vanishing], dtype=np.uint64)
-    selectors = kernels.selectors(log_height, params.log_blowup, count.bit_length() - 1)
-    evaluations = []
-    for coset, chunks in extender.parts(count):
-        here = selectors if len(chunks) == count else copied(pk.backend, selectors[:, chunks.start : chunks.stop])
-        evaluations.append(
-            kernels.evaluate(
-                table.constraints,
-                [*(None if e is None else e.on(coset) for e in extensions), here],
-                scalars,
-                log_cosets=len(chunks).bit_length() - 1,
-                coset_factors=factors[chunks.start : chunks.stop],
-            )
-        )
-    return evaluations[::-1]
-
-
-def chunk_columns(backend: Backend, evaluations: Sequence[Array]) -> Iterator[Array]:
-    """The (3, n) columns of each chunk, from what `folded_constraints` gave."""
-    for part in evaluations:
-        for t in range(part.shape[1]):
-            yield part.reshape(3, -1) if part.shape[1] == 1 else copied(backend, part[:, t])
 
 
 def out_of_domain_values(

@@ -8,7 +8,7 @@
 //
 //   lde_strided_inverse (N1), lde_strided_inverse (N2), lde_rows (M), lde_strided_forward (N2), lde_strided_forward (N1)
 //
-// with no strided pass at all for a small n. Coset 0 of the output is where the coefficients wait; there is no scratch.
+// with no strided pass at all for a small n: such tables share a launch (`lde_rows_of_many`). Coset 0 of the output is where the coefficients wait; there is no scratch.
 //
 // Scaling by s^k / n (s: a coset's shift over the input's) has a factor for each digit of k. The row's, with 1/n, is a
 // table; the others are part of the twiddles w^(k1 i') between the passes, which a thread makes for itself: it holds
@@ -270,13 +270,13 @@ extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
 
 // The last digit: inverse transform of a row, then for each coset t the products with scale[t 2^log_r + k] and the
 // forward transform. `in` may be `out`'s coset 0. The coefficients wait in each thread's own part of `kept`.
-extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
-    lde_rows(const u64* in, u64* out, const u64* inverse_roots, const u64* forward_roots, const u64* scale,
-             const __grid_constant__ Shape shape) {
+__device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64* inverse_roots,
+                                              const u64* forward_roots, const u64* scale, const Shape& shape,
+                                              u32 block) {
   DP_DYNAMIC_SHARED(u64, tile);
   u64* kept = tile + slot(E * blockDim.x) + threadIdx.x;
   const u32 log_rows = shape.log_n - shape.log_r;
-  const u64 first = (u64)blockIdx.x << shape.log_c, rows = shape.vectors << log_rows;
+  const u64 first = (u64)block << shape.log_c, rows = shape.vectors << log_rows;
 
   auto load = [&](auto& v, u32 c, u32 p, u32) {
     constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
@@ -313,4 +313,35 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
     __syncthreads();  // the tile's last readers
     Pass<false, true>{shape, tile, forward_roots}.run(again, store);
   }
+}
+
+extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
+    lde_rows(const u64* in, u64* out, const u64* inverse_roots, const u64* forward_roots, const u64* scale,
+             const __grid_constant__ Shape shape) {
+  rows_of_block(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
+}
+
+constexpr u32 TABLES = 16;  // of one launch of lde_rows_of_many
+
+struct RowTable {
+  const u64* in;
+  u64* out;
+  const u64 *inverse_roots, *forward_roots, *scale;
+  u64 first_block;
+  Shape shape;
+};
+
+struct RowTables {
+  RowTable tables[TABLES];
+  u32 count, reserved;
+};
+
+// lde_rows of several tables, each with blocks of its own.
+extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
+    lde_rows_of_many(const __grid_constant__ RowTables given) {
+  u32 t = 0;
+  while (t + 1 < given.count && given.tables[t + 1].first_block <= blockIdx.x) ++t;
+  const RowTable& table = given.tables[t];
+  rows_of_block(table.in, table.out, table.inverse_roots, table.forward_roots, table.scale, table.shape,
+                blockIdx.x - (u32)table.first_block);
 }

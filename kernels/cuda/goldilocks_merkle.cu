@@ -129,14 +129,9 @@ __device__ __forceinline__ void hash_pair(u64 (&s)[25], u64 tag, const Digest& a
   keccak::permute(s);
 }
 
-// Parents of `below`, children 2^log_apart apart; with `injected` not null each hashed with its digest there.
-extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
-    merkle_nodes(const u64* below, const u64* injected, u64* out, u64 count, u32 log_apart) {
-  const u64 place = global_thread();
-  if (place >= count) return;
-  const u64 low = place & (((u64)1 << log_apart) - 1), first = ((place - low) << 1) + low;
-  Digest a = load_digest(below, first), b = load_digest(below, first + ((u64)1 << log_apart));
-  u64 s[25], tag = keccak::NODE_TAG;
+// A node over its children; with `injected` not null hashed once more, with its digest there.
+__device__ __forceinline__ void hash_node(u64 (&s)[25], Digest a, Digest b, const u64* injected, u64 place) {
+  u64 tag = keccak::NODE_TAG;
 #pragma unroll 1
   for (;;) {
     hash_pair(s, tag, a, b);
@@ -145,35 +140,54 @@ extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
     b = load_digest(injected, place);
     tag = keccak::INJECT_TAG;
   }
+}
+
+// Parents of `below`, children 2^log_apart apart.
+extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
+    merkle_nodes(const u64* below, const u64* injected, u64* out, u64 count, u32 log_apart) {
+  const u64 place = global_thread();
+  if (place >= count) return;
+  const u64 low = place & (((u64)1 << log_apart) - 1), first = ((place - low) << 1) + low;
+  u64 s[25];
+  hash_node(s, load_digest(below, first), load_digest(below, first + ((u64)1 << log_apart)), injected, place);
   store_digest(out, place, s);
 }
 
-// The levels above one of 2^log_m nodes, up to one of 2^log_end, as far as they lead to node `end` of it: a thread a node.
-// `nodes`: the level to begin with; the others follow it. `end` and all nodes here are counted in natural order.
-__device__ __forceinline__ void climb(u64* nodes, u32 log_m, u32 log_end, u32 end, u32 log_blowup) {
+// The levels above one of 2^log_m nodes, up to one of 2^log_end where `injected` enters, as far as they lead to
+// 2^log_ends nodes of it from `first` on: a thread a node. `nodes`: the level to begin with; the others follow it.
+// `first` and all nodes here are counted in natural order.
+__device__ __forceinline__ void climb(u64* nodes, const u64* injected, u32 log_m, u32 log_end, u32 first, u32 log_ends,
+                                      u32 log_blowup) {
+  const u32 end = first + (threadIdx.x & ((1u << log_ends) - 1)), above = threadIdx.x >> log_ends;
 #pragma unroll 1
   while (log_m > log_end) {
     u64* out = nodes + ((u64)4 << log_m);
     const u32 below_cosets = min(log_blowup, log_m), below_rows = log_m - below_cosets;
     --log_m;
-    if (threadIdx.x < 1u << (log_m - log_end)) {
-      const u32 cosets = min(log_blowup, log_m), i = end + (threadIdx.x << log_end);
+    if (above < 1u << (log_m - log_end)) {
+      const u32 cosets = min(log_blowup, log_m), i = end + (above << log_end);
+      const u64 place = row_place(i, log_m - cosets, cosets);
       u64 s[25];
-      hash_pair(s, keccak::NODE_TAG, load_digest(nodes, row_place(i, below_rows, below_cosets)),
-                load_digest(nodes, row_place(i + (1u << log_m), below_rows, below_cosets)));
-      store_digest(out, row_place(i, log_m - cosets, cosets), s);
+      hash_node(s, load_digest(nodes, row_place(i, below_rows, below_cosets)),
+                load_digest(nodes, row_place(i + (1u << log_m), below_rows, below_cosets)),
+                log_m == log_end ? injected : nullptr, place);
+      store_digest(out, place, s);
     }
     __syncthreads();
     nodes = out;
   }
 }
 
-// All levels above one of 2^log_m <= (2 NODE_THREADS)^2 nodes, in one launch of 2^log_end blocks: each climbs to a node of
-// the level of 2^log_end, and the block that ends last goes on from there. `ended`: zero, and zero again afterwards.
+// Levels above one of 2^log_m <= (2 NODE_THREADS)^2 nodes, up to one of 2^log_end, where `injected` enters unless it is
+// null. Each block climbs to 2^log_ends nodes of the level of 2^log_middle, at most 2 NODE_THREADS nodes below it; where
+// this is not the end, which then is the root, the block that ends last goes on. `ended`: zero, and zero again afterwards.
 extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
-    merkle_top(u64* nodes, u32 log_m, u32 log_end, u32 log_blowup, u32* ended) {
+    merkle_climb(u64* nodes, const u64* injected, u32 log_m, u32 log_middle, u32 log_end, u32 log_ends, u32 log_blowup,
+                 u32* ended) {
   __shared__ u32 before;
-  climb(nodes, log_m, log_end, blockIdx.x, log_blowup);
+  const bool whole = log_middle == log_end;
+  climb(nodes, whole ? injected : nullptr, log_m, log_middle, blockIdx.x << log_ends, log_ends, log_blowup);
+  if (whole) return;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) before = atomicAdd(ended, 1u);
@@ -181,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
   if (before + 1 < gridDim.x) return;
   __threadfence();
   if (threadIdx.x == 0) *ended = 0;
-  climb(nodes + ((u64)8 << log_m) - ((u64)8 << log_end), log_end, 0, 0, log_blowup);
+  climb(nodes + ((u64)8 << log_m) - ((u64)8 << log_middle), injected, log_middle, log_end, 0, 0, log_blowup);
 }
 
 // What one launch of merkle_open reads at every query: a matrix' rows of a leaf, or a tree's path. 40 bytes.

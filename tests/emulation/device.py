@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import weakref
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,12 +171,13 @@ class EmulatedDevice:
         self.shared_limit = shared_limit
         self.traffic = Traffic()
         self.did: Counter[str] = Counter()
-        """Launches, uploads and downloads so far; `fetch` is a download too."""
+        """Launches, uploads, downloads and forks so far; `fetch` is a download too."""
         self.staged = 0
         """Staged arrays that were not released."""
         self.stream: Stream = EmulatedStream()
         self._budget = budget
         self._used = self._peak = 0
+        self._forked: Sequence[Stream] = []
         self._max_block = max_block
         self._libraries: dict[KernelSource, ctypes.CDLL] = {}
         self._kernels: dict[tuple[KernelSource, str], EmulatedKernel] = {}
@@ -183,10 +185,18 @@ class EmulatedDevice:
     def info(self) -> DeviceInfo:
         return DeviceInfo("kernels on the host", "cuda", 1 << 34, self._budget)
 
-    def new_stream(self) -> Stream:
-        return EmulatedStream()
+    def fork(self, count: int) -> Sequence[Stream]:
+        assert not self._forked, "a fork in a fork"
+        self._forked = [EmulatedStream() for _ in range(count)]
+        self.did["fork"] += 1
+        return self._forked
+
+    def join(self, streams: Sequence[Stream]) -> None:
+        assert streams == self._forked
+        self._forked = []
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        assert not self._forked, "memory taken between a fork and its join would be of no stream's pool"
         kind = np.dtype(dtype)
         nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
         if self._used + nbytes > self._budget:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,10 +11,10 @@ from stark.stark_reference import ReferenceKernels
 
 from emulation.device import EmulatedDevice, compiler
 from kernels.backend import BackendError, SizeError
-from kernels.cuda_goldilocks_lde import LdeProfile, plan_passes, step_bits
+from kernels.cuda_goldilocks_lde import TABLES, LdeProfile, plan_passes, step_bits
 from kernels.cuda_goldilocks_merkle import MATRICES
 from kernels.cuda_goldilocks_transforms import CudaTransforms
-from kernels.goldilocks import TreeOpening
+from kernels.goldilocks import LdeJob, TreeOpening
 from kernels.goldilocks_field import P
 
 Words = NDArray[np.uint64]
@@ -89,6 +91,34 @@ def test_lde_in_several_passes(device: EmulatedDevice, profile: LdeProfile) -> N
     assert np.array_equal(kernels.lde(given, 0, coset=3, out=given[:, None]), REFERENCE.lde(columns, 0, coset=3))
 
 
+@pytest.mark.parametrize("profile", [LdeProfile(), SMALL], ids=["one pass", "some in two passes"])
+def test_small_tables_share_a_launch(device: EmulatedDevice, profile: LdeProfile) -> None:
+    """Tables of all sizes, widths and cosets; those of a single pass together, however many there are."""
+    kernels = CudaTransforms(device, lde_profile=profile)
+    sizes = [(3, 4, 1), (1, 0, 1), (0, 3, 1), (7, 2, 5), (2, 3, 7 * 2**40), (1, 6, 3)]
+    tables = [(elements(width, 1 << log_n, seed=i), coset) for i, (width, log_n, coset) in enumerate(sizes)]
+
+    def run(tables: list[tuple[Words, int]]) -> int:
+        jobs = [LdeJob(device.upload(columns), coset) for columns, coset in tables]
+        jobs[0] = replace(jobs[0], out=device.empty((len(jobs[0].columns), 4, jobs[0].columns.shape[1])))
+        launches = []
+        for _ in range(2):  # the second time its constants are there
+            before = device.did.copy()
+            made = kernels.lde_all(jobs, 2)
+            launches.append((device.did - before)["launch"])
+        assert device.did["upload"] == before["upload"]
+        assert made[0] is jobs[0].out
+        for out, (columns, coset) in zip(made, tables, strict=True):
+            assert np.array_equal(out, REFERENCE.lde(columns, 2, coset=coset))
+        return launches[-1]
+
+    in_passes = sum(len(plan_passes(log_n, profile)) > 1 for _, log_n, _ in sizes)
+    assert run(tables) == 3 * in_passes + 1
+    if not in_passes:
+        assert run(tables * 6) == -(-5 * 6 // TABLES)
+    assert kernels.lde_all([], 1) == []
+
+
 def test_plans() -> None:
     for profile in (*PROFILES, LdeProfile(log_row=10), LdeProfile(log_elements=4, log_row=8, log_strided=8)):
         for log_n in range(25 if profile is not SMALL else 10):
@@ -145,6 +175,36 @@ def test_tree_of_many_matrices(kernels: CudaTransforms) -> None:
     assert len(widths) > 2 * MATRICES
     matrices = [elements(w, 2, 8, seed=i) for i, w in enumerate(widths)]
     tree_matches(kernels, [*matrices, *(elements(w, 2, 4, seed=w) for w in range(1, 10))])
+
+
+@pytest.mark.parametrize(
+    ("rows", "launches"),
+    [
+        ([256], 1 + 2),  # 2^9 leaves: a level, then eight
+        ([256, 1], 2 + 1 + 1),
+        ([256, 128], 2 + 1 + 1),
+        ([256, 2, 1], 3 + 1 + 1 + 1),
+        ([2048, 256, 1], 3 + 1 + 1 + 1),
+        ([8192, 1], 2 + 2 + 1),
+    ],
+)
+def test_levels_between_heights_are_one_launch(
+    kernels: CudaTransforms, device: EmulatedDevice, rows: list[int], launches: int
+) -> None:
+    """Up to eight levels, or to the root: as many launches for a tall tree as for a low one."""
+    matrices = [elements(2, 2, n, seed=n) for n in rows]
+    tree_matches(kernels, matrices)
+    given = [device.upload(m) for m in matrices]
+    before = device.did.copy()
+    kernels.commit(given)
+    did = device.did - before
+    assert did == {"launch": launches} | ({"fork": 1} if len(rows) > 1 else {})
+
+
+def test_tall_levels_are_launches_of_their_own(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.cuda_goldilocks_merkle.LOG_TOP", 4)
+    for rows in ([64], [64, 16], [64, 4, 2]):
+        tree_matches(kernels, [elements(2, 2, n, seed=n) for n in rows], log_cap=2)
 
 
 def test_several_trees_are_opened_in_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:

@@ -36,9 +36,9 @@ def columns(width: int, n: int, seed: int = 1) -> np.ndarray:
 @pytest.mark.parametrize(("log_n", "log_blowup"), [(0, 1), (1, 3), (3, 2), (12, 1)])
 def test_a_streamed_extension_is_the_whole_one_coset_by_coset(backend: CpuBackend, log_n: int, log_blowup: int) -> None:
     trace = columns(5, 1 << log_n)
-    whole = Extender(backend, log_blowup, streamed=False).extend(trace).on(0)
+    whole = Extender(backend, log_blowup, streamed=False).extend([trace])[0].on(0)
     extender = Extender(backend, log_blowup, streamed=True)
-    streamed = extender.extend(trace.copy())
+    (streamed,) = extender.extend([trace.copy()])
     for coset in (*extender.cosets(), 0, (1 << log_blowup) - 1):
         assert np.array_equal(streamed.on(coset)[:, 0], whole[:, coset])
     assert np.array_equal(streamed.trace(), trace)
@@ -50,8 +50,8 @@ def test_chunks_extend_from_their_own_cosets(backend: CpuBackend) -> None:
     log_n, log_blowup = 4, 2
     chunks = [columns(3, 1 << log_n, seed) for seed in (1, 2)]
     shifts = [GENERATOR, GENERATOR * root_of_unity(log_n + 1) % P]
-    whole = Extender(backend, log_blowup, streamed=False).extend_chunks(chunks, shifts).on(0)
-    streamed = Extender(backend, log_blowup, streamed=True).extend_chunks(chunks, shifts)
+    whole = Extender(backend, log_blowup, streamed=False).extend_chunks([(chunks, shifts)])[0].on(0)
+    (streamed,) = Extender(backend, log_blowup, streamed=True).extend_chunks([(chunks, shifts)])
     assert np.array_equal(np.concatenate([streamed.on(k).copy() for k in range(4)], axis=1), whole)
 
 
@@ -63,7 +63,7 @@ def test_trees_over_cosets_are_the_tree_over_the_whole(backend: CpuBackend, log_
     trees = []
     for streamed in (False, True):
         extender = Extender(backend, log_blowup, streamed=streamed)
-        trees.append(extender.commit([extender.extend(t.copy()) for t in traces], log_cap))
+        trees.append(extender.commit(extender.extend([t.copy() for t in traces]), log_cap))
     whole, streamed_tree = trees
     assert isinstance(streamed_tree, CosetTrees)
     assert streamed_tree.root == whole.root

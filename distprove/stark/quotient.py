@@ -1,0 +1,91 @@
+"""Quotients of a prover's tables: all constraints folded, divided by what vanishes on the trace, cut into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distprove.stark.air import CompiledAir
+from distprove.stark.challenges import quotient_cosets, vanishing_on_cosets
+from distprove.stark.extension import Extender, Extension, on_cosets
+from distprove.stark.field import P, Words
+from distprove.stark.key import copied
+from kernels.backend import Array, Backend
+from kernels.goldilocks import RowJob
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A table whose constraints are to be folded."""
+
+    air: CompiledAir
+    log_height: int
+    extensions: Sequence[Extension | None]
+    """Of its columns, round by round."""
+    scalars: Words
+    """`logup.constraint_scalars`."""
+
+    @property
+    def chunks(self) -> int:
+        """Of its quotient, a power of two."""
+        return self.air.quotient_chunks
+
+
+def folded_constraints(
+    backend: Backend, extender: Extender, log_blowup: int, tables: Sequence[Folded]
+) -> list[list[Array]]:
+    """Per table its constraints, folded and divided by what vanishes on its trace domain, on the cosets of its
+    quotient's chunks: those in order, as many together (3, chunks, n) as the extensions have in memory together.
+    """
+    kernels = backend.goldilocks
+    selectors = [kernels.selectors(t.log_height, log_blowup, t.chunks.bit_length() - 1) for t in tables]
+    vanishing = [vanishing_on_cosets(t.log_height, log_blowup, t.chunks) for t in tables]
+    factors = [np.array([pow(v, -1, P) for v in values], dtype=np.uint64) for values in vanishing]
+    parts = [extender.parts(t.chunks) for t in tables]
+    evaluations: list[list[Array]] = [[] for _ in tables]
+    for step in range(max(map(len, parts))):
+        here = {i: parts[i][step] for i in range(len(tables)) if step < len(parts[i])}
+        on_cosets(
+            kernels, [(e, coset) for i, (coset, _) in here.items() for e in tables[i].extensions if e is not None]
+        )
+        jobs = []
+        for i, (coset, chunks) in here.items():
+            table, whole = tables[i], len(chunks) == tables[i].chunks
+            columns = [None if e is None else e.on(coset) for e in table.extensions]
+            selected = selectors[i] if whole else copied(backend, selectors[i][:, chunks.start : chunks.stop])
+            jobs.append(
+                RowJob(
+                    table.air.constraints,
+                    [*columns, selected],
+                    table.scalars,
+                    len(chunks).bit_length() - 1,
+                    factors[i][chunks.start : chunks.stop],
+                )
+            )
+        for i, made in zip(here, kernels.evaluate_all(jobs), strict=True):
+            evaluations[i].append(made)
+    return [made[::-1] for made in evaluations]
+
+
+def extend_quotients(
+    backend: Backend,
+    extender: Extender,
+    log_blowup: int,
+    tables: Sequence[Folded],
+    evaluations: Sequence[Sequence[Array]],
+) -> list[Extension]:
+    """The extensions of the tables' quotients, given what `folded_constraints` made of them."""
+    shifts = [quotient_cosets(table.log_height, log_blowup, table.chunks) for table in tables]
+    chunks = [chunk_columns(backend, made) for made in evaluations]
+    return extender.extend_chunks(list(zip(chunks, shifts, strict=True)))
+
+
+def chunk_columns(backend: Backend, evaluations: Sequence[Array]) -> list[Array]:
+    """The (3, n) columns of each chunk, from what `folded_constraints` gave of a table."""
+    return [
+        part.reshape(3, -1) if part.shape[1] == 1 else copied(backend, part[:, t])
+        for part in evaluations
+        for t in range(part.shape[1])
+    ]
