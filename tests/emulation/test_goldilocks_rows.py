@@ -15,7 +15,7 @@ from kernels.backend import SizeError
 from kernels.cuda import CudaBackend
 from kernels.cuda_goldilocks_rows import OPENINGS, CudaRows
 from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
-from kernels.goldilocks import DeepPoint
+from kernels.goldilocks import DeepPoint, RowJob
 from kernels.goldilocks_field import P
 from kernels.goldilocks_scalar import ext_mul, ext_pow, ext_scale
 from kernels.row_program import Op, RowProgram
@@ -39,6 +39,23 @@ def test_row_programs(rows: CudaRows, fold: bool, seed: int) -> None:
             options = {"log_cosets": log_cosets, "coset_factors": factors}
             want = reference.evaluate(program, inputs, scalars, **options)
             assert np.array_equal(rows.evaluate(program, inputs, scalars, **options), want)
+
+
+def test_programs_side_by_side(rows: CudaRows, emulated: CudaBackend) -> None:
+    """Of several tables, each with kernels of its own; and of none."""
+    assert isinstance(emulated.device, EmulatedDevice)
+    jobs = []
+    for seed in range(1, 12):
+        program, n = random_program(seed, fold=seed % 2 == 1), 2 << seed % 5
+        inputs = [None, words(4, 2, n), words(6, 2, n)]
+        jobs.append(RowJob(program, inputs, words(program.scalars, 3), 1, words(2) if seed % 3 else None))
+    before = emulated.device.did.copy()
+    got = rows.evaluate_all(jobs)
+    assert emulated.device.did - before == {"launch": len(jobs), "fork": 1}
+    for out, job in zip(got, jobs, strict=True):
+        options = {"log_cosets": 1, "coset_factors": job.coset_factors}
+        assert np.array_equal(out, reference.evaluate(job.program, job.inputs, job.scalars, **options))
+    assert rows.evaluate_all([]) == []
 
 
 def test_a_long_program_is_cut(emulated: CudaBackend) -> None:

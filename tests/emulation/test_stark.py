@@ -26,7 +26,7 @@ from kernels.cuda import CudaBackend
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
 from golden_jobs import FOLDER, JOBS
 from golden_jobs import prove_job as prove_golden
-from stark_programs import Fibonacci, Ring
+from stark_programs import Fibonacci, Ring, Tables
 
 SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1, log_cap=2)
 
@@ -39,10 +39,13 @@ def job(program: Program, backend: Backend) -> list[Any]:
     return [canonical.encode(prove(pk, c, challenge, Phases()).to_record()) for c in committed]
 
 
-@pytest.mark.parametrize("program", [Ring(3), Fibonacci(4)], ids=lambda p: p.name)
-def test_proofs_are_those_of_the_cpu(program: Program, emulated: CudaBackend) -> None:
+@pytest.mark.parametrize("program", [Ring(3), Fibonacci(4), Tables(7)], ids=lambda p: p.name)
+def test_proofs_are_those_of_the_cpu(program: Program, emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     with CpuBackend() as cpu:
-        assert job(program, emulated) == job(program, cpu)
+        expected = job(program, cpu)
+    assert job(program, emulated) == expected
+    monkeypatch.setattr("distprove.stark.prover.choose", streamed)
+    assert job(program, emulated) == expected
 
 
 @pytest.mark.parametrize("name", JOBS)

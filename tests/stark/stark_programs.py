@@ -61,6 +61,49 @@ class Fibonacci(Program):
         return Trace([backend.to_device(main)], (rows[0][0], rows[0][1], rows[-1][1]))
 
 
+class StartAir(Air):
+    """The beginning of a Fibonacci series, as a table that a program may have several of."""
+
+    main: ClassVar = {"left": 1, "right": 1}
+    public = FibonacciAir.public
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        return f"start-{self.number}"
+
+    def define(self, t: Table) -> None:
+        t.first(t.this.left - t.public.first)
+        t.transition(t.next.left - t.this.right)
+        t.transition(t.next.right - t.this.left - t.this.right)
+
+
+class Tables(Fibonacci):
+    """Fibonacci beside small tables, of five heights below 2^6 rows."""
+
+    name = "test-tables"
+
+    def __init__(self, small: int, log_rows: int = 6) -> None:
+        super().__init__(log_rows)
+        self.small = small
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"small": self.small, "log_rows": self.log_rows}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (FibonacciAir(), *map(StartAir, range(self.small)))
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        whole = super().trace(inputs, backend)
+        rows = backend.to_host(whole.main[0])
+        starts = [backend.to_device(rows[:, : 2 << i % 5].copy()) for i in range(self.small)]
+        return Trace([*whole.main, *starts], whole.public)
+
+
 RANGE = Bus("range", 2)
 RING = Bus("ring", 2, "global")
 LIMIT = 16

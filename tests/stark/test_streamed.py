@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from golden_jobs import FOLDER, JOBS
 from golden_jobs import prove_job as prove_golden
-from stark_programs import Fibonacci, Ring
+from stark_programs import Fibonacci, Ring, Tables
 from test_proofs import check, prove_job
 
 from distprove import canonical
@@ -95,7 +95,7 @@ def encoded(program: Program, params: Parameters, budget: int | None) -> list[by
 
 
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])
-@pytest.mark.parametrize("program", [Fibonacci(6), Ring(6)], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", [Fibonacci(6), Ring(6), Tables(7)], ids=lambda p: p.name)
 def test_small_programs(program: Program, log_blowup: int) -> None:
     params = Parameters(log_blowup, 9, 3, 1, log_final=1, log_cap=2)
     budget = streaming_budget(program, params, 2)
