@@ -187,9 +187,9 @@ def check_tree(backend: Backend, matrix: Array) -> None:
 
 def butterfly_ceiling(backend: Backend) -> Ceiling | None:
     """Goldilocks butterflies per second: a product, an addition and a subtraction."""
-    tabled = _tabled(BUTTERFLIES, backend)
-    if tabled is not None:
-        return Ceiling("Goldilocks butterflies", tabled, TABLE_SOURCE)
+    rate = rate_of(BUTTERFLIES, backend)
+    if rate is not None:
+        return Ceiling("Goldilocks butterflies", rate, TABLE_SOURCE)
     if backend.info().kind != "cpu":
         return None
     # Vectors that fit a cache: the multiplier's own speed, on every thread of the backend.
@@ -201,8 +201,8 @@ def butterfly_ceiling(backend: Backend) -> Ceiling | None:
 
 def permutation_ceiling(backend: Backend) -> Ceiling | None:
     """Keccak-f[1600] permutations per second."""
-    tabled = _tabled(PERMUTATIONS, backend)
-    return None if tabled is None else Ceiling("Keccak-f[1600]", tabled, TABLE_SOURCE)
+    rate = rate_of(PERMUTATIONS, backend)
+    return None if rate is None else Ceiling("Keccak-f[1600]", rate, TABLE_SOURCE)
 
 
 def random_host_words(*shape: int) -> NDArray[np.uint64]:
@@ -215,6 +215,7 @@ def random_words(backend: Backend, *shape: int) -> Array:
     return backend.to_device(random_host_words(*shape))
 
 
-def _tabled(table: dict[str, float], backend: Backend) -> float | None:
+def rate_of(table: dict[str, float], backend: Backend) -> float | None:
+    """The backend's device in a table of rates by device; None if it is not there."""
     name = backend.info().name
     return next((rate for device, rate in table.items() if device in name), None)

@@ -77,7 +77,10 @@ def _peers(name: str, document: dict[str, Any]) -> str:
 
 
 def _stark(name: str, document: dict[str, Any]) -> str:
-    """Whole proofs: what each took and is, then its stages, the device waited for after each."""
+    """Whole proofs: what each took and is, then its stages, the device waited for after each.
+
+    Under a stage stand the operation that bounds it and the share of what the hardware could do in that.
+    """
     head = ["program", "rows", "columns", "proof", "its size", "verification", "over PCIe", "proven"]
     lines = [*_heading(name, document), "", _cells(head), _cells(["---", *("---:" for _ in head[1:])])]
     for row in document["rows"]:
@@ -90,6 +93,12 @@ def _stark(name: str, document: dict[str, Any]) -> str:
         stages = [(stage, seconds) for stage, seconds in row["phases"].items() if seconds >= 5e-5]
         lines += ["", _cells(stage.replace("_", " ") for stage, _ in stages)]
         lines += [_cells("---:" for _ in stages), _cells(_milliseconds(seconds) for _, seconds in stages)]
+        limits = row["facts"].get("limits")
+        if limits:
+            least = [limits.get(stage) for stage, _ in stages]
+            lines.append(_cells(limit["operation"] if limit else "" for limit in least))
+            shares = [(limit["seconds"] / s if limit else None) for limit, (_, s) in zip(least, stages, strict=True)]
+            lines.append(_cells("" if share is None else f"{share * 100:.0f} %" for share in shares))
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from distprove import canonical
 from distprove.bench.measure import measure
 from distprove.bench.results import Row
+from distprove.bench.stark_limits import stage_limits
 from distprove.errors import InvalidProof, JobFailed
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import ProvingKey, make_key
@@ -98,6 +100,7 @@ def bench_program(
                 "verify_seconds": statistics.median(wall for wall, _ in verified),
                 "verify_cpu_seconds": statistics.median(cpu for _, cpu in verified),
                 "load_seconds": loaded,
+                "limits": {name: asdict(limit) for name, limit in stage_limits(shape, backend).items()},
                 "security": security.to_record(),
             },
         )

@@ -1,0 +1,86 @@
+"""What the hardware could do at most in each stage of a STARK proof: the time of the operation that bounds it.
+
+Extensions are bound by butterflies or by memory, whichever takes longer, trees by permutations, and what only reads and
+writes by memory. Constraints are counted as memory too: a lower bound that ignores their arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distprove.bench.goldilocks import RATE_LANES, butterfly_ceiling, permutation_ceiling, rate_of
+from distprove.stark.merkle import TreeShape
+from distprove.stark.shape import ROUNDS, ProofShape
+from kernels.backend import Backend
+
+BANDWIDTH = {"H200": 4.293e12}
+"""Bytes per second that a copy on the device reads and writes."""
+WORD = 8
+EXTENSION = 3
+
+
+@dataclass(frozen=True)
+class StageLimit:
+    """The least seconds that a stage can take, and of what."""
+
+    seconds: float
+    operation: str
+
+
+def stage_limits(shape: ProofShape, backend: Backend) -> dict[str, StageLimit]:
+    """By the stages' names; empty where the hardware's ceilings are not known."""
+    butterflies, permutations = butterfly_ceiling(backend), permutation_ceiling(backend)
+    bandwidth = rate_of(BANDWIDTH, backend)
+    if butterflies is None or permutations is None or bandwidth is None:
+        return {}
+    return dict(_limits(shape, butterflies.per_second, permutations.per_second, bandwidth))
+
+
+def _limits(
+    shape: ProofShape, butterflies: float, permutations: float, bandwidth: float
+) -> Iterator[tuple[str, StageLimit]]:
+    blowup, airs = shape.key.params.blowup, shape.key.tables
+    tables = list(zip(shape.tables, airs, strict=True))
+
+    def memory(words: float) -> StageLimit:
+        return StageLimit(WORD * words / bandwidth, "memory")
+
+    def extending(round_index: int) -> StageLimit:
+        """An inverse transform of each column and a forward one for each coset."""
+        parts = [(t.widths[round_index] << t.log_height, t.log_height) for t, _ in tables]
+        computing = sum(values * (1 + blowup) / 2 * log_height for values, log_height in parts) / butterflies
+        moving = memory(sum(values * (1 + blowup) for values, _ in parts))
+        return StageLimit(computing, "butterflies") if computing > moving.seconds else moving
+
+    def hashing(trees: list[TreeShape]) -> StageLimit:
+        return StageLimit(sum(map(tree_permutations, trees)) / permutations, "permutations")
+
+    rows = [(1 << t.log_height, t, air) for t, air in tables]
+    yield "trace", memory(sum(n * air.main_width for n, _, air in rows))
+    for index, name in enumerate(ROUNDS):
+        if index and name in shape.rounds:  # the preprocessed columns are the key's
+            yield f"{name}_lde", extending(index)
+            yield f"{name}_tree", hashing([shape.rounds[name]])
+    yield (
+        "constraints",
+        memory(sum(n * air.quotient_chunks * (sum(t.widths[:3]) + EXTENSION) for n, t, air in rows)),
+    )
+    yield "openings", memory(sum(n * sum(t.widths) for n, t, _ in rows))
+    codewords = sum(EXTENSION * blowup << height for height in shape.distinct_heights)
+    yield "deep", memory(sum(n * blowup * sum(t.widths) for n, t, _ in rows) + codewords)
+    if shape.steps:
+        yield "fri_tree", hashing(shape.fri_trees)
+        folded = sum((EXTENSION * blowup << s.log_reached) * ((1 << s.log_arity) + 1) for s in shape.steps)
+        yield "fri_fold", memory(folded)
+
+
+def tree_permutations(shape: TreeShape) -> int:
+    """Keccak-f[1600] permutations of a tree: of its leaves by height, of its nodes, and where leaves enter above."""
+    total = (1 << shape.log_leaves) - 1
+    for height in {log for log, _ in shape.matrices}:
+        widths = [width for log, width in shape.matrices if log == height]
+        header = -(-(1 + len(widths)) // 2)
+        leaves = 1 << height
+        total += leaves * ((header + sum(widths)) // RATE_LANES + 1) + (leaves if height < shape.log_leaves else 0)
+    return total
