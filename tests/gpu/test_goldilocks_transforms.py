@@ -7,9 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from distprove.bench.goldilocks import check_lde, check_tree, random_words
+from kernels.cpu import CpuBackend
 from kernels.cuda import CudaBackend
 from kernels.cuda_goldilocks_lde import LdeProfile
 from kernels.cuda_goldilocks_transforms import CudaTransforms
+from kernels.goldilocks import LdeJob
 from kernels.goldilocks_field import P
 from tests.stark.stark_reference import ReferenceKernels
 
@@ -66,6 +68,32 @@ def test_lde(cuda: CudaBackend, profile: LdeProfile, log_blowup: int) -> None:
 )
 def test_large_lde(cuda: CudaBackend, log_n: int, log_blowup: int) -> None:
     check_lde(cuda, log_n, log_blowup)
+
+
+def test_tables_side_by_side(cuda: CudaBackend) -> None:
+    """Small ones in one launch, large ones on streams of their own; what follows waits for all of them."""
+    kernels, device = CudaTransforms(cuda.device), cuda.device
+    tables = [elements(1 + i % 7, 1 << (i if i < 14 else 16), seed=i) for i in range(24)]
+    jobs = [LdeJob(device.upload(columns), 1 + i % 3) for i, columns in enumerate(tables)]
+    alone = [kernels.lde(job.columns, 1, coset=job.coset) for job in jobs]
+    roots = [kernels.commit([out]).root for out in alone]
+    tree = kernels.commit(alone).root
+    for _ in range(20):
+        made = kernels.lde_all(jobs, 1)
+        assert kernels.commit(made).root == tree
+        assert [kernels.commit([out]).root for out in made] == roots
+        del made
+
+
+@pytest.mark.parametrize("rows", [[1 << 17, 1 << 9, 2], [1 << 15, 1 << 14], [1 << 16, 1 << 7, 1]])
+def test_tall_tree_of_mixed_heights(kernels: CudaTransforms, rows: list[int]) -> None:
+    matrices = [elements(2, 2, n, seed=n) for n in rows]
+    with CpuBackend() as cpu:
+        want = cpu.goldilocks.commit(matrices)
+        indices = [0, 2 * rows[0] - 1, rows[0]]
+        tree = kernels.commit([kernels.device.upload(m) for m in matrices])
+        assert tree.root == want.root
+        assert np.array_equal(tree.open(indices).path, want.open(indices).path)
 
 
 def test_wide_lde_beyond_32_bit_offsets(cuda: CudaBackend) -> None:
