@@ -16,7 +16,7 @@ from math import hypot
 from statistics import fmean, stdev
 
 from distprove.job import ExecutorSettings
-from distprove.phases import CRITICAL, SHARING, Phase
+from distprove.phases import CRITICAL, Phase
 
 YIELD = "yield"
 """In decisions: whether synthesis yields to the critical phase."""
@@ -127,10 +127,6 @@ SETTLE = 6
 """Proofs after a change that are not counted: they were on their way."""
 SPARE = 0.95
 """Share of the idle node's memory bandwidth that a probe finds on a bus with room to spare."""
-STARVED = 0.1
-"""Share of the looks at which provers were starved from which that is how the node is, and no trial's fault."""
-CROWDED = 1.5
-"""Leased threads for each that can run from which a node counts as crowded."""
 LEAST_GAIN = 0.007
 """Gain for which a change is kept, at least: more where throughput is noisier."""
 REST = 4
@@ -148,8 +144,7 @@ class Auto(Policy):
     clearly worse. A kept change is followed by the next one in its direction. When nothing is left to try it rests,
     longer after every round that found nothing.
 
-    While provers starve nothing is lowered, but the pools of a crowded node, on which many more threads want to run
-    than can. A limit that holds requests back meanwhile is raised, without a trial, and
+    While provers starve nothing is lowered. A limit that holds requests back meanwhile is raised, without a trial, and
     yielding ends. When the system is short of memory, synthesis is halved at once, whatever else goes on.
     """
 
@@ -170,12 +165,6 @@ class Auto(Policy):
         """The most threads that each phase had since the last trial ended."""
         self._rest = REST
         self._resting = 0
-        self._looks = self._held = self._starved = 0
-        """Observations since the last change, threads leased in them in all, and those with starved provers."""
-        self._patient = False
-        """Whether this round began while provers starved, on a crowded node: its trials are not ended by that."""
-        self._firm: set[Phase] = set()
-        """Phases with limits that proved good while provers starved: they are not raised for that."""
         self._kept = False
         """Whether this round changed anything for good."""
         self._bandwidth: float | None = None
@@ -201,10 +190,7 @@ class Auto(Policy):
             else:
                 self._times.append(time)
         self._hungry = self._hungry + 1 if seen.starved else 0
-        self._looks += 1
-        self._starved += seen.starved
-        self._held += sum(seen.leases.values())
-        if self._hungry >= HUNGER and not (self._patient if self._trial is not None else self._crowded):
+        if self._hungry >= HUNGER:
             return self._feed(seen)
         if self._trial is not None and self._base is not None and len(self._times) == GLANCE + 1:
             rate = _Rate.of(self._times)
@@ -225,11 +211,6 @@ class Auto(Policy):
             return []
         return self._undo(seen.t, rate)
 
-    @property
-    def _crowded(self) -> bool:
-        """Whether many more threads hold leases, most of the time, than can run."""
-        return self._held > CROWDED * self._threads * max(1, self._looks)
-
     # -- trials -----------------------------------------------------------------------------------------------------
 
     def _measured(self, t: float, rate: _Rate) -> list[Decision]:
@@ -238,8 +219,7 @@ class Auto(Policy):
         if self._resting:
             self._resting -= 1
             return []
-        self._patient = self._crowded and self._starved > STARVED * self._looks
-        if self._bandwidth is not None and self._bandwidth > SPARE and not self._crowded:
+        if self._bandwidth is not None and self._bandwidth > SPARE:
             self._resting = self._rest
             return []
         self._plan, self._kept = list(self._round()), False
@@ -247,16 +227,11 @@ class Auto(Policy):
 
     def _round(self) -> Iterator[_Trial]:
         """What to try, the likeliest gain first."""
-        for phase in sorted(self._firm):
-            yield _Trial(phase.value, self.limits.phases.get(phase), None)
-        self._firm = set()
         for phase in (Phase.SPMV, Phase.CPU_MSM, Phase.SYNTHESIS):
-            if phase in SHARING and self._patient:
-                continue  # what starves is not held back at its source
             if (peak := self._peak.get(phase, 0)) > 1:
                 lower = self._threads if peak > self._threads else peak // 2
                 yield _Trial(phase.value, self.limits.phases.get(phase), lower)
-        if any(self._peak.get(phase) for phase in CRITICAL) and not self.limits.yields and not self._patient:
+        if any(self._peak.get(phase) for phase in CRITICAL) and not self.limits.yields:
             yield _Trial(YIELD, 0, 1)
 
     def _feed(self, seen: Observation) -> list[Decision]:
@@ -269,7 +244,7 @@ class Auto(Policy):
         raised = [
             self._set(seen.t, phase.value, _more(limit, self._threads), "provers have nothing to do")
             for phase, limit in self.limits.phases.items()
-            if seen.queue.get(phase) and phase not in self._firm
+            if seen.queue.get(phase)
         ]
         if self.limits.yields:
             raised.append(self._set(seen.t, YIELD, 0, "provers have nothing to do"))
@@ -277,7 +252,7 @@ class Auto(Policy):
 
     def _next(self, t: float) -> list[Decision]:
         """Begin the next trial of this round, or rest."""
-        self._peak, self._looks, self._held, self._starved = {}, 0, 0, 0
+        self._peak = {}
         if not self._plan:
             self._trial = None
             self._rest = REST if self._kept else min(2 * self._rest, LONGEST_REST)
@@ -292,8 +267,6 @@ class Auto(Policy):
         assert self._base is not None
         trial, gain = self._trial, rate.value / self._base.value - 1.0
         self._base, self._kept = rate, True
-        if self._patient and trial.after is not None:
-            self._firm.add(Phase(trial.what))
         further = trial.further
         if further is not None:
             self._plan.insert(0, further)
