@@ -272,6 +272,9 @@ class Auto(Policy):
         ]
         if self.limits.yields:
             raised.append(self._set(seen.t, YIELD, 0, "provers have nothing to do"))
+        if raised:  # what was kept was kept wrongly: be slower to try again
+            self._rest = min(4 * self._rest, LONGEST_REST)
+            self._resting = self._rest
         return raised
 
     def _next(self, t: float) -> list[Decision]:
@@ -279,7 +282,7 @@ class Auto(Policy):
         self._peak = {}
         if not self._plan:
             self._trial = None
-            self._rest = REST if self._kept else min(2 * self._rest, LONGEST_REST)
+            self._rest = self._rest if self._kept else min(2 * self._rest, LONGEST_REST)
             self._resting = self._rest
             self._wanted = LONG * WINDOW
             return []
