@@ -16,7 +16,7 @@ from math import hypot
 from statistics import fmean, stdev
 
 from distprove.job import ExecutorSettings
-from distprove.phases import CRITICAL, SHARING, Phase
+from distprove.phases import CRITICAL, Phase
 
 YIELD = "yield"
 """In decisions: whether synthesis yields to the critical phase."""
@@ -127,10 +127,6 @@ SETTLE = 6
 """Proofs after a change that are not counted: they were on their way."""
 SPARE = 0.95
 """Share of the idle node's memory bandwidth that a probe finds on a bus with room to spare."""
-STARVED = 0.1
-"""Share of the looks at which provers were starved from which that is how the node is, and no trial's fault."""
-CROWDED = 1.5
-"""Leased threads for each that can run from which a node counts as crowded."""
 LEAST_GAIN = 0.007
 """Gain for which a change is kept, at least: more where throughput is noisier."""
 REST = 4
@@ -146,10 +142,10 @@ class Auto(Policy):
     A trial lets what was on its way pass and measures the throughput of a window of proofs. It is kept if that gained
     more than the noise of both windows could explain, and undone otherwise: at once if provers starve, early if it is
     clearly worse. A kept change is followed by the next one in its direction. When nothing is left to try it rests,
-    longer after every round that found nothing.
+    longer after every round that found nothing. Limits under which a long window is slower than one without any are let
+    go together.
 
-    While provers starve nothing is lowered, but the pools of a crowded node, on which many more threads want to run
-    than can. A limit that holds requests back meanwhile is raised, without a trial, and
+    While provers starve nothing is lowered. A limit that holds requests back meanwhile is raised, without a trial, and
     yielding ends. When the system is short of memory, synthesis is halved at once, whatever else goes on.
     """
 
@@ -164,22 +160,20 @@ class Auto(Policy):
         """Proofs from which the next throughput is told."""
         self._skip = SETTLE
         self._base: _Rate | None = None
+        self._free: _Rate | None = None
+        """Throughput without limits, when it was last measured."""
         self._trial: _Trial | None = None
         self._plan: list[_Trial] = []
         self._peak: dict[Phase, int] = {}
         """The most threads that each phase had since the last trial ended."""
         self._rest = REST
         self._resting = 0
-        self._looks = self._held = self._starved = 0
-        """Observations since the last change, threads leased in them in all, and those with starved provers."""
-        self._patient = False
-        """Whether this round began while provers starved, on a crowded node: its trials are not ended by that."""
-        self._firm: set[Phase] = set()
-        """Phases with limits that proved good while provers starved: they are not raised for that."""
         self._kept = False
         """Whether this round changed anything for good."""
         self._bandwidth: float | None = None
         """Of the idle node's, at the last probe."""
+        self._missed = False
+        """Whether provers starved in this window."""
         self._hungry = 0
         """Looks in a row at which provers were starved."""
 
@@ -201,11 +195,11 @@ class Auto(Policy):
             else:
                 self._times.append(time)
         self._hungry = self._hungry + 1 if seen.starved else 0
-        self._looks += 1
-        self._starved += seen.starved
-        self._held += sum(seen.leases.values())
-        if self._hungry >= HUNGER and not (self._patient if self._trial is not None else self._crowded):
-            return self._feed(seen)
+        self._missed |= self._hungry >= HUNGER
+        if self._hungry >= HUNGER:
+            fed = self._feed(seen)
+            if fed:
+                return fed
         if self._trial is not None and self._base is not None and len(self._times) == GLANCE + 1:
             rate = _Rate.of(self._times)
             if rate.value < CLEARLY * self._base.value:
@@ -218,50 +212,55 @@ class Auto(Policy):
             return self._measured(seen.t, rate)
         assert self._base is not None, "a trial is compared with what was before it"
         gain = rate.value / self._base.value - 1.0
+        if gain > LEAST_GAIN and self._wanted < LONG * WINDOW:
+            self._times, self._wanted = times, LONG * WINDOW  # promising: look longer, it may be a burst
+            return []
         if gain > max(LEAST_GAIN, hypot(rate.error, self._base.error)):
             return self._keep(seen.t, rate)
-        if gain > LEAST_GAIN and self._wanted < LONG * WINDOW:
-            self._times, self._wanted = times, LONG * WINDOW  # promising, but not clear: look longer
-            return []
         return self._undo(seen.t, rate)
-
-    @property
-    def _crowded(self) -> bool:
-        """Whether many more threads hold leases, most of the time, than can run."""
-        return self._held > CROWDED * self._threads * max(1, self._looks)
 
     # -- trials -----------------------------------------------------------------------------------------------------
 
     def _measured(self, t: float, rate: _Rate) -> list[Decision]:
         """A window without a trial is over."""
         self._base = rate
+        if self.limits == Limits():
+            self._free = rate
+        elif self._free is not None and rate.value < (1.0 - LEAST_GAIN) * self._free.value:
+            return self._let_go(t)
+        hungry, self._missed = self._missed, False
+        if hungry:
+            return []
         if self._resting:
             self._resting -= 1
             return []
-        self._patient = self._crowded and self._starved > STARVED * self._looks
-        if self._bandwidth is not None and self._bandwidth > SPARE and not self._crowded:
+        if self._bandwidth is not None and self._bandwidth > SPARE:
             self._resting = self._rest
             return []
         self._plan, self._kept = list(self._round()), False
         return self._next(t)
 
+    def _let_go(self, t: float) -> list[Decision]:
+        """What was kept did not last: throughput is below that without limits. Begin anew from there."""
+        reason = "slower than without limits"
+        undone = [self._set(t, phase.value, None, reason) for phase in self.limits.phases]
+        if self.limits.yields:
+            undone.append(self._set(t, YIELD, 0, reason))
+        self._rest = min(2 * self._rest, LONGEST_REST)
+        self._resting, self._wanted = self._rest, LONG * WINDOW
+        return undone
+
     def _round(self) -> Iterator[_Trial]:
         """What to try, the likeliest gain first."""
-        for phase in sorted(self._firm):
-            yield _Trial(phase.value, self.limits.phases.get(phase), None)
-        self._firm = set()
         for phase in (Phase.SPMV, Phase.CPU_MSM, Phase.SYNTHESIS):
-            if phase in SHARING and self._patient:
-                continue  # what starves is not held back at its source
             if (peak := self._peak.get(phase, 0)) > 1:
                 lower = self._threads if peak > self._threads else peak // 2
                 yield _Trial(phase.value, self.limits.phases.get(phase), lower)
-        if any(self._peak.get(phase) for phase in CRITICAL) and not self.limits.yields and not self._patient:
+        if any(self._peak.get(phase) for phase in CRITICAL) and not self.limits.yields:
             yield _Trial(YIELD, 0, 1)
 
     def _feed(self, seen: Observation) -> list[Decision]:
         """Provers starve: end the trial, or raise what holds requests back."""
-        self._times.clear()
         if self._trial is not None:
             undone = self._set(seen.t, self._trial.what, self._trial.before, "back: provers had nothing to do")
             return [undone, *self._next(seen.t)]
@@ -269,18 +268,21 @@ class Auto(Policy):
         raised = [
             self._set(seen.t, phase.value, _more(limit, self._threads), "provers have nothing to do")
             for phase, limit in self.limits.phases.items()
-            if seen.queue.get(phase) and phase not in self._firm
+            if seen.queue.get(phase)
         ]
         if self.limits.yields:
             raised.append(self._set(seen.t, YIELD, 0, "provers have nothing to do"))
+        if raised:  # what was kept was kept wrongly: be slower to try again
+            self._rest = min(4 * self._rest, LONGEST_REST)
+            self._resting = self._rest
         return raised
 
     def _next(self, t: float) -> list[Decision]:
         """Begin the next trial of this round, or rest."""
-        self._peak, self._looks, self._held, self._starved = {}, 0, 0, 0
+        self._peak = {}
         if not self._plan:
             self._trial = None
-            self._rest = REST if self._kept else min(2 * self._rest, LONGEST_REST)
+            self._rest = self._rest if self._kept else min(2 * self._rest, LONGEST_REST)
             self._resting = self._rest
             self._wanted = LONG * WINDOW
             return []
@@ -292,8 +294,6 @@ class Auto(Policy):
         assert self._base is not None
         trial, gain = self._trial, rate.value / self._base.value - 1.0
         self._base, self._kept = rate, True
-        if self._patient and trial.after is not None:
-            self._firm.add(Phase(trial.what))
         further = trial.further
         if further is not None:
             self._plan.insert(0, further)

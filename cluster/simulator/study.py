@@ -123,7 +123,7 @@ def published() -> dict[str, Any]:
     """The published machine: a proof alone, 20 at once under `off`, and what each of the three remedies is worth."""
     load = PUBLISHED_LOAD
     alone = simulate(PUBLISHED, load, off())
-    crowd = replace(load, jobs=PUBLISHED_JOBS, proofs=2 * PUBLISHED_JOBS)
+    crowd = replace(load, jobs=PUBLISHED_JOBS, proofs=24)
     crowded = simulate(PUBLISHED, crowd, off())
     remedies = {
         "frees one at a time": Limits(),
@@ -134,11 +134,14 @@ def published() -> dict[str, Any]:
         name: 1.0 - simulate(PUBLISHED, crowd, Fixed(name, limits)).seconds / crowded.seconds
         for name, limits in remedies.items()
     }
-    auto = simulate(PUBLISHED, replace(crowd, proofs=6 * PUBLISHED_JOBS), Auto(PUBLISHED.cores))
+    session = replace(crowd, proofs=100)
+    long = {
+        policy.name: simulate(PUBLISHED, session, policy).seconds_a_proof for policy in (off(), Auto(PUBLISHED.cores))
+    }
     return {
         "seconds_a_proof_alone": alone.seconds_a_proof,
         "seconds_a_proof_crowded": crowded.seconds_a_proof,
-        "seconds_a_proof_auto": auto.seconds_a_proof,
+        "seconds_a_proof_in_a_long_session": long,
         "idle_a_proof_crowded": crowded.idle_a_proof,
         "inflation": {
             work.value: crowded.durations[work] / alone.durations[work] - 1.0

@@ -79,19 +79,20 @@ def test_a_sweep_finds_nothing_slower_than_free_synthesis() -> None:
 
 
 def test_the_published_machine_has_the_published_shape() -> None:
-    """A proof takes 32.1 s alone and 38.0 s when 20 are under way; the remedies are worth some percent each."""
+    """32.1 s a proof alone and 38.0 s when 20 are under way, GPU +22 to 53 %, preparation +59 %, synthesis +54 %."""
     found = published()
-    assert found["seconds_a_proof_alone"] == pytest.approx(32.1, rel=0.1)
-    assert found["seconds_a_proof_crowded"] == pytest.approx(38.0, rel=0.1)
-    assert found["seconds_a_proof_crowded"] > 1.08 * found["seconds_a_proof_alone"]
-    assert 0.2 < found["inflation"]["gpu"] < 0.55
+    assert found["seconds_a_proof_alone"] == pytest.approx(32.1, rel=0.03)
+    assert found["seconds_a_proof_crowded"] == pytest.approx(38.0, rel=0.03)
+    assert 0.22 < found["inflation"]["gpu"] < 0.53
     assert found["inflation"]["spmv"] == pytest.approx(0.59, abs=0.2)
     assert found["inflation"]["synthesis"] == pytest.approx(0.54, abs=0.2)
-    assert 3 < found["idle_a_proof_crowded"] < 11
-    assert found["seconds_a_proof_auto"] < found["seconds_a_proof_crowded"]
+    assert 2 < found["idle_a_proof_crowded"] < 11
+    assert 0.02 < found["gains"]["frees one at a time"] < 0.05
+    long = found["seconds_a_proof_in_a_long_session"]
+    assert long["auto"] < long["off"]
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0, 7, 18])
 def test_auto_is_near_the_best_static_setting_and_not_worse_than_off(seed: int) -> None:
     case = study(seed)
     assert case.auto_to_best <= NEAR
