@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cluster.governor import Budget, Governor, LocalGovernor, NodeGovernor, Request
-from cluster.policy import Limits
+from cluster.policy import Auto, Fixed, Limits
 from distprove.errors import ClusterError
 from distprove.phases import SHARING, Phase
+from kernels.throttle import Brake
 
 BUDGET = Budget(threads=4, memory=100, pinned=50)
 PICK = st.randoms(use_true_random=False)
@@ -290,3 +291,47 @@ def test_leases_of_a_dead_process_are_taken_back() -> None:
 
     report = asyncio.run(story())
     assert (report["reclaimed"], report["leases"], report["peak_threads"]) == (1, 2, 4)
+
+
+def test_two_phase_memory_and_keys_through_the_shell() -> None:
+    """What is handed on outlives its block; an idle key makes room when that is needed, in the lane."""
+    gone: list[str] = []
+    governor = LocalGovernor(BUDGET, evict=gone.append)
+    with governor.lease(threads=2, memory=80) as lease:
+        kept = lease.hand_on(30)
+    assert governor.report()["peak_memory"] == 80
+    with governor.lease(key="a", memory=60):
+        pass
+    with governor.lease(memory=70):
+        assert gone == ["a"]
+    governor.release(kept)
+    with governor.lease(memory=100):
+        pass
+
+
+def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:
+    governor = LocalGovernor(BUDGET, Fixed("static", Limits({Phase.CPU_MSM: 2}, yields=True)))
+    brake = Brake(governor.start(slots=2))
+    try:
+        with governor.lease(phase="cpu_msm", threads=4) as lease:
+            assert lease.threads == 2
+            assert brake.raised
+        assert not brake.raised
+    finally:
+        governor.close()
+
+
+def test_the_report_has_what_pages_and_plots_read() -> None:
+    governor = LocalGovernor(BUDGET, Auto(4))
+    governor.start(slots=1)
+    with governor.proving(), governor.lease(threads=1, memory=50):
+        time.sleep(1.2)
+        report = governor.report(time.time() - 100.0)
+    governor.close()
+    assert report["policy"] == "auto"
+    assert report["decisions"] == []
+    sample = report["samples"][-1]
+    assert 99.0 < sample["t"] < 110.0
+    assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"synthesis": 1}, {}, 50)
+    assert sample["memory_used"] > 0
+    assert 0.0 <= sample["cpu"] <= 1.0
