@@ -101,20 +101,21 @@ def folding_bytes(shape: ProofShape, table: int) -> int:
     return WORD * (2 * EXTENSION + 1) * chunks << shape.log_heights[table]
 
 
-def folded_together(shape: ProofShape) -> list[list[int]]:
-    """The tables in groups whose constraints are folded at once: no group takes more than the largest table alone."""
+def folded_together(shape: ProofShape, *, streamed: bool) -> list[list[int]]:
+    """The tables in groups whose constraints are folded at once, the tallest first.
+
+    A group takes no more than the largest table alone, or than the stage with most in use does.
+    """
+    sizes = [folding_bytes(shape, i) for i in range(len(shape.tables))]
+    known = stages(shape, streamed=streamed)
+    room = max(sizes) + max(known.values()) - known["constraints"]
     groups: list[list[int]] = []
-    left: list[int] = []
-    most = max(folding_bytes(shape, i) for i in range(len(shape.tables)))
     for i in shape.by_height:
-        size = folding_bytes(shape, i)
-        into = next((g for g, room in enumerate(left) if size <= room), None)
+        into = next((g for g in groups if sum(sizes[k] for k in g) + sizes[i] <= room), None)
         if into is None:
-            groups.append([])
-            left.append(most)
-            into = len(groups) - 1
-        groups[into].append(i)
-        left[into] -= size
+            groups.append([i])
+        else:
+            into.append(i)
     return groups
 
 

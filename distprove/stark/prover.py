@@ -123,7 +123,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         alpha = transcript.constraint_challenge(None if aux_tree is None else aux_tree.root, flat)
 
     # 3. The quotient: all constraints folded with alpha, divided by what vanishes on the trace's rows, cut into chunks.
-    # Tables that take no more memory than the largest go together.
+    # Tables go together as far as that adds nothing to the most that a proof has in use.
     rounds = list(zip(preprocessed, main, aux, strict=True))
     with phases("constraints"):
         folded = [
@@ -144,7 +144,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
             for table, height, extensions, ends in zip(key.tables, heights, rounds, terminals, strict=True)
         ]
     extended: dict[int, Extension] = {}
-    for numbers in folded_together(shape):
+    for numbers in folded_together(shape, streamed=committed.plan.streamed):
         together = [folded[i] for i in numbers]
         with phases("constraints"):
             evaluations = folded_constraints(backend, extender, params.log_blowup, together)

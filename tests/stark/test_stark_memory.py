@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from stark_programs import Fibonacci, Ring
+from stark_programs import Fibonacci, Ring, Tables
 
 from distprove import canonical
 from distprove.stark.key import make_key
-from distprove.stark.memory import key_bytes, stages
+from distprove.stark.memory import folded_together, folding_bytes, key_bytes, stages
 from distprove.stark.params import Parameters
 from distprove.stark.plan import choose, leaves_room, plans, usable
 from distprove.stark.program import Program
@@ -78,6 +78,21 @@ def test_a_plan_that_leaves_room_for_the_next_is_better_than_a_faster_one() -> N
     assert choose(shape, budget, 0, more=True) == streamed
     assert choose(shape, whole.held + streamed.peak, 0, more=True) == whole
     assert choose(shape, streamed.peak, 0, more=True) == streamed
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "program", [Fibonacci(6), Ring(6), Tables(12, 6), Tables(12, 2)], ids=lambda p: repr(p.arguments)
+)
+def test_tables_are_folded_together_within_the_peak(program: Program, streamed: bool) -> None:
+    shape = committed(program).shape
+    groups, known = folded_together(shape, streamed=streamed), stages(shape, streamed=streamed)
+    assert sorted(i for group in groups for i in group) == list(range(len(shape.tables)))
+    alone = max(folding_bytes(shape, i) for i in range(len(shape.tables)))
+    for group in groups:
+        together = sum(folding_bytes(shape, i) for i in group)
+        assert known["constraints"] - alone + together <= max(known.values())
+    assert len(groups) < max(2, len(shape.tables) / 2), "some go together"
 
 
 def test_what_does_not_fit_is_refused_with_what_it_needs() -> None:
