@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from distprove.bench.results import SCHEMA
 from distprove.cli.console import out as stdout
 from distprove.cli.console import print_json, reports_errors
 from distprove.files import write_atomically
@@ -42,7 +43,13 @@ def simulate(
     else:
         with ProcessPoolExecutor(processes) as pool:
             found = list(pool.map(study, seeds))
-    results = {**summary(found), "published": published(), "each": [asdict(case) for case in found]}
+    results = {
+        "schema": SCHEMA,
+        "bench": "simulate",
+        **summary(found),
+        "published": published(),
+        "each": [asdict(case) for case in found],
+    }
     if out is not None:
         write_atomically(out, json.dumps(results, indent=1).encode() + b"\n")
     if as_json:

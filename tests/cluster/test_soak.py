@@ -20,7 +20,6 @@ import pytest
 from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executors import Executor, open_executor
-from cluster.ray_executor import RayExecutor
 from cluster.run import Run
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
@@ -122,6 +121,8 @@ def test_killed_actors_leave_no_lease_and_no_deadlock(
     files: Path, tmp_path: Path, ray_cluster: Any, count: int
 ) -> None:
     import ray
+
+    from cluster.ray_executor import RayExecutor  # not before the fixture: Ray reads its environment then
 
     measured = {"prover-0": Measured(), "synthesiser-0": Measured()}
     killed: list[int] = []
