@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from itertools import product, starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,40 +46,39 @@ class Merkle:
     CHECKED = "random leaves' rows and paths hashed up to the root on the host, before timing"
 
 
+Progress = Callable[[str], None]
+
+
 def bench_lde(
     backend: Backend,
     sizes: Iterable[int],
     widths: Iterable[int],
     log_blowups: Iterable[int],
     repeats: int,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> list[Row]:
     """Rows for every number of rows (log2), columns and blow-up (log2). Raises JobFailed when an extension is wrong."""
-    widths, log_blowups, rows = list(widths), list(log_blowups), []
-    ceiling = butterfly_ceiling(backend)
-    for log_n in sizes:
-        n = 1 << log_n
-        for log_blowup in log_blowups:
+    ceiling, checked = butterfly_ceiling(backend), set[tuple[int, int]]()
+
+    def row(log_n: int, log_blowup: int, width: int) -> Row:
+        n, blowup = 1 << log_n, 1 << log_blowup
+        if (log_n, log_blowup) not in checked:  # it is the same for any number of columns
             check_lde(backend, log_n, log_blowup)
-            for width in widths:
-                blowup = 1 << log_blowup
-                progress(f"LDE 2^{log_n} x {width}, blow-up {blowup}")
-                inputs = [random_words(backend, width, n) for _ in range(rotation(8 * width * n))]
-                out = backend.empty((width, blowup, n))
-                timing = _time_lde(backend, inputs, out, repeats)
-                rows.append(
-                    Row(
-                        what="lde",
-                        curve=FIELD,
-                        log_n=log_n,
-                        variant=f"{width} columns, blow-up {blowup}",
-                        timing=timing,
-                        bytes_moved=8 * width * n * (1 + blowup),
-                        operations=width * (1 + blowup) * n / 2 * log_n,
-                        ceiling=ceiling,
-                    )
-                )
-    return rows
+            checked.add((log_n, log_blowup))
+        progress(f"LDE 2^{log_n} x {width}, blow-up {blowup}")
+        inputs = [random_words(backend, width, n) for _ in range(rotation(8 * width * n))]
+        return Row(
+            what="lde",
+            curve=FIELD,
+            log_n=log_n,
+            variant=f"{width} columns, blow-up {blowup}",
+            timing=_time_lde(backend, inputs, backend.empty((width, blowup, n)), repeats),
+            bytes_moved=8 * width * n * (1 + blowup),
+            operations=width * (1 + blowup) * n / 2 * log_n,
+            ceiling=ceiling,
+        )
+
+    return list(starmap(row, product(sizes, log_blowups, widths)))
 
 
 def bench_merkle(
@@ -87,34 +87,28 @@ def bench_merkle(
     widths: Iterable[int],
     log_blowups: Iterable[int],
     repeats: int,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> list[Row]:
     """Trees over extensions of 2^size rows a coset. Raises JobFailed when a tree is wrong."""
-    widths, log_blowups, rows = list(widths), list(log_blowups), []
     ceiling = permutation_ceiling(backend)
-    for log_n in sizes:
-        for log_blowup in log_blowups:
-            for width in widths:
-                shape = (width, 1 << log_blowup, 1 << log_n)
-                leaves = 1 << (log_n + log_blowup)
-                progress(f"Keccak tree 2^{log_n} x {width}, blow-up {shape[1]}")
-                inputs = [random_words(backend, *shape) for _ in range(rotation(8 * width * leaves))]
-                check_tree(backend, inputs[0])
-                timing = _time_commit(backend, inputs, repeats)
-                per_leaf = (1 + width) // RATE_LANES + 1
-                rows.append(
-                    Row(
-                        what="merkle",
-                        curve=FIELD,
-                        log_n=log_n,
-                        variant=f"{width} columns, blow-up {shape[1]}",
-                        timing=timing,
-                        bytes_moved=8 * width * leaves + 64 * leaves,
-                        operations=leaves * per_leaf + leaves - 1,
-                        ceiling=ceiling,
-                    )
-                )
-    return rows
+
+    def row(log_n: int, log_blowup: int, width: int) -> Row:
+        shape, leaves = (width, 1 << log_blowup, 1 << log_n), 1 << (log_n + log_blowup)
+        progress(f"Keccak tree 2^{log_n} x {width}, blow-up {shape[1]}")
+        inputs = [random_words(backend, *shape) for _ in range(rotation(8 * width * leaves))]
+        check_tree(backend, inputs[0])
+        return Row(
+            what="merkle",
+            curve=FIELD,
+            log_n=log_n,
+            variant=f"{width} columns, blow-up {shape[1]}",
+            timing=_time_commit(backend, inputs, repeats),
+            bytes_moved=8 * width * leaves + 64 * leaves,
+            operations=leaves * ((1 + width) // RATE_LANES + 1) + leaves - 1,
+            ceiling=ceiling,
+        )
+
+    return list(starmap(row, product(sizes, log_blowups, widths)))
 
 
 def _time_lde(backend: Backend, inputs: list[Array], out: Array, repeats: int) -> Timing:

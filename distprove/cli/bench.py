@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,38 +109,30 @@ def ntt(
 @app.command("lde")
 @reports_errors
 @takes_groups
-def lde(
-    *,
-    extensions: Extensions,
-    measure: Measure,
-    as_json: AsJson = False,
-) -> None:
+def lde(*, extensions: Extensions, measure: Measure, as_json: AsJson = False) -> None:
     """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
-    sizes, widths, blowups = extensions.parsed()
     from distprove.bench import goldilocks
 
-    with measure.opened() as chosen:
-        rows = goldilocks.bench_lde(chosen, sizes, widths, blowups, measure.repeats, _say)
-        result = _document("lde", goldilocks.Lde, chosen, rows)
-    _show(result, as_json)
+    _bench_extensions("lde", goldilocks.Lde, goldilocks.bench_lde, extensions, measure, as_json)
 
 
 @app.command("merkle")
 @reports_errors
 @takes_groups
-def merkle(
-    *,
-    extensions: Extensions,
-    measure: Measure,
-    as_json: AsJson = False,
-) -> None:
+def merkle(*, extensions: Extensions, measure: Measure, as_json: AsJson = False) -> None:
     """Keccak-256 trees over the rows of such an extension."""
-    sizes, widths, blowups = extensions.parsed()
     from distprove.bench import goldilocks
 
+    _bench_extensions("merkle", goldilocks.Merkle, goldilocks.bench_merkle, extensions, measure, as_json)
+
+
+def _bench_extensions(
+    name: str, says: Any, bench: Callable[..., list[Any]], extensions: Extensions, measure: Measure, as_json: bool
+) -> None:
+    sizes, widths, blowups = extensions.parsed()
     with measure.opened() as chosen:
-        rows = goldilocks.bench_merkle(chosen, sizes, widths, blowups, measure.repeats, _say)
-        result = _document("merkle", goldilocks.Merkle, chosen, rows)
+        rows = bench(chosen, sizes, widths, blowups, measure.repeats, _say)
+        result = _document(name, says, chosen, rows)
     _show(result, as_json)
 
 
