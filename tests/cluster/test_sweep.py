@@ -212,7 +212,9 @@ def test_an_interrupt_ends_every_copy_and_keeps_what_is_done(
         sweep(system, local, Grid(jobs=(2,)), tmp_path / "sweep", repeats=1, warmup=0, watch=interrupt)
     assert time.monotonic() - began < 60
     assert [p.stem for p in (tmp_path / "sweep" / "cells").iterdir()] == ["jobs1-parallel1"]
-    assert not [t for t in threading.enumerate() if t.name.startswith("distprove-copy")]
+    for thread in [t for t in threading.enumerate() if t.name.startswith("distprove-copy")]:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_parallel_bounds_how_many_witnesses_are_ahead(faults: Make, local: ExecutorSettings, tmp_path: Path) -> None:
