@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cluster.governor.state import Governor
-from cluster.governor.watch import Sight, Watch
+from cluster.governor.watch import Sight
 from cluster.policy import Decision, Observation, Policy
 from distprove.phases import Phase
 
@@ -26,6 +26,16 @@ class Word(Protocol):
     """Where others read how many critical phases run (`kernels.throttle.Throttle`)."""
 
     def write(self, count: int) -> None: ...
+
+
+class Lookout(Protocol):
+    """Sees the node: a real one (`cluster.governor.watch.Watch`) or a simulated one."""
+
+    def look(self) -> Sight: ...
+
+    def bandwidth(self) -> float | None: ...
+
+    def share(self, bandwidth: float | None) -> float | None: ...
 
 
 @dataclass
@@ -47,7 +57,7 @@ class Steward:
 
     state: Governor
     policy: Policy
-    watch: Watch | None = None
+    watch: Lookout | None = None
     word: Word | None = None
     slots: int = 0
     """Partitions that the node's provers take at once; 0: not known."""

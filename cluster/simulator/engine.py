@@ -17,8 +17,9 @@ from statistics import median
 
 from cluster.governor.state import Budget, Governor, Request
 from cluster.governor.steward import PERIOD, Steward
+from cluster.governor.watch import Sight
 from cluster.policy import Decision, Policy
-from cluster.simulator.hardware import Demand, Machine, Running, Work, rates
+from cluster.simulator.hardware import Demand, Machine, Running, Work, bandwidth_share, rates
 from distprove.phases import Phase
 
 YIELDED = 0.25
@@ -105,6 +106,22 @@ class _Partition:
         """Of GPU and group sum, how many are not done."""
 
 
+class _Lookout:
+    """What the simulated node's governor sees of it: how much memory bandwidth is left."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def look(self) -> Sight:
+        return Sight(0.0, 0, False)
+
+    def bandwidth(self) -> float | None:
+        return self._simulation.bandwidth_share()
+
+    def share(self, bandwidth: float | None) -> float | None:
+        return bandwidth
+
+
 class Simulation:
     """One run. `run` once."""
 
@@ -112,7 +129,7 @@ class Simulation:
         self._machine = machine
         self._load = load
         self._state = Governor(Budget(max(machine.cores, load.pool), machine.memory))
-        self._steward = Steward(self._state, policy, slots=machine.gpus * load.in_flight)
+        self._steward = Steward(self._state, policy, watch=_Lookout(self), slots=machine.gpus * load.in_flight)
         self._now = 0.0
         self._random = random.Random(load.seed)
         self._classes: dict[tuple[Work, int], _Class] = {}
@@ -289,16 +306,23 @@ class Simulation:
             for ticket in reversed(newest):
                 self._asked.pop(ticket)(ticket)
             self._steward.changed(self._now)
-        threads: dict[Work, float] = {}
-        for (work, size), cls in self._classes.items():
-            threads[work] = threads.get(work, 0.0) + len(cls.heap) * self._speedup(size)
-        slowed = {Work.SYNTHESIS: YIELDED} if self._state.critical else {}
-        key = (*threads.items(), bool(slowed))
+        running = self._running()
+        key = (*running.threads.items(), bool(running.slowed))
         if key not in self._speeds:
-            self._speeds[key] = rates(self._machine, self._load.demands, self._load.buckets, Running(threads, slowed))
+            self._speeds[key] = rates(self._machine, self._load.demands, self._load.buckets, running)
         speeds = self._speeds[key]
         for (work, size), cls in self._classes.items():
             cls.rate = speeds.get(work, 0.0) * self._speedup(size)
+
+    def _running(self) -> Running:
+        threads: dict[Work, float] = {}
+        for (work, size), cls in self._classes.items():
+            threads[work] = threads.get(work, 0.0) + len(cls.heap) * self._speedup(size)
+        return Running(threads, {Work.SYNTHESIS: YIELDED} if self._state.critical else {})
+
+    def bandwidth_share(self) -> float:
+        """What a probe finds now, as a share of what it finds on the idle node."""
+        return bandwidth_share(self._machine, self._load.demands, self._load.buckets, self._running())
 
     def _speedup(self, threads: int) -> float:
         serial = self._load.serial if threads > 1 else 0.0

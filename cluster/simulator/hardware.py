@@ -109,6 +109,19 @@ def rates(machine: Machine, demands: Mapping[Work, Demand], buckets: float, runn
     return found
 
 
+COPY = Demand(12e9, stalls=1.0)
+"""One thread that does nothing but copy."""
+
+
+def bandwidth_share(machine: Machine, demands: Mapping[Work, Demand], buckets: float, running: Running) -> float:
+    """Speed of one more thread that only copies, as a share of its speed alone.
+
+    It takes the place of verification, which hardly uses memory.
+    """
+    beside = Running({**running.threads, Work.VERIFICATION: 1.0}, running.slowed)
+    return rates(machine, {**demands, Work.VERIFICATION: COPY}, buckets, beside)[Work.VERIFICATION]
+
+
 def _stretch(asked: Mapping[Work, float], demands: Mapping[Work, Demand], bus: float) -> float:
     """By what factor waits for memory lengthen, so that what is moved fits the bus. At least 1."""
 

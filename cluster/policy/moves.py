@@ -1,0 +1,108 @@
+"""Which other limits could serve a node better, by how it used those it has: the likeliest gain first.
+
+The rules only order and leave out; whether a move gains anything is measured (`cluster.policy.auto`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from cluster.policy.limits import YIELD, Limits, Observation
+from distprove.phases import CRITICAL, Phase
+
+POOLS = (Phase.SPMV, Phase.CPU_MSM)
+"""Phases whose leases are whole pools: limited together."""
+UPSTREAM = (Phase.SYNTHESIS, Phase.SPMV)
+"""Phases that a partition goes through before a prover takes it."""
+FREE = "no limits"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Other limits, under a name by which it is remembered whether they failed."""
+
+    name: str
+    limits: Limits
+
+
+class Usage:
+    """Averages over looks at a node."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._starved = 0
+        self._held: dict[Phase, int] = {}
+        self._most: dict[Phase, int] = {}
+        self._waiting: dict[Phase, int] = {}
+        self._ended: dict[Phase, int] = {}
+
+    def add(self, seen: Observation) -> None:
+        self._looks += 1
+        self._starved += seen.starved
+        for phase, held in seen.leases.items():
+            self._held[phase] = self._held.get(phase, 0) + held
+            self._most[phase] = max(self._most.get(phase, 0), held)
+        for phase, count in seen.queue.items():
+            self._waiting[phase] = self._waiting.get(phase, 0) + count
+        for phase, seconds in seen.durations.items():
+            self._ended[phase] = self._ended.get(phase, 0) + len(seconds)
+
+    def mean(self, phase: Phase) -> float:
+        """Threads leased."""
+        return self._held.get(phase, 0) / max(1, self._looks)
+
+    def most(self, phase: Phase) -> int:
+        """Threads leased at once."""
+        return self._most.get(phase, 0)
+
+    @property
+    def starved(self) -> float:
+        """Share of the looks at which a prover had nothing to do."""
+        return self._starved / max(1, self._looks)
+
+    @property
+    def prepared(self) -> int | None:
+        """Partitions that went through the slowest phase before the provers; None: none leases anything."""
+        return min((self._ended[phase] for phase in UPSTREAM if self._ended.get(phase)), default=None)
+
+
+def moves(threads: int, limits: Limits, usage: Usage, bandwidth: float, pools_failed: bool) -> Iterator[Move]:
+    """For a node of so many threads with these limits. `bandwidth`: what a probe found, as a share of the idle node's;
+    `pools_failed`: whether halving the pools was tried in vain."""
+    pools = [phase for phase in POOLS if usage.most(phase) > 1]
+    used = max((usage.mean(phase) for phase in pools), default=0.0)
+    now = min((limits.phases[phase] for phase in pools if phase in limits.phases), default=None)
+
+    def pooled(count: int) -> Limits:
+        found = limits
+        for phase in pools:
+            found = found.with_phase(phase, count)
+        return found
+
+    if pools and now is None:
+        # Half the threads for each, where their work fits that; all of them, one pool at a time, where it does not.
+        if used <= 1.1 * threads and bandwidth <= 0.92:
+            yield Move("pools of half the threads", pooled(max(1, threads // 2)))
+        if (0.5 * threads < used <= 3.0 * threads and bandwidth <= 0.75) or (
+            pools_failed and 0.3 * threads < used <= 1.1 * threads and bandwidth <= 0.92
+        ):
+            yield Move("one pool at a time", pooled(threads))
+    elif now is not None and now > 1 and used <= 0.8 * now:
+        yield Move(f"pools of {now // 2}", pooled(now // 2))
+
+    held, most = limits.phases.get(Phase.SYNTHESIS), usage.most(Phase.SYNTHESIS)
+    if most > 1 and usage.starved <= 0.3:
+        if held is None:
+            first = max(1, ceil(1.25 * usage.mean(Phase.SYNTHESIS)))
+            first = first if first <= 0.8 * most else max(1, int(0.7 * most))
+            yield Move("less synthesis at once", limits.with_phase(Phase.SYNTHESIS, first))
+        elif held > 1:
+            yield Move(f"synthesis of {held * 2 // 3}", limits.with_phase(Phase.SYNTHESIS, held * 2 // 3))
+    if held is not None and most >= held:
+        yield Move("more synthesis at once", limits.with_phase(Phase.SYNTHESIS, held * 3 // 2 + 1))
+    if now is not None and now * 2 <= threads:
+        yield Move(f"pools of {now * 2}", pooled(now * 2))
+    if any(usage.most(phase) for phase in CRITICAL) and not limits.yields:
+        yield Move(YIELD, replace(limits, yields=True))
