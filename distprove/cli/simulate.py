@@ -35,7 +35,8 @@ def simulate(
     Each case is a random machine with a random load: a sweep finds its best static setting, then the same session runs
     under that, off and auto. The published machine comes last. Seconds of a core per case: some three.
     """
-    from cluster.simulator.study import published, study, summary
+    from cluster.simulator.published import published
+    from cluster.simulator.study import study, summary
 
     seeds = range(first, first + cases)
     if processes == 1:
