@@ -110,3 +110,4 @@ def test_the_command_writes_what_it_found(tmp_path: Path) -> None:
     assert found["cases"] == 1
     assert found["each"][0]["seed"] == 7
     assert "1 simulated machines" in result.output
+    assert "throughputs predicted" in result.output
