@@ -8,8 +8,8 @@ A partition's way there: at most so many are in synthesis at once, over all proo
 products on a pool of all threads). One of the workers that share the GPU behind a lock takes it, prepares it on a
 thread and sums in G2 on a pool; what it took is unmapped in the background.
 
-Every coefficient is `Given` by the notes, `Assumed`, or `Fitted`. What they measured, and what of it was fitted to, is in
-`measured`.
+Every coefficient is `Given` by the notes, `Assumed`, or `Fitted`. `measured` has what the notes measured, and says which
+of it was fitted to.
 """
 
 from __future__ import annotations
