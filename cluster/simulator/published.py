@@ -8,8 +8,8 @@ A partition's way there: at most so many are in synthesis at once, over all proo
 products on a pool of all threads). One of the workers that share the GPU behind a lock takes it, prepares it on a
 thread and sums in G2 on a pool; what it took is unmapped in the background.
 
-Every coefficient is `Given` by the notes, `Assumed`, or `Fitted`. `measured` has what the notes measured, and says which
-of it was fitted to.
+Every coefficient is `Given` by the notes, `Assumed`, or `Fitted`. `measured` has what the notes measured, and says what
+of it was used to fit them.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Assumed:
     unmap: float = 20 * GB
     """So that two or three unmap at once if nothing bounds it, which the notes say."""
     noise: float = 0.03
+    """As `Load` has it, and those above as `Machine` has them."""
     host: float = 0.1
     """Share of the GPU's time under the lock for which it needs a core."""
     spmv_bandwidth: float = 1.5 * GB
@@ -85,7 +86,7 @@ class Assumed:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was FITTED. Not constants of that machine: one form of contention stands for several that it has."""
+    """What was fitted. Not constants of that machine: one form of contention stands for several that it has."""
 
     spmv: float = 70.7
     """Core-seconds of a partition's sparse products."""
@@ -193,7 +194,7 @@ class Setting:
         return Fixed("published", Limits({Phase.SYNTHESIS: self.synthesis, **pool}, None, self.lane, self.yields))
 
     def run(self) -> Outcome:
-        """The model's."""
+        """What the model gives for it."""
         work = load()
         assert work.sharing is not None, "the published load shares its GPU"
         sharing = replace(work.sharing, keeps=self.version is not Version.PHASE_12)
