@@ -139,7 +139,9 @@ class _Task:
 class _Class:
     """Running tasks of one class and pool size, which all go at the same speed."""
 
-    def __init__(self) -> None:
+    def __init__(self, speedup: float) -> None:
+        self.speedup = speedup
+        """Of its pool over one thread."""
         self.served = 0.0
         self.heap: list[tuple[float, int, _Task]] = []
         self.rate = 0.0
@@ -428,15 +430,15 @@ class Simulation:
                 self._asked.pop(ticket)(ticket)
             self._steward.changed(self._now)
         threads: dict[Work, float] = {}
-        for (work, size), cls in self._classes.items():
-            threads[work] = threads.get(work, 0.0) + len(cls.heap) * self._speedup(work, size)
+        for (work, _), cls in self._classes.items():
+            threads[work] = threads.get(work, 0.0) + len(cls.heap) * cls.speedup
         slowed = self._load.yielding if self._state.critical else {}
         key = (*threads.items(), bool(slowed))
         if key not in self._speeds:
             self._speeds[key] = rates(self._machine, self._load.demands, self._load.buckets, Running(threads, slowed))
         speeds = self._speeds[key]
-        for (work, size), cls in self._classes.items():
-            cls.rate = speeds.get(work, 0.0) * self._speedup(work, size)
+        for (work, _), cls in self._classes.items():
+            cls.rate = speeds.get(work, 0.0) * cls.speedup
 
     def _speedup(self, work: Work, threads: int) -> float:
         own = self._load.demands[work].serial
@@ -444,7 +446,9 @@ class Simulation:
         return pool_speedup(threads, serial)
 
     def _start(self, work: Work, threads: int, size: float, done: Callable[[], None]) -> None:
-        cls = self._classes.setdefault((work, threads), _Class())
+        cls = self._classes.get((work, threads))
+        if cls is None:
+            cls = self._classes[work, threads] = _Class(self._speedup(work, threads))
         task = _Task(work, threads, size, done, self._now)
         heapq.heappush(cls.heap, (cls.served + size, next(self._numbers), task))
 

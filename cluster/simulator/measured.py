@@ -44,8 +44,8 @@ def _later(jobs: int, synthesis: int, workers: int, a_proof: float, proving: flo
 
 
 FIGURES = (
-    # The notes give 32.1 s as throughput and as prove time; as synthesis takes a lone proof longer, it is the latter. Of
-    # the 4.9 s a partition "in isolation" they do not say under how many workers; with one it is 3.2 s, so with two.
+    # The notes give 32.1 s as throughput and as prove time: the latter, as a lone proof's synthesis takes longer. How
+    # many workers had 4.9 s a partition "in isolation" they do not say: two, as one has 3.2 s.
     Figure("alone, 1 worker", ALONE, None, 32.1, fitted=True),
     Figure("alone, 2 workers", ALONE_ON_TWO, None, 49.0, fitted=True),
     Figure("20 proofs, 15 jobs", CROWD, 38.0, 60.0, fitted=True),
