@@ -429,16 +429,19 @@ class Simulation:
             for ticket in reversed(newest):
                 self._asked.pop(ticket)(ticket)
             self._steward.changed(self._now)
-        threads: dict[Work, float] = {}
-        for (work, _), cls in self._classes.items():
-            threads[work] = threads.get(work, 0.0) + len(cls.heap) * cls.speedup
-        slowed = self._load.yielding if self._state.critical else {}
-        key = (*threads.items(), bool(slowed))
+        running = self._running()
+        key = (*running.threads.items(), bool(running.slowed))
         if key not in self._speeds:
-            self._speeds[key] = rates(self._machine, self._load.demands, self._load.buckets, Running(threads, slowed))
+            self._speeds[key] = rates(self._machine, self._load.demands, self._load.buckets, running)
         speeds = self._speeds[key]
         for (work, _), cls in self._classes.items():
             cls.rate = speeds.get(work, 0.0) * cls.speedup
+
+    def _running(self) -> Running:
+        threads: dict[Work, float] = {}
+        for (work, _), cls in self._classes.items():
+            threads[work] = threads.get(work, 0.0) + len(cls.heap) * cls.speedup
+        return Running(threads, self._load.yielding if self._state.critical else {})
 
     def _speedup(self, work: Work, threads: int) -> float:
         own = self._load.demands[work].serial
