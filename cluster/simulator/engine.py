@@ -3,6 +3,8 @@
 A partition's way: synthesis (one thread) -> sparse products (a pool) -> a GPU, and beside it a group sum on the host (a
 pool) -> verification; what synthesis and the witness took is then unmapped in the deallocation lane. Tasks of a class
 share its speed, which `hardware.rates` gives and which changes only when something begins or ends.
+
+Where a load says so (`Sharing`), several workers share a GPU behind a lock, and each prepares what it has on a thread.
 """
 
 from __future__ import annotations
@@ -11,19 +13,40 @@ import heapq
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import fmean, median
 
 from cluster.governor.state import Budget, Governor, Request
 from cluster.governor.steward import PERIOD, Steward
 from cluster.governor.watch import Sight
 from cluster.policy import Decision, Policy
-from cluster.simulator.hardware import Demand, Machine, Running, Work, bandwidth_share, rates
+from cluster.simulator.hardware import Demand, Machine, Running, Work, bandwidth_share, pool_speedup, rates
 from distprove.phases import Phase
 
 YIELDED = 0.25
 """Share of its time that a loop runs while it yields to a critical phase (kernels/cpu/threads.h)."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Workers (`Load.in_flight` of them) that share a GPU behind a lock.
+
+    A worker begins to prepare its partition on one thread and takes the lock. The GPU's work is the load's; its last
+    part, and the group sum on the host, need the preparation. When the lock is given back the worker ends its partition
+    on one thread.
+    """
+
+    preparation: float
+    """Seconds on one thread."""
+    late: float
+    """Seconds of the load's `gpu` that need the preparation."""
+    epilogue: float
+    """Seconds on one thread after the lock, with the demands of verification."""
+    scratch: int
+    """Bytes that proving takes beside the witness, which are unmapped by themselves."""
+    keeps: bool = True
+    """Whether the worker takes no other partition until the group sum is done."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,26 @@ class Load:
     in_flight: int = 2
     """Partitions that a GPU's worker has at once."""
     seed: int = 1
+    sharing: Sharing | None = None
+    """None: a GPU has one worker, which has `in_flight` partitions and begins a group sum with the GPU's work."""
+    whole_synthesis: bool = False
+    """Whether what synthesis leased is kept, threads and all, until its sparse products are done."""
+    closes: bool = False
+    """Whether no more than `proofs` are begun: the last partitions then have ever less beside them."""
+    yielding: Mapping[Work, float] = field(default_factory=lambda: {Work.SYNTHESIS: YIELDED})
+    """What yields to a group sum under a policy that asks for it, and the share of its time that it gets meanwhile."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of a stage's seconds over all partitions; zeros where there was none."""
+
+    mean: float
+    most: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Spread:
+        return cls(fmean(seconds), max(seconds)) if seconds else cls(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -76,6 +119,13 @@ class Outcome:
     """Medians, waits for leases not counted."""
     decisions: tuple[Decision, ...]
     peak_memory: int
+    synthesis: Spread
+    """From when a partition's synthesis begins until its sparse products are done."""
+    preparation: Spread
+    proving: Spread
+    """The time that a worker has a partition, its waits included."""
+    gaps: tuple[float, ...]
+    """Times for which a GPU's workers had nothing, between their first partition and the end."""
 
 
 @dataclass
@@ -90,7 +140,9 @@ class _Task:
 class _Class:
     """Running tasks of one class and pool size, which all go at the same speed."""
 
-    def __init__(self) -> None:
+    def __init__(self, speedup: float) -> None:
+        self.speedup = speedup
+        """Of its pool over one thread."""
         self.served = 0.0
         self.heap: list[tuple[float, int, _Task]] = []
         self.rate = 0.0
@@ -104,6 +156,11 @@ class _Partition:
         self.parcel = 0
         self.open = 2
         """Of GPU and group sum, how many are not done."""
+        self.began = 0.0
+        """When its synthesis began, then when a worker took it."""
+        self.prepared = False
+        self.waiting: Callable[[], None] | None = None
+        """What the GPU does as soon as it is prepared."""
 
 
 class _Lookout:
@@ -151,6 +208,12 @@ class Simulation:
         self._gpu_queue: list[deque[_Partition]] = [deque() for _ in range(machine.gpus)]
         self._computing = [False] * machine.gpus
         self._gpu_busy = 0.0
+        self._begun = 0
+        self._syntheses: list[float] = []
+        self._provings: list[float] = []
+        self._gaps: list[float] = []
+        self._idle_since: list[float | None] = [None] * machine.gpus
+        """Since when each GPU's workers have had nothing; None: they have something, or never had."""
 
     def run(self) -> Outcome:
         """Until as much is proven as the load says."""
@@ -182,11 +245,18 @@ class Simulation:
             durations={work: median(seconds) for work, seconds in self._durations.items() if seconds},
             decisions=tuple(self._steward.decisions),
             peak_memory=self._state.peak_memory,
+            synthesis=Spread.of(self._syntheses),
+            preparation=Spread.of(self._durations[Work.PREPARATION]),
+            proving=Spread.of(self._provings),
+            gaps=tuple(self._gaps),
         )
 
     # -- a partition's way ------------------------------------------------------------------------------------------
 
     def _next_proof(self, job: int) -> None:
+        if self._load.closes and self._begun == self._load.proofs:
+            return
+        self._begun += 1
         self._left[job] = self._undone[job] = self._load.partitions
         self._prepare(job)
 
@@ -195,24 +265,36 @@ class Simulation:
         while self._left[job] and self._preparing[job] < load.parallel:
             self._left[job] -= 1
             self._preparing[job] += 1
-            sizes = {work: self._random.lognormvariate(0.0, load.noise) for work in Work}
+            sizes = {work: self._random.lognormvariate(0.0, load.noise) for work in Work if work in load.demands}
             self._synthesise(_Partition(job, sizes))
 
     def _synthesise(self, partition: _Partition) -> None:
         load = self._load
 
-        def done() -> None:
+        def hand_on() -> None:
             self._state.hand_on(partition.parcel, load.scratch + load.witness)
-            self._free(load.scratch, lambda: self._state.shrink(partition.parcel, load.witness))
-            self._pool(partition, Phase.SPMV, Work.SPMV, load.spmv, lambda: self._prepared(partition))
+            if load.scratch:
+                self._free(load.scratch, lambda: self._state.shrink(partition.parcel, load.witness))
+
+        def done() -> None:
+            if not load.whole_synthesis:
+                hand_on()
+            self._pool(partition, Phase.SPMV, Work.SPMV, load.spmv, multiplied)
+
+        def multiplied() -> None:
+            if load.whole_synthesis:
+                hand_on()
+            self._syntheses.append(self._now - partition.began)
+            self._synthesised(partition)
 
         def granted(ticket: int) -> None:
             partition.parcel = ticket
+            partition.began = self._now
             self._start(Work.SYNTHESIS, 1, load.synthesis * partition.sizes[Work.SYNTHESIS], done)
 
         self._ask(granted, phase=Phase.SYNTHESIS, threads=1, memory=load.scratch + load.witness)
 
-    def _prepared(self, partition: _Partition) -> None:
+    def _synthesised(self, partition: _Partition) -> None:
         self._ready.append(partition)
         self._hand_out()
 
@@ -222,8 +304,28 @@ class Simulation:
                 partition = self._ready.popleft()
                 self._devices[device] = count = count + 1
                 self._steward.proving += 1
+                self._taken(partition, device)
                 self._gpu_queue[device].append(partition)
                 self._compute(device)
+
+    def _taken(self, partition: _Partition, device: int) -> None:
+        """A worker has it now."""
+        partition.began = self._now
+        if (since := self._idle_since[device]) is not None:
+            self._gaps.append(self._now - since)
+            self._idle_since[device] = None
+        sharing = self._load.sharing
+        if sharing is None:
+            return
+
+        def prepared() -> None:
+            partition.prepared = True
+            if partition.waiting is not None:
+                partition.waiting()
+            self._sum(partition, device)
+
+        size = sharing.preparation * partition.sizes[Work.PREPARATION]
+        self._start(Work.PREPARATION, 1, size, prepared)
 
     def _compute(self, device: int) -> None:
         if self._computing[device] or not self._gpu_queue[device]:
@@ -237,23 +339,61 @@ class Simulation:
         def computed() -> None:
             self._computing[device] = False
             self._gpu_busy += self._now - began
-            self._half(partition, device)
+            self._computed(partition, device)
             self._compute(device)
 
-        self._start(Work.GPU, 1, load.gpu * partition.sizes[Work.GPU], computed)
+        if load.sharing is None:
+            self._start(Work.GPU, 1, load.gpu * partition.sizes[Work.GPU], computed)
+            self._sum(partition, device)
+            return
+        late = load.sharing.late * partition.sizes[Work.GPU]
+
+        def wait_for_preparation() -> None:
+            partition.waiting = lambda: self._start(Work.GPU, 1, late, computed)
+            if partition.prepared:
+                partition.waiting()
+
+        self._start(Work.GPU, 1, load.gpu * partition.sizes[Work.GPU] - late, wait_for_preparation)
+
+    def _sum(self, partition: _Partition, device: int) -> None:
+        load = self._load
         self._pool(partition, Phase.CPU_MSM, Work.CPU_MSM, load.cpu_msm, lambda: self._half(partition, device))
+
+    def _computed(self, partition: _Partition, device: int) -> None:
+        sharing = self._load.sharing
+        if sharing is None:
+            self._half(partition, device)
+            return
+
+        def ended() -> None:
+            if not sharing.keeps:
+                self._given_back(partition, device)
+            self._half(partition, device)
+
+        self._start(Work.VERIFICATION, 1, sharing.epilogue, ended)
 
     def _half(self, partition: _Partition, device: int) -> None:
         partition.open -= 1
         if partition.open:
             return
-        self._devices[device] -= 1
-        self._steward.proving -= 1
-        self._hand_out()
+        sharing = self._load.sharing
+        if sharing is None or sharing.keeps:
+            self._given_back(partition, device)
+        if sharing is not None:
+            self._free(sharing.scratch, lambda: None)
         self._free(self._load.witness, lambda: self._state.release(partition.parcel))
         self._with_threads(
             Phase.VERIFICATION, Work.VERIFICATION, 1, self._load.verification, lambda: self._proven(partition)
         )
+
+    def _given_back(self, partition: _Partition, device: int) -> None:
+        """The worker is done with it, and takes the next one."""
+        self._provings.append(self._now - partition.began)
+        self._devices[device] -= 1
+        self._steward.proving -= 1
+        if not self._devices[device]:
+            self._idle_since[device] = self._now
+        self._hand_out()
 
     def _proven(self, partition: _Partition) -> None:
         self._steward.proven(self._now)
@@ -311,25 +451,28 @@ class Simulation:
         if key not in self._speeds:
             self._speeds[key] = rates(self._machine, self._load.demands, self._load.buckets, running)
         speeds = self._speeds[key]
-        for (work, size), cls in self._classes.items():
-            cls.rate = speeds.get(work, 0.0) * self._speedup(size)
+        for (work, _), cls in self._classes.items():
+            cls.rate = speeds.get(work, 0.0) * cls.speedup
 
     def _running(self) -> Running:
         threads: dict[Work, float] = {}
-        for (work, size), cls in self._classes.items():
-            threads[work] = threads.get(work, 0.0) + len(cls.heap) * self._speedup(size)
-        return Running(threads, {Work.SYNTHESIS: YIELDED} if self._state.critical else {})
+        for (work, _), cls in self._classes.items():
+            threads[work] = threads.get(work, 0.0) + len(cls.heap) * cls.speedup
+        return Running(threads, self._load.yielding if self._state.critical else {})
 
     def bandwidth_share(self) -> float:
         """What a probe finds now, as a share of what it finds on the idle node."""
         return bandwidth_share(self._machine, self._load.demands, self._load.buckets, self._running())
 
-    def _speedup(self, threads: int) -> float:
-        serial = self._load.serial if threads > 1 else 0.0
-        return 1.0 / (serial + (1.0 - serial) / threads)
+    def _speedup(self, work: Work, threads: int) -> float:
+        own = self._load.demands[work].serial
+        serial = (self._load.serial if own is None else own) if threads > 1 else 0.0
+        return pool_speedup(threads, serial)
 
     def _start(self, work: Work, threads: int, size: float, done: Callable[[], None]) -> None:
-        cls = self._classes.setdefault((work, threads), _Class())
+        cls = self._classes.get((work, threads))
+        if cls is None:
+            cls = self._classes[work, threads] = _Class(self._speedup(work, threads))
         task = _Task(work, threads, size, done, self._now)
         heapq.heappush(cls.heap, (cls.served + size, next(self._numbers), task))
 

@@ -4,7 +4,8 @@ Every running task belongs to a class. A class has threads at work, and of each 
 moves over the memory bus at full speed (bytes/s), which share of its time at full speed it waits for memory (`stalls`),
 and how much more it moves when the last-level cache is taken from it. From these follow, as in a queue that is shared:
 
-* cores: with more threads than cores each gets its share, and a little is lost to switching;
+* cores: with more threads than cores each gets its share, of a little more where cores have two hardware threads, and a
+  little is lost to switching;
 * cache: group sums keep buckets for each thread; what does not fit in the last-level cache makes all miss more;
 * bus: when more is asked for than it can move, waits for memory lengthen by one factor for all, until it fits; many
   streams at once cost the bus some of its speed, because they close each other's DRAM rows;
@@ -29,6 +30,8 @@ class Work(str, Enum):
     VERIFICATION = "verification"
     GPU = "gpu"
     FREE = "free"
+    PREPARATION = "preparation"
+    """What a prover's thread does with a witness before the GPU can do all of its work."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Demand:
     """Cores that one thread keeps busy."""
     host: float = 1.0
     """Share of its time at full speed that a core must be there for: less than 1 for what runs on a GPU."""
+    serial: float | None = None
+    """Share of a pool's work that runs on one thread; None: as the load says for all pools."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class Machine:
     """How much longer everything takes for each thread that unmaps."""
     unmap: float = 4e9
     """Bytes per second that are unmapped, however many do it."""
+    hyperthreads: float = 0.0
+    """What the second hardware thread of a core adds to its speed, as a share of it."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +86,19 @@ class Running:
     """Classes held back by the throttle word, and the share of their time that they get."""
 
 
+def pool_speedup(threads: int, serial: float) -> float:
+    """Of work on a pool, over one thread, when a share `serial` of it runs on one thread (Amdahl's law)."""
+    return 1.0 / (serial + (1.0 - serial) / threads)
+
+
 def rates(machine: Machine, demands: Mapping[Work, Demand], buckets: float, running: Running) -> dict[Work, float]:
     """Speed of each class that runs, as a share of its speed alone. `buckets`: bytes per thread of a group sum."""
     active = {work: count for work, count in running.threads.items() if count > 0}
     share = {work: running.slowed.get(work, 1.0) for work in active}
     threads = sum(count * share[work] * demands[work].cores for work, count in active.items())
     over = max(1.0, threads / machine.cores)
-    core = 1.0 / (over * (1.0 + machine.switching * (over - 1.0)))
+    both = 1.0 + machine.hyperthreads * min(1.0, over - 1.0)
+    core = both / (over * (1.0 + machine.switching * (over - 1.0)))
     core /= 1.0 + machine.shootdown * active.get(Work.FREE, 0.0)
 
     sums = active.get(Work.CPU_MSM, 0.0) * buckets

@@ -1,4 +1,4 @@
-"""The machines and loads of the simulator: a published one, and any number of random ones."""
+"""The simulator's random machines and loads. The published one is in `published`."""
 
 from __future__ import annotations
 
@@ -7,52 +7,6 @@ from dataclasses import replace
 
 from cluster.simulator.engine import Load
 from cluster.simulator.hardware import Demand, Machine, Work
-
-GB = 10**9
-
-PUBLISHED = Machine(
-    "published",
-    cores=48,
-    bandwidth=367.0 * GB,
-    cache=97.8e6,
-    gpus=1,
-    memory=400 * GB,
-    rows=0.437,
-    shootdown=0.0272,
-    unmap=7.16 * GB,
-)
-"""Stands for the machine of the published figures (one RTX 5070 Ti, 10 partitions of 130 M constraints). They do not
-say what its host is: these numbers, and those of `PUBLISHED_LOAD`, are fitted so that the model gives the figures."""
-
-PUBLISHED_DEMANDS = {
-    Work.SYNTHESIS: Demand(0.282 * GB, stalls=0.768, cache=0.007),
-    Work.SPMV: Demand(2.69 * GB, stalls=0.746, cache=0.007),
-    Work.CPU_MSM: Demand(2.52 * GB, stalls=0.514, cache=1.69),
-    Work.VERIFICATION: Demand(0.1 * GB, stalls=0.05),
-    Work.GPU: Demand(11.5 * GB, stalls=0.419, host=0.436),
-    Work.FREE: Demand(0.5 * GB, stalls=0.2),
-}
-
-PUBLISHED_JOBS = 20
-"""Proofs under way at once on the crowded machine."""
-
-PUBLISHED_LOAD = Load(
-    jobs=1,
-    partitions=10,
-    parallel=1,
-    proofs=3,
-    synthesis=1.1,
-    spmv=18.4,
-    gpu=2.46,
-    cpu_msm=26.8,
-    verification=0.01,
-    scratch=int(23.2 * GB),
-    witness=4 * GB,
-    pool=48,
-    buckets=7.24e6,
-    demands=PUBLISHED_DEMANDS,
-    in_flight=1,
-)
 
 
 def random_case(seed: int, partitions: int = 600) -> tuple[Machine, Load]:

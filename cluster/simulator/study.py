@@ -9,8 +9,8 @@ from typing import Any
 
 from cluster.policy import Auto, Fixed, Limits, off
 from cluster.simulator.engine import Load, simulate
-from cluster.simulator.hardware import Machine, Work
-from cluster.simulator.machines import PUBLISHED, PUBLISHED_JOBS, PUBLISHED_LOAD, random_case
+from cluster.simulator.hardware import Machine
+from cluster.simulator.machines import random_case
 from distprove.phases import Phase
 
 LEVELS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -117,38 +117,6 @@ def study(seed: int) -> Case:
         len(runs[2].decisions),
         any(run.peak_memory > machine.memory for run in runs),
     )
-
-
-def published() -> dict[str, Any]:
-    """The published machine: a proof alone, 20 at once under `off`, and what each of the three remedies is worth."""
-    load = PUBLISHED_LOAD
-    alone = simulate(PUBLISHED, load, off())
-    crowd = replace(load, jobs=PUBLISHED_JOBS, proofs=24)
-    crowded = simulate(PUBLISHED, crowd, off())
-    remedies = {
-        "frees one at a time": Limits(),
-        "pools capped at half the cores": Limits({Phase.CPU_MSM: PUBLISHED.cores // 2}, lane=None),
-        "synthesis yields": Limits(lane=None, yields=True),
-    }
-    gains = {
-        name: 1.0 - simulate(PUBLISHED, crowd, Fixed(name, limits)).seconds / crowded.seconds
-        for name, limits in remedies.items()
-    }
-    session = replace(crowd, proofs=100)
-    long = {
-        policy.name: simulate(PUBLISHED, session, policy).seconds_a_proof for policy in (off(), Auto(PUBLISHED.cores))
-    }
-    return {
-        "seconds_a_proof_alone": alone.seconds_a_proof,
-        "seconds_a_proof_crowded": crowded.seconds_a_proof,
-        "seconds_a_proof_in_a_long_session": long,
-        "idle_a_proof_crowded": crowded.idle_a_proof,
-        "inflation": {
-            work.value: crowded.durations[work] / alone.durations[work] - 1.0
-            for work in (Work.GPU, Work.SPMV, Work.SYNTHESIS)
-        },
-        "gains": gains,
-    }
 
 
 def summary(cases: Sequence[Case]) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def simulate(
     Each case is a random machine with a random load: a sweep finds its best static setting, then the same session runs
     under that, off and auto. The published machine comes last. Seconds of a core per case: some three.
     """
-    from cluster.simulator.study import published, study, summary
+    from cluster.simulator.measured import compare
+    from cluster.simulator.study import study, summary
 
     seeds = range(first, first + cases)
     if processes == 1:
@@ -47,7 +48,7 @@ def simulate(
         "schema": SCHEMA,
         "bench": "simulate",
         **summary(found),
-        "published": published(),
+        "published": compare(),
         "each": [asdict(case) for case in found],
     }
     if out is not None:
@@ -60,5 +61,10 @@ def simulate(
         spread = results[name]
         table.add_row(name.replace("_", " "), *(f"{spread[key]:.3f}" for key in ("median", "p95", "worst", "least")))
     stdout().print(table)
+    missed = results["published"]["predicted"]
+    stdout().print(
+        f"the published machine: {missed['throughputs']} throughputs predicted, "
+        f"missed by {missed['median_miss']:.1%} (median) to {missed['worst_miss']:.1%}"
+    )
     near, safe = results["within_3_percent_of_best"], results["not_worse_than_off"]
     stdout().print(f"auto within 3 % of the best static setting: {near} of {cases}; not worse than off: {safe}")
