@@ -223,7 +223,7 @@ class Auto(Policy):
         worse = gain < -(1.5 / expected + 1.5 * noise)
         dear = trial.lost(t) > self._allowance and gain < -(1.5 / expected + 0.5 * noise)
         if worse or dear:
-            return self._undo(t, trial, gain)
+            return self._undo(t, trial, gain, clearly=worse)
         if expected < SHORT or got < SHORT // 2:
             return []
         if gain < -1.5 / expected:
@@ -251,7 +251,7 @@ class Auto(Policy):
         expected = self._trial.base.value * (t - self._trial.began)
         if expected < SETTLE + 2 or self._trial.proofs >= expected / 2:
             return []
-        return self._undo(t, self._trial, self._trial.proofs / expected - 1.0)
+        return self._undo(t, self._trial, self._trial.proofs / expected - 1.0, clearly=True)
 
     def _keep(self, t: float, trial: _Trial, gain: float) -> list[Decision]:
         self._trial = None
@@ -266,15 +266,15 @@ class Auto(Policy):
             Decision(t, what, after, after, reason) for what, _, after in _differences(trial.before, trial.move.limits)
         ]
 
-    def _undo(self, t: float, trial: _Trial, gain: float) -> list[Decision]:
+    def _undo(self, t: float, trial: _Trial, gain: float, *, clearly: bool = False) -> list[Decision]:
         self._trial = None
         lost = max(0.0, trial.lost(t))
         self._cost += lost
         self._undone = _Undone(trial, t - trial.began, lost, self._failed_before(trial.move))
-        self._fail(trial.move.name, clearly=gain < -0.1)
+        self._fail(trial.move.name, clearly=clearly and gain < -0.1)
         return self._change(t, trial.before, f"back: throughput changed by {gain:+.1%}: {trial.move.name}")
 
-    def _fail(self, name: str, clearly: bool = False) -> None:
+    def _fail(self, name: str, *, clearly: bool = False) -> None:
         wait = self._failed.get(name, _Failed()).wait * (9 if clearly else 3)
         self._failed[name] = _Failed(self._proofs + wait, wait)
 
