@@ -58,8 +58,8 @@ class ProverWorker:
         return self._in_flight.alone(lambda: self._load(shared), turn)
 
     def commit(self, partition: Partition, work: Synthesised, turn: Turn | None = None) -> Timed:
-        """The partition's commitment, bytes or None."""
-        return self._in_flight.alone(lambda: self._ready().commit(partition, work), turn)
+        """(commitment, PhaseTimes); the commitment is bytes or None."""
+        return self._in_flight.alone(lambda: self._commit(partition, work), turn)
 
     def prove(
         self, partition: Partition, work: Synthesised, challenge: bytes | None, turn: Turn | None = None
@@ -111,6 +111,14 @@ class ProverWorker:
         except BaseException:
             device.close()
             raise
+
+    def _commit(self, partition: Partition, work: Synthesised) -> tuple[bytes | None, PhaseTimes]:
+        prover = self._ready()
+        assert self._placed is not None
+        busy = self._placed.backend.watch_busy()
+        commitment = prover.commit(partition, work)
+        busy.end()
+        return commitment, PhaseTimes(on_device=busy.time())
 
     def _check(self) -> None:
         self._ready()

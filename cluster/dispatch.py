@@ -375,7 +375,7 @@ class Dispatcher:
             item.report.witness_bytes = value.nbytes
             self._move(item, Stage.READY)
         elif kind is Kind.COMMIT:
-            self._committed(item, member, value)
+            self._committed(item, member, value[0])
         elif kind is Kind.PROVE:
             item.proof, item.times = value
             item.report.prove_seconds = seconds
@@ -555,7 +555,8 @@ class Dispatcher:
 
     def _record_span(self, finished: Finished) -> None:
         task = finished.task
-        times: PhaseTimes = finished.value[1] if task.kind is Kind.PROVE and finished.error is None else PhaseTimes()
+        timed = task.kind in (Kind.COMMIT, Kind.PROVE) and finished.error is None
+        times: PhaseTimes = finished.value[1] if timed else PhaseTimes()
         attempt = 0
         if task.partition is not None:
             seen = self._items[task.partition].handed

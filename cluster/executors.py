@@ -79,8 +79,8 @@ class Task:
 class Finished:
     """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
 
-    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT bytes; PROVE (PartitionProof, PhaseTimes); VERIFY bool;
-    CHECK and DIAGNOSE None.
+    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT (bytes, PhaseTimes); PROVE (PartitionProof, PhaseTimes);
+    VERIFY bool; CHECK and DIAGNOSE None.
     Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
     """
 

@@ -2,15 +2,17 @@
 
 A session is one stretch of work on a run, from start or resume to its end. timeline.json holds them all, oldest first:
 
-    {"format": "distprove.timeline", "version": 2, "sessions": [session...]}
+    {"format": "distprove.timeline", "version": 3, "sessions": [session...]}
     session = {"began": epoch, "wall_seconds", "status", "executor", "workers": [worker...], "spans": [span...]}
     worker = {"id", "role", "node", "device", "kind", "gpus": [id...]}
     span = {"worker", "partition", "phase", "start", "end", "attempt", "outcome", "inner": {step: seconds},
-            "steps": [[step, start, end]...], "on_device": [start, end] | null}
+            "steps": [[step, start, end]...], "on_device": use | null}
+    use = {"by": "events" | "queue", "stretches": [[start, end]...]}
 
 Times are seconds, those of spans and steps since the session began. `inner` adds up to what the partition cost; `steps`
-say when each step passed, also where that was hidden behind another partition. Version 1 was one session, its spans
-without attempt, steps and on_device.
+say when each step passed, also where that was hidden behind another partition. `on_device` is when the device was at
+the partition's work: by events in its stream, or by its queue as the host saw it. Version 2 had one stretch of the
+queue there, [start, end]; version 1 was one session, its spans without attempt, steps and on_device.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from distprove import jsontext
 from distprove.errors import FormatError
 from distprove.files import read_bounded
 from distprove.system import Step
+from kernels.busy import DeviceTime
 
 FORMAT = "distprove.timeline"
-VERSION = 2
+VERSION = 3
 FILE = "timeline.json"
 MAX_FILE = 1 << 28
 
@@ -48,8 +51,8 @@ class Span:
     """"ok", or the kind of error it ended with."""
     steps: tuple[Step, ...] = ()
     """When the steps passed, where that is known; they may begin before the span does."""
-    on_device: tuple[float, float] | None = None
-    """When the device had the partition's work, from its launch to its last result; None where it is not known."""
+    on_device: DeviceTime | None = None
+    """When the device was at the partition's work; None where it is not known."""
     attempt: int = 0
     """Which attempt at this phase of this partition, counted from 1; 0 for what has no partition."""
 
@@ -117,7 +120,12 @@ class Session:
                     "outcome": s.outcome,
                     "inner": {name: round(seconds, 6) for name, seconds in s.inner.items()},
                     "steps": [[name, since(start), since(end)] for name, start, end in s.steps],
-                    "on_device": [since(moment) for moment in s.on_device] if s.on_device else None,
+                    "on_device": {
+                        "by": "events" if s.on_device.by_events else "queue",
+                        "stretches": [[since(start), since(end)] for start, end in s.on_device.stretches],
+                    }
+                    if s.on_device
+                    else None,
                 }
                 for s in self.spans
             ],
@@ -144,7 +152,7 @@ def read_timeline(run: Path) -> list[Session]:
 
 def _sessions(record: Any) -> list[Session]:
     """Raises what reading wrong data raises."""
-    if record["format"] != FORMAT or record["version"] not in (1, VERSION):
+    if record["format"] != FORMAT or record["version"] not in (1, 2, VERSION):
         raise ValueError
     if record["version"] == 1:
         session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record})
@@ -160,7 +168,6 @@ def _session(record: dict[str, Any]) -> Session:
     began = _finite(record["began"])
     spans = []
     for item in record["spans"]:
-        on_device = item.get("on_device")
         spans.append(
             Span(
                 str(item["worker"]),
@@ -173,7 +180,7 @@ def _session(record: dict[str, Any]) -> Session:
                 tuple(
                     (str(n), began + _finite(start), began + _finite(end)) for n, start, end in item.get("steps", ())
                 ),
-                (began + _finite(on_device[0]), began + _finite(on_device[1])) if on_device else None,
+                _device_time(item.get("on_device"), began),
                 int(item.get("attempt", 0)),
             )
         )
@@ -186,6 +193,15 @@ def _session(record: dict[str, Any]) -> Session:
     return Session(
         began, spans, _finite(record["wall_seconds"]), str(record["status"]), str(record["executor"]), workers
     )
+
+
+def _device_time(record: Any, began: float) -> DeviceTime | None:
+    if record is None:
+        return None
+    if isinstance(record, list):  # version 2
+        record = {"by": "queue", "stretches": [record]}
+    stretches = tuple((began + _finite(start), began + _finite(end)) for start, end in record["stretches"])
+    return DeviceTime(stretches, record["by"] == "events")
 
 
 def _finite(value: Any) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.backend import Backend
+from kernels.busy import DeviceTime
 from kernels.host_arena import HostArena
 
 
@@ -80,8 +81,8 @@ class PhaseTimes:
     to_host: int = 0
     steps: list[Step] = field(default_factory=list)
     """When each phase passed, also what was hidden behind another partition; may be empty."""
-    on_device: tuple[float, float] | None = None
-    """From the launch of the work to its last result, in seconds since the epoch; None where it is not known."""
+    on_device: DeviceTime | None = None
+    """When the device was at the work; None where it is not known."""
 
     memory: MemoryUse | None = None
     """None for a proof system without memory plans."""

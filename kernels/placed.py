@@ -29,6 +29,7 @@ from kernels.backend import (
     PointTable,
     Staged,
 )
+from kernels.busy import BusyWatch
 from kernels.cpu import CpuBackend
 from kernels.curves import Curve, Field, Group
 from kernels.goldilocks import GoldilocksKernels
@@ -112,8 +113,9 @@ class PlacedBackend(Backend):
         if SPMV not in self.placement.host:
             return self._device.spmv(matrix, _on_device(x), out, standard_form=standard_form)
         vector = self._on_host(x)
-        product = self._submit(SPMV, lambda: self._host.spmv(matrix, vector, standard_form=standard_form)).result()
-        array = self._device.to_device(product)
+        product = self._submit(SPMV, lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
+        self._device.host_waits()
+        array = self._device.to_device(product.result())
         if out is None:
             return array
         out[...] = array
@@ -175,6 +177,12 @@ class PlacedBackend(Backend):
 
     def memory_peak(self) -> int | None:
         return self._device.memory_peak()
+
+    def watch_busy(self) -> BusyWatch:
+        return self._device.watch_busy()
+
+    def host_waits(self) -> None:
+        self._device.host_waits()
 
     def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
         return self._device.add(field, _on_device(a), _on_device(b), out)
@@ -266,6 +274,7 @@ class _HostProduct:
         if self._product is None:
             raise BackendError("a product was asked for after it had been released")
         if self._array is None:
+            self._device.host_waits()
             self._array = self._device.to_device(self._product.result())
         return self._array
 

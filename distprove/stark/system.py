@@ -228,7 +228,7 @@ class StarkProver:
         """
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
-        traffic = self._backend.traffic.snapshot()
+        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         phases = Phases()
         committed = self._kept.pop(partition.name, None)
         if committed is not None and self._held() + committed.plan.peak > self._budget:
@@ -237,6 +237,8 @@ class StarkProver:
             committed = self._commit(partition, work, phases)
         self._backend.watch_memory()
         proof = prove(self._key, committed, challenge, phases)
+        busy.end()
+        phases.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
         phases.times.to_device, phases.times.to_host = moved.to_device, moved.to_host

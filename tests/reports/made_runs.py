@@ -10,6 +10,7 @@ from typing import Any
 
 from cluster.report import Counters, PartitionReport, Report, WorkerReport
 from cluster.timeline import Place, Session, Span, timeline_record
+from kernels.busy import DeviceTime
 
 BEGAN = 1_790_000_000.0
 GPU = "NVIDIA H200"
@@ -122,7 +123,7 @@ class MadeRun:
             for step, share in STEPS:
                 steps.append((step, at, at + took * share))
                 at += took * share
-            on_device = (BEGAN + start + 0.1 * took, BEGAN + end - 0.08 * took)
+            on_device = DeviceTime(((BEGAN + start + 0.1 * took, BEGAN + end - 0.08 * took),), by_events=True)
             session.add(
                 Span(prover, name, "prove", BEGAN + start, BEGAN + end, inner, "ok", tuple(steps), on_device, attempt)
             )

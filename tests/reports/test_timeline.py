@@ -10,6 +10,7 @@ import pytest
 
 from cluster.timeline import Place, Session, Span, read_timeline, timeline_record
 from distprove.errors import FormatError, InputError
+from kernels.busy import DeviceTime
 
 SPANS = [
     Span("prover-0", None, "load", 100.0, 101.5),
@@ -24,7 +25,7 @@ SPANS = [
         {"upload": 0.25, "wait": 0.75},
         "ok",
         (("upload", 102.5, 103.25), ("wait", 103.25, 104.0)),
-        (103.0, 104.0),
+        DeviceTime(((103.0, 103.5), (103.75, 104.0)), by_events=True),
         2,
     ),
 ]
@@ -49,7 +50,7 @@ def test_times_are_told_from_the_beginning_of_the_session() -> None:
     record = session().to_record()
     assert [span["start"] for span in record["spans"]] == [0.0, 1.5, 2.0, 3.0]
     assert record["spans"][3]["steps"] == [["upload", 2.5, 3.25], ["wait", 3.25, 4.0]]
-    assert record["spans"][3]["on_device"] == [3.0, 4.0]
+    assert record["spans"][3]["on_device"] == {"by": "events", "stretches": [[3.0, 3.5], [3.75, 4.0]]}
 
 
 def test_busy_counts_partitions_and_not_the_key() -> None:
@@ -63,6 +64,22 @@ def test_version_one_is_still_read(tmp_path: Path) -> None:
     assert read.spans == [Span("prover-0", "a", "prove", 51.0, 53.0, {"wait": 2.0})]
     assert [(w.id, w.role) for w in read.workers] == [("prover-0", "prover")]
     assert read.wall_seconds == 3.0
+
+
+def test_version_two_had_one_stretch_of_the_queue(tmp_path: Path) -> None:
+    record = timeline_record([session()])
+    record["version"] = 2
+    record["sessions"][0]["spans"][3]["on_device"] = [3.0, 4.0]
+    (read,) = read_timeline(write(tmp_path, record))
+    assert [span.on_device for span in read.spans] == [None, None, None, DeviceTime(((103.0, 104.0),))]
+
+
+@pytest.mark.parametrize("broken", [{"by": "events"}, {"stretches": []}, {"by": "queue", "stretches": [[1.0]]}, 7])
+def test_a_use_of_the_device_that_makes_no_sense_is_refused(tmp_path: Path, broken: Any) -> None:
+    record = timeline_record([session()])
+    record["sessions"][0]["spans"][3]["on_device"] = broken
+    with pytest.raises(FormatError, match="not a timeline"):
+        read_timeline(write(tmp_path, record))
 
 
 @pytest.mark.parametrize(
