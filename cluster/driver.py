@@ -74,8 +74,9 @@ def prove(
                 except (InvalidProof, FormatError) as error:
                     raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
             proof = Proof.assemble(system, ordered)
-            Proof.from_bytes(proof.to_bytes())
-            run.store_proof(proof)
+            content = proof.to_bytes()
+            Proof.from_bytes(content)
+            run.store_proof(content)
             if isinstance(system, Explains):
                 report.proven = system.explain(ordered)
             report.status, report.job_digest = "proved", proof.job_digest.hex()

@@ -39,6 +39,10 @@ from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
 from kernels.placed import Lease
 
+KEEPERS = 4
+"""Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
+hardly longer than for one."""
+
 
 class Role(str, Enum):
     PROVER = "prover"
@@ -46,7 +50,7 @@ class Role(str, Enum):
 
 
 class Kind(str, Enum):
-    """What a worker can be asked. VERIFY runs beside the driver and has no worker."""
+    """What a worker can be asked. VERIFY and KEEP run beside the driver and have no worker."""
 
     LOAD = "load"
     CHECK = "check"
@@ -55,6 +59,7 @@ class Kind(str, Enum):
     PROVE = "prove"
     DIAGNOSE = "diagnose"
     VERIFY = "verify"
+    KEEP = "keep"
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Task:
-    """Something submitted. `partition` is None for LOAD and CHECK; `worker` is None for VERIFY."""
+    """Something submitted. `partition` is None for LOAD and CHECK; `worker` is None for VERIFY and KEEP."""
 
     kind: Kind
     worker: str | None
@@ -80,7 +85,7 @@ class Finished:
     """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
 
     Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT (bytes, PhaseTimes); PROVE (PartitionProof, PhaseTimes);
-    VERIFY bool; CHECK and DIAGNOSE None.
+    VERIFY bool; KEEP, CHECK and DIAGNOSE None.
     Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
     """
 
@@ -119,6 +124,7 @@ class Executor(ABC):
         self.settings = settings
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: _Threads | None = None
+        self._keepers: _Threads | None = None
         self._system: ProofSystem | None = None
 
     @abstractmethod
@@ -158,6 +164,12 @@ class Executor(ABC):
         system = self._system
         self._verifier.submit(Task(Kind.VERIFY, None, proof.name), lambda _: system.verify(proof))
 
+    def keep(self, proof: PartitionProof, store: Callable[[PartitionProof], None]) -> None:
+        """Have `store` put a verified proof on disk, beside the driver: it must not wait for a disk."""
+        if self._keepers is None:
+            self._keepers = _Threads("keeper", self._done, KEEPERS)
+        self._keepers.submit(Task(Kind.KEEP, None, proof.name), lambda _: store(proof))
+
     @abstractmethod
     def wait(self, timeout: float) -> Finished | None:
         """The next task that is over, or None after `timeout` seconds."""
@@ -172,8 +184,9 @@ class Executor(ABC):
 
     def close(self, *, now: bool = False) -> None:
         """Stop everything this executor started. `now`: without waiting for what runs."""
-        if self._verifier is not None:
-            self._verifier.stop(wait=not now)
+        for threads in (self._verifier, self._keepers):
+            if threads is not None:
+                threads.stop(wait=not now)
 
     def __enter__(self) -> Executor:
         return self

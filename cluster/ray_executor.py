@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from queue import Empty
 from typing import Any
@@ -44,7 +45,7 @@ from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem
 
 POLL = 0.01
-"""Seconds between looks at the verifier's thread while Ray is waited for."""
+"""Seconds between looks at the threads of this process while Ray is waited for."""
 PATIENCE = 10.0
 """Seconds that provers have to give back their devices at the end, before their processes are ended."""
 
@@ -62,7 +63,8 @@ class RayExecutor(Executor):
         self._shared: dict[str, ray.ObjectRef] = {}
         self._running: dict[ray.ObjectRef, tuple[Task, float]] = {}
         self._witnesses: dict[str, ray.ObjectRef] = {}
-        self._verifying = 0
+        self._beside = 0
+        """Tasks at work in this process."""
 
     def start(self, system: ProofSystem) -> list[Worker]:
         self._system = system
@@ -122,8 +124,12 @@ class RayExecutor(Executor):
         self._submit(Task(Kind.DIAGNOSE, worker.id, partition.name), ref)
 
     def verify(self, proof: PartitionProof) -> None:
-        self._verifying += 1
+        self._beside += 1
         super().verify(proof)
+
+    def keep(self, proof: PartitionProof, store: Callable[[PartitionProof], None]) -> None:
+        self._beside += 1
+        super().keep(proof, store)
 
     def wait(self, timeout: float) -> Finished | None:
         deadline = time.monotonic() + timeout
@@ -133,12 +139,12 @@ class RayExecutor(Executor):
             except Empty:
                 pass
             else:
-                self._verifying -= 1
+                self._beside -= 1
                 return finished
             left = deadline - time.monotonic()
             if left <= 0:
                 return None
-            pause = min(left, POLL) if self._verifying else left
+            pause = min(left, POLL) if self._beside else left
             if not self._running:
                 time.sleep(min(pause, POLL))
                 continue
