@@ -334,7 +334,7 @@ class Dispatcher:
             member.report.facts = finished.value
             member.report.load_seconds += finished.ended - finished.started
             self._record_span(finished)
-            self._run.note("worker-ready", worker=member.worker.id, device=finished.value.get("device"))
+            self._run.note("worker-ready", sync=False, worker=member.worker.id, device=finished.value.get("device"))
             self._tell("worker-ready", None, member)
             self._check_key()
         elif isinstance(error, InputError):
@@ -357,7 +357,8 @@ class Dispatcher:
         if error is None:
             self._checked = True
             self._record_span(finished)
-            self._run.note("key-checked", worker=member.worker.id, seconds=round(finished.ended - finished.started, 6))
+            seconds = round(finished.ended - finished.started, 6)
+            self._run.note("key-checked", sync=False, worker=member.worker.id, seconds=seconds)
             return
         if isinstance(error, InputError):
             raise error

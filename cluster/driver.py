@@ -50,7 +50,7 @@ def prove(
             plan = plan if plan is not None else system.plan()
             run.check_plan(system, plan)
             report.partitions = [PartitionReport(p.name) for p in plan]
-            run.note("session", executor=executor.kind, partitions=len(plan))
+            run.note("session", sync=False, executor=executor.kind, partitions=len(plan))
 
             # 2. Take up what an earlier session left. A file proves nothing by being there: each is verified again.
             done, barrier = take_up(system, run, plan, report)

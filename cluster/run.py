@@ -1,8 +1,8 @@
 """A run on disk: one folder that survives anything short of losing the disk.
 
     job.json                    the job's record, the plan (names and digests), public facts; written once
-    journal.jsonl               one event a line, appended and synced, that a partition was proven with the line after
-                                it; a torn last line is cut off when it is opened again
+    journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
+                                of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof

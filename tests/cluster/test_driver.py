@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +16,7 @@ import pytest
 from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
 from cluster.dispatch import Progress
-from cluster.run import read_journal
+from cluster.run import Run, read_journal
 from distprove.errors import InvalidKey, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
@@ -363,3 +365,43 @@ def test_every_session_of_a_run_stays_in_its_timeline(
     (tmp_path / "run" / "proof.msgpack").unlink()
     run_toy(system, local)
     assert len(json.loads(path.read_text())["sessions"]) == 1
+
+
+def test_a_slow_disk_holds_up_no_prover(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No proof is kept before the last one is made: a loop that waited for the disk would never get there."""
+    made = threading.Event()
+    store = Run.store
+
+    def slow(run: Run, proof: PartitionProof) -> None:
+        assert made.wait(60), "the loop waits for the disk"
+        store(run, proof)
+
+    def progress(event: Progress) -> None:
+        if (event.partition, event.stage) == ("p9", "verifying"):
+            made.set()
+
+    monkeypatch.setattr(Run, "store", slow)
+    system = ToySystem(10, faults())
+    run_toy(system, local, progress).verify(system)
+
+
+def test_a_proof_that_cannot_be_kept_ends_the_session(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Run.store
+
+    def full(run: Run, proof: PartitionProof) -> None:
+        if proof.name == "p2":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        store(run, proof)
+
+    system = ToySystem(4, faults())
+    monkeypatch.setattr(Run, "store", full)
+    with pytest.raises(OSError, match="No space left"):
+        run_toy(system, local)
+    assert report(tmp_path)["status"] == "failed"
+    assert "proved" not in {p["status"] for p in report(tmp_path)["partitions"] if p["name"] == "p2"}
+    monkeypatch.setattr(Run, "store", store)
+    run_toy(system, local).verify(system)
