@@ -190,13 +190,8 @@ def test_a_signal_leaves_a_run_that_resumes(
 def test_records_are_written_a_field_and_an_item_a_line(faults: Make, tmp_path: Path) -> None:
     system = ToySystem(2, faults())
     with Run.create(tmp_path / "run", system, system.plan()) as run:
-        record = {
-            "format": 'a "name" é',
-            "none": None,
-            "items": [{"x": [1, 2.5]}, [], "s"],
-            "empty": [],
-            "map": {"k": [1]},
-        }
+        items = [{"x": [1, 2.5]}, [], "s"]
+        record = {"format": 'a "name" é', "none": None, "items": items, "empty": [], "map": {"k": [1]}}
         run.store_json("report.json", record)
         text = (run.path / "report.json").read_text()
         assert json.loads(text) == record
