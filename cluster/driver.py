@@ -15,7 +15,7 @@ from cluster.executors import Executor
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
 from cluster.status import StatusFile, status_view
-from cluster.timeline import FILE, Place, Session, read_timeline, timeline_record
+from cluster.timeline import FILE, Place, Session, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof, invalid_among
@@ -94,7 +94,7 @@ def prove(
                 worker.busy_seconds = session.busy(worker.id)
             session.wall_seconds, session.status = report.wall_seconds, report.status
             session.workers = [place_of(worker) for worker in report.workers]
-            run.store_json(FILE, timeline_record([*_earlier_sessions(run), session]))
+            run.store_text(FILE, timeline_json([*_earlier_sessions(run), session]))
             run.store_json("report.json", report.to_record())
             status.finish(status_view(report, Counter(p.status for p in report.partitions)))
             run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest)

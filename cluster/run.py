@@ -193,8 +193,12 @@ class Run:
         write_atomically(self.proof_path, content)
 
     def store_json(self, name: str, record: Mapping[str, Any]) -> None:
-        """Write `report.json` or `timeline.json`."""
+        """Write `report.json`."""
         write_atomically(self.path / name, _json(record))
+
+    def store_text(self, name: str, text: str) -> None:
+        """Write `timeline.json`."""
+        write_atomically(self.path / name, text.encode())
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -309,8 +313,8 @@ def _take_lock(path: Path) -> IO[str]:
 
 
 def _json(record: Mapping[str, Any]) -> bytes:
-    """A field a line, and an item a line of those that are lists: readable, and fast where `json` is, which indents in
-    Python alone. A large run's timeline has tens of thousands of items."""
+    """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
+    indentation is made in Python. A large run's report has thousands of items."""
     return (
         "{\n" + ",\n".join(f"  {json.dumps(name)}: {_field(value)}" for name, value in record.items()) + "\n}\n"
     ).encode()

@@ -17,6 +17,7 @@ queue there, [start, end]; version 1 was one session, its spans without attempt,
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Sequence
@@ -81,9 +82,12 @@ class Session:
     status: str = "running"
     executor: str = ""
     workers: list[Place] = field(default_factory=list)
+    _encoded: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """JSON of the first spans."""
 
     def add(self, span: Span) -> None:
         self.spans.append(span)
+        self._encode_new()
 
     def busy(self, worker: str) -> float:
         """Seconds a worker spent on partitions."""
@@ -94,13 +98,10 @@ class Session:
         """From the beginning to the end of the session, or of its last span; above 0."""
         return max([self.wall_seconds, 1e-6, *(span.end - self.began for span in self.spans)])
 
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for timeline.json."""
-
-        def since(moment: float) -> float:
-            return round(moment - self.began, 6)
-
-        return {
+    def to_json(self) -> str:
+        """Its part of timeline.json, a line for each span."""
+        self._encode_new()
+        facts = {
             "began": self.began,
             "wall_seconds": round(self.wall_seconds, 6),
             "status": self.status,
@@ -109,32 +110,39 @@ class Session:
                 {"id": w.id, "role": w.role, "node": w.node, "device": w.device, "kind": w.kind, "gpus": list(w.gpus)}
                 for w in self.workers
             ],
-            "spans": [
-                {
-                    "worker": s.worker,
-                    "partition": s.partition,
-                    "phase": s.phase,
-                    "start": since(s.start),
-                    "end": since(s.end),
-                    "attempt": s.attempt,
-                    "outcome": s.outcome,
-                    "inner": {name: round(seconds, 6) for name, seconds in s.inner.items()},
-                    "steps": [[name, since(start), since(end)] for name, start, end in s.steps],
-                    "on_device": {
-                        "by": "events" if s.on_device.by_events else "queue",
-                        "stretches": [[since(start), since(end)] for start, end in s.on_device.stretches],
-                    }
-                    if s.on_device
-                    else None,
-                }
-                for s in self.spans
-            ],
+        }
+        spans = ",\n".join(self._encoded)
+        return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
+
+    def _encode_new(self) -> None:
+        """The JSON of spans that have none. They get it as they come: at the end devices would wait for it."""
+        self._encoded += [json.dumps(self._record(span)) for span in self.spans[len(self._encoded) :]]
+
+    def _record(self, span: Span) -> dict[str, Any]:
+        began = self.began
+        use = span.on_device
+        return {
+            "worker": span.worker,
+            "partition": span.partition,
+            "phase": span.phase,
+            "start": round(span.start - began, 6),
+            "end": round(span.end - began, 6),
+            "attempt": span.attempt,
+            "outcome": span.outcome,
+            "inner": {name: round(seconds, 6) for name, seconds in span.inner.items()},
+            "steps": [[name, round(start - began, 6), round(end - began, 6)] for name, start, end in span.steps],
+            "on_device": use
+            and {
+                "by": "events" if use.by_events else "queue",
+                "stretches": [[round(start - began, 6), round(end - began, 6)] for start, end in use.stretches],
+            },
         }
 
 
-def timeline_record(sessions: Sequence[Session]) -> dict[str, Any]:
-    """Plain data for timeline.json."""
-    return {"format": FORMAT, "version": VERSION, "sessions": [session.to_record() for session in sessions]}
+def timeline_json(sessions: Sequence[Session]) -> str:
+    """The content of timeline.json."""
+    parts = ",\n".join(session.to_json() for session in sessions)
+    return f'{{"format": "{FORMAT}", "version": {VERSION}, "sessions": [\n{parts}\n]}}\n'
 
 
 def read_timeline(run: Path) -> list[Session]:
