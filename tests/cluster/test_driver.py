@@ -59,6 +59,7 @@ def test_a_job_gives_one_proof(
     spans = last_session(tmp_path)["spans"]
     phases = {"load", "check", "synthesise", "prove", "verify"}
     assert {s["phase"] for s in spans} == phases | ({"commit"} if barrier else set())
+    assert all(s["on_device"]["by"] == "queue" for s in spans if s["phase"] == "commit")
     if barrier:
         proven = [s["start"] for s in spans if s["phase"] == "prove"]
         assert max(s["end"] for s in spans if s["phase"] == "commit") <= min(proven)
