@@ -271,25 +271,20 @@ class CudaDevice:
         self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
         self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
+        # Once: `info` is asked for with every proof, and looking up what is installed takes over a millisecond.
+        self._details = {
+            "index": index,
+            "arch": self.arch,
+            "multiprocessors": self.sm_count,
+            "driver": cupy.cuda.runtime.driverGetVersion(),
+            "runtime": cupy.cuda.runtime.runtimeGetVersion(),
+            "nvrtc": "{}.{}".format(*self.compiler.version),
+            "cupy": ", ".join(installed_cupy()),
+        }
 
     def info(self) -> DeviceInfo:
-        runtime = cupy.cuda.runtime
-        return DeviceInfo(
-            self.name,
-            "cuda",
-            self.memory_total,
-            self.arena.budget,
-            {
-                "index": self.index,
-                "arch": self.arch,
-                "multiprocessors": self.sm_count,
-                "driver": runtime.driverGetVersion(),
-                "runtime": runtime.runtimeGetVersion(),
-                "nvrtc": "{}.{}".format(*self.compiler.version),
-                "cupy": ", ".join(installed_cupy()),
-                "peak_bytes": self.arena.peak,
-            },
-        )
+        details = {**self._details, "peak_bytes": self.arena.peak}
+        return DeviceInfo(self.name, "cuda", self.memory_total, self.arena.budget, details)
 
     @property
     def stream(self) -> CudaStream:
