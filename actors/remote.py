@@ -11,6 +11,7 @@ that made it until the prover's node fetches it.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from ray.exceptions import RayError
 
 from actors.backends import BackendChoice
-from actors.prover import ProverWorker
+from actors.prover import SWITCH_INTERVAL, ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from distprove.inflight import Timed
 from distprove.phases import Phase
@@ -41,6 +42,7 @@ class RemoteProver:
     """One device with one key resident."""
 
     def __init__(self, system: ProofSystem, choice: BackendChoice, governor_prefix: str) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL)
         self._worker = ProverWorker(system, choice, self._host_lease, HostArena(lane=_lane(governor_prefix)))
         self._host_threads = choice.host_threads
         self._governor_prefix = governor_prefix

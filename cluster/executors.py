@@ -7,6 +7,7 @@ where, what is tried again and who is given up is the driver's business, so both
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.backends import BackendChoice
-from actors.prover import ProverWorker
+from actors.prover import SWITCH_INTERVAL, ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
 from cluster.devices import cuda_devices
@@ -208,11 +209,13 @@ class InProcessExecutor(Executor):
         self._provers: dict[str, ProverWorker] = {}
         self._synthesisers: dict[str, SynthesiserWorker] = {}
         self._threads: dict[str, _Threads] = {}
+        self._switch_interval = sys.getswitchinterval()
         self._governor = LocalGovernor(Budget(threads=1, memory=1))
         self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
 
     def start(self, system: ProofSystem) -> list[Worker]:
         settings = self.settings
+        sys.setswitchinterval(SWITCH_INTERVAL)
         self._system = system
         self._shared = system.shared()
         budget = node_budget(settings)
@@ -337,6 +340,7 @@ class InProcessExecutor(Executor):
         self._provers, self._threads = {}, {}
         self._arena.close()
         self._governor.close()
+        sys.setswitchinterval(self._switch_interval)
         super().close(now=now)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
+from actors.prover import SWITCH_INTERVAL
 from cluster.dispatch import Progress
 from cluster.run import Run, read_journal
 from distprove.errors import InvalidKey, InvalidProof, JobFailed
@@ -406,3 +408,12 @@ def test_a_proof_that_cannot_be_kept_ends_the_session(
     assert "proved" not in {p["status"] for p in report(tmp_path)["partitions"] if p["name"] == "p2"}
     monkeypatch.setattr(Run, "store", store)
     run_toy(system, local).verify(system)
+
+
+def test_threads_take_turns_quickly_while_provers_are_threads(
+    local: ExecutorSettings, faults: Make, run_toy: Prove
+) -> None:
+    before, during = sys.getswitchinterval(), []
+    run_toy(ToySystem(1, faults()), local, lambda _: during.append(sys.getswitchinterval()))
+    assert during == pytest.approx([SWITCH_INTERVAL] * len(during))
+    assert sys.getswitchinterval() == before > SWITCH_INTERVAL
