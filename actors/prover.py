@@ -18,8 +18,8 @@ from kernels.host_arena import HostArena
 from kernels.placed import Lease
 
 SWITCH_INTERVAL = 1e-4
-"""Seconds that a thread waits for the interpreter, at most, while another one computes in Python. With Python's own 5 ms
-a proof of 17 ms that waits for its device 30 times took 25 beside a verification; with this, 20."""
+"""Seconds that a thread waits for the interpreter, at most, while another computes in Python. With Python's own 5 ms a
+proof of 17 ms that waits for its device 30 times took 25 beside a verification; with this, 20."""
 
 
 class ProverWorker:

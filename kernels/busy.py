@@ -1,8 +1,8 @@
 """When a device works: by events in its own stream where it has them, else as the host sees its queue.
 
-A piece of work is watched from before its first launch to after its last. Events stand at both ends, and around each
-wait of the thread that computes, because there the stream may run dry: what lies between the event before such a wait
-and the one before the next launch is idle. Gaps from one kernel to the next, where the host launches more slowly than
+Events stand before a piece of work's first launch and after its last, and around each wait of the thread that computes,
+because there the stream may run dry: what lies between the event before such a wait and the one before the next launch
+is idle. Gaps from one kernel to the next, where the host launches more slowly than
 the device works, stay inside.
 
 An event costs some microseconds of the host, and few are needed: two for a piece of work and two for a wait, at most
@@ -101,7 +101,7 @@ class EventMeter:
     def __init__(self, record: Callable[[], TimedEvent]) -> None:
         """`record` puts a new event into the stream."""
         self.waiting = False
-        """The host has waited since it last queued anything: call `resume` before the next launch."""
+        """The host has queued nothing yet, or waited since it last did: call `resume` before the next launch."""
         self._record = record
         self._anchor: _Anchor | None = None
         self._watch: EventWatch | None = None
@@ -113,9 +113,8 @@ class EventMeter:
             event = self._record()
             event.synchronize()
             self._anchor = _Anchor(event, time.time())
-        self.waiting, self._thread = False, threading.get_ident()
+        self.waiting, self._thread = True, threading.get_ident()
         self._watch = watch = EventWatch(self, self._anchor)
-        watch.marks.append(self._record())
         return watch
 
     def pause(self) -> None:
@@ -157,6 +156,8 @@ class EventWatch:
         self._meter.leave(self)
 
     def time(self) -> DeviceTime:
+        if not self.marks:
+            return DeviceTime((), by_events=True)
         first, last = self.marks[0], self.marks[-1]
         last.synchronize()
         began = self._anchor.epoch + first.seconds_since(self._anchor.event)

@@ -82,6 +82,19 @@ def test_a_wait_that_lets_the_stream_run_dry_is_a_gap(stream: Stream) -> None:
     assert times(watch) == [(5.0, 7.0), (7.5, 10.5)]
 
 
+def test_work_begins_with_its_first_launch(stream: Stream) -> None:
+    meter = EventMeter(stream.record)
+    watch = meter.watch()
+    stream.now += 2.0  # the host prepares
+    stream.wait(meter)
+    stream.launch(meter, 1.0)
+    watch.end()
+    assert times(watch) == [(2.0, 3.0)]
+    nothing = meter.watch()
+    nothing.end()
+    assert times(nothing) == []
+
+
 def test_what_ends_in_a_wait_ends_with_the_last_result(stream: Stream) -> None:
     meter = EventMeter(stream.record)
     watch = meter.watch()
@@ -124,7 +137,6 @@ def test_what_was_given_up_in_a_wait_leaves_nothing_behind(stream: Stream) -> No
     stream.launch(meter, 1.0)
     stream.wait(meter)
     later = meter.watch()  # after an error
-    assert not meter.waiting
     stream.launch(meter, 1.0)
     later.end()
     assert times(later) == [(1.0, 2.0)]
