@@ -110,7 +110,8 @@ def take_up(
     nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
-    for partition in plan:
+    kept = run.stored()
+    for partition in (p for p in plan if p.name in kept):
         try:
             proof = run.load(partition)
         except InputError as error:

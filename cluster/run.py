@@ -143,6 +143,10 @@ class Run:
         content["sha256"] = hashlib.sha256(body).digest()
         write_atomically(self.partition_path(proof.name), canonical.encode(content))
 
+    def stored(self) -> set[str]:
+        """Names of the partitions of which something is stored."""
+        return {path.stem for path in (self.path / "partitions").glob("*.msgpack")}
+
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
         path = self.partition_path(partition.name)

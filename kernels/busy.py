@@ -25,7 +25,7 @@ BACK_TO_BACK = 1e-5
 """Seconds between two events that may pass though the device was never without work."""
 MOST_EVENTS = 512
 """For one piece of work: waits beyond that count as busy."""
-RENEW = 60.0
+RENEW = 300.0
 """Seconds without work after which the device's clock is compared with the host's again."""
 
 
