@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, Leases, least_of
 from actors.prover import ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
@@ -37,7 +37,7 @@ from distprove.phases import Phase
 from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
-from kernels.placed import Lease
+from kernels.leases import Lease
 
 
 class Role(str, Enum):
@@ -156,7 +156,16 @@ class Executor(ABC):
         if self._verifier is None:
             self._verifier = _Threads("verifier", self._done)
         system = self._system
-        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), lambda _: system.verify(proof))
+
+        def verified(_: Turn | None) -> bool:
+            with self.verifying():
+                return system.verify(proof)
+
+        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), verified)
+
+    @abstractmethod
+    def verifying(self) -> AbstractContextManager[object]:
+        """A lease of a thread to verify on, from the governor of the driver's node."""
 
     @abstractmethod
     def wait(self, timeout: float) -> Finished | None:
@@ -227,7 +236,8 @@ class InProcessExecutor(Executor):
         ]
         throttle = self._governor.start(len(choices) * settings.in_flight)
         for index, choice in enumerate(choices):
-            prover = ProverWorker(system, choice, self._host_lease(choice.host_threads), self._arena)
+            leases = Leases(self._lease(choice.threads, least_of(choice.threads)), self._lease(choice.host_threads))
+            prover = ProverWorker(system, choice, leases, self._arena)
             prover.yield_to(throttle)
             self._provers[f"prover-{index}"] = prover
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
@@ -304,12 +314,13 @@ class InProcessExecutor(Executor):
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return [{"node": "local", **self._governor.report(began)}]
 
-    def _host_lease(self, threads: int) -> Lease:
-        """What a prover's operations on the CPU hold, `threads` of it if the governor agrees."""
+    def verifying(self) -> AbstractContextManager[object]:
+        return self._governor.lease(phase=Phase.VERIFICATION, threads=1)
 
+    def _lease(self, threads: int, least: int = 0) -> Lease:
         @contextmanager
         def lease(phase: str) -> Iterator[int]:
-            with self._governor.lease(phase=phase, threads=threads) as held:
+            with self._governor.lease(phase=phase, threads=threads, least=least) as held:
                 yield held.threads
 
         return lease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from queue import Empty
 from typing import Any
 
@@ -21,7 +21,8 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
-from actors.remote import HEALTH, NAMESPACE, RemoteProver, RemoteSynthesiser
+from actors.leases import NAMESPACE, Governed
+from actors.remote import HEALTH, RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
 from cluster.executors import (
     Executor,
@@ -40,6 +41,7 @@ from cluster.placement import Node, Place, place
 from cluster.policy import policy_for
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
+from distprove.phases import Phase
 from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem
 
@@ -63,6 +65,8 @@ class RayExecutor(Executor):
         self._running: dict[ray.ObjectRef, tuple[Task, float]] = {}
         self._witnesses: dict[str, ray.ObjectRef] = {}
         self._verifying = 0
+        self._here: Governed | None = None
+        """The governor of the node that this process is on."""
 
     def start(self, system: ProofSystem) -> list[Worker]:
         self._system = system
@@ -76,6 +80,7 @@ class RayExecutor(Executor):
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
         self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
         prefix = f"governor-{secrets.token_hex(4)}-"
+        self._here = Governed(prefix)
         for node in nodes:
             here = sum(1 for spot in provers if spot.node.id == node.id)
             self._governors[node.id] = self._govern(node, prefix, here * self.settings.in_flight)
@@ -125,6 +130,9 @@ class RayExecutor(Executor):
         self._verifying += 1
         super().verify(proof)
 
+    def verifying(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._here is None else self._here.lease(phase=Phase.VERIFICATION, threads=1)
+
     def wait(self, timeout: float) -> Finished | None:
         deadline = time.monotonic() + timeout
         while True:
@@ -164,6 +172,7 @@ class RayExecutor(Executor):
         return reports
 
     def close(self, *, now: bool = False) -> None:
+        super().close(now=now)  # first: the verifier's lease is of a governor that ends here
         if self._actors and ray.is_initialized():
             if not now:
                 closing = [a.close.remote() for name, a in self._actors.items() if name.startswith("prover-")]
@@ -173,7 +182,6 @@ class RayExecutor(Executor):
             for actor in (*self._actors.values(), *self._governors.values()):
                 ray.kill(actor, no_restart=True)
         self._actors, self._governors, self._running, self._witnesses, self._shared = {}, {}, {}, {}, {}
-        super().close(now=now)
         self._stack.close()
 
     def _hire(self, name: str, role: Role, spot: Place, cls: type, *arguments: Any) -> Worker:

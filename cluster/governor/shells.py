@@ -93,13 +93,15 @@ class LocalGovernor:
         pinned: int = 0,
         lane: bool = False,
         key: str | None = None,
+        least: int = 0,
     ) -> Iterator[LocalLease]:
         """Hold a lease for the length of the block; waits for it. Raises ClusterError if it can never be had.
 
         `key` keeps a proving key of `memory` and `pinned` bytes resident; they count once, whoever else uses it.
+        `least` threads will do, if others hold some (see `Request.least`).
         """
         holder = (threading.get_ident(), 0.0)
-        ticket, granted = self._acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key))
+        ticket, granted = self._acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least))
         lease = LocalLease(self, ticket, granted)
         try:
             yield lease
@@ -233,15 +235,17 @@ class NodeGovernor:
         pinned: int = 0,
         key: str | None = None,
         thread: int = 0,
-    ) -> int:
-        """A lease's ticket, once granted. Raises ClusterError if it never can be.
+        least: int = 0,
+    ) -> tuple[int, int]:
+        """A lease's ticket, and of how many threads it is, once granted. Raises ClusterError if it never can be.
 
-        `thread` tells apart the threads of one process that hold leases of their own. See `LocalGovernor.lease`.
+        `thread` tells apart what holds leases of its own in one process. See `LocalGovernor.lease`.
         """
         holder = _process(pid)
         async with self._changed:
             self._reclaim_dead()
-            ticket = self._state.request(Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread))
+            request = Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread, least)
+            ticket = self._state.request(request)
             self._tell()
             while ticket not in self._state.leases:
                 try:
@@ -254,13 +258,7 @@ class NodeGovernor:
                     raise
                 if ticket not in self._state.leases and holder not in self._state.holders:
                     raise ClusterError("the holder that asked is gone")
-            return ticket
-
-    async def threads(self, ticket: int) -> int:
-        """How many threads a lease is of: at most what was asked for."""
-        async with self._changed:
-            lease = self._state.leases.get(ticket)
-            return lease.threads if lease is not None else 0
+            return ticket, self._state.leases[ticket].threads
 
     async def release(self, ticket: int) -> None:
         await self._change(lambda state: state.release(ticket))

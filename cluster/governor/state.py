@@ -9,7 +9,10 @@ limits of the policy are and however they change:
 
 Why there is no deadlock: a request is granted whole or not at all. A holder may ask only for what comes later in the
 order key, threads and memory, lane; and what could never be granted is refused at once. What stays leased for a
-finished witness (`hand_on`) waits for a prover, and provers ask for no memory.
+finished witness (`hand_on`) waits for a prover and its verification, and neither asks for memory: they wait for threads
+only. Those are held by synthesis that runs, which ends by itself (its memory it has), and by single operations of
+provers, which wait for nothing while they hold them. A synthesis that waits for memory holds no threads, and lets those
+pass who ask for threads alone.
 
 Why nobody waits for ever: requests are looked at in order of arrival. One that a limit of its own phase holds back
 waits for leases of that phase, which end. One that is held back by what all share (memory, the node's threads) lets
@@ -63,6 +66,9 @@ class Request:
     """A proving key to keep resident; `memory` and `pinned` are then what it takes, which its first user pays."""
     thread: int = 0
     """Tells apart the threads of a process, each of which may hold a lease."""
+    least: int = 0
+    """Fewest threads that will do, for one that takes what is free of the threads that are shared, up to `threads`.
+    What it gets counts as shared, whatever its phase. 0: all of `threads` or none."""
 
     @property
     def queue(self) -> Phase | None:
@@ -73,6 +79,11 @@ class Request:
     def rank(self) -> int:
         """The order in which one holder may ask."""
         return 2 if self.lane else 0 if self.key is not None else 1
+
+    @property
+    def shares_threads(self) -> bool:
+        """Whether its threads are counted with those of other phases."""
+        return bool(self.threads) and (self.phase in SHARING or self.least > 0)
 
 
 @dataclass
@@ -256,13 +267,20 @@ class Governor:
         """How many threads `request` would get now; None if it must wait: what it then keeps from later ones is in
         `held_back`."""
         limit = self._limits.phases.get(request.phase)
-        together = self._limits.threads if _shares_threads(request) else None
+        together = self._limits.threads if request.shares_threads else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
-        if limit is not None and threads and self.threads_of(request.phase) + threads > limit:
-            return None
-        if together is not None and sum(self.threads_of(phase) for phase in SHARING) + threads > together:
-            held_back.threads = True
-            return None
+        least = min(request.least or threads, threads)
+        if limit is not None and threads:
+            free = limit - self.threads_of(request.phase)
+            if free < least:
+                return None
+            threads = min(threads, free)
+        if together is not None:
+            free = together - self._held.shared
+            if free < least:
+                held_back.threads = True
+                return None
+            threads = min(threads, free)
         memory, pinned = request.memory, request.pinned
         if request.key is not None:
             if self.keys.is_leaving(request.key):
@@ -299,6 +317,8 @@ class _Held:
     """Sums over the leases."""
 
     threads: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
+    shared: int = 0
+    """Threads that are counted together."""
     memory: int = 0
     pinned: int = 0
     lane: int = 0
@@ -314,6 +334,8 @@ class _Held:
             if not self.ranks[who]:
                 del self.ranks[who]
         self.threads[lease.phase] += sign * lease.threads
+        if lease.shares_threads:
+            self.shared += sign * lease.threads
         self.lane += sign * lease.lane
         if lease.key is None:  # keys are counted once, however many use them
             self.memory += sign * lease.memory
@@ -331,13 +353,9 @@ class _HeldBack:
     def by_earlier(self, queue: Phase | None, request: Request) -> bool:
         return (
             queue in self.queues
-            or (self.threads and _shares_threads(request))
+            or (self.threads and request.shares_threads)
             or (self.memory and bool(request.memory or request.pinned or request.key))
         )
-
-
-def _shares_threads(request: Request) -> bool:
-    return bool(request.threads) and request.phase in SHARING
 
 
 def _mib(count: int) -> str:

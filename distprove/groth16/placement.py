@@ -10,7 +10,8 @@ from distprove.groth16.resident import proof_bytes, scratch_bytes
 from distprove.groth16.zkey import ZKey
 from kernels.backend import Backend, HostArray, PointTable
 from kernels.curves import Field, Group
-from kernels.placed import MSM, SPMV, Placement
+from kernels.leases import SPMV
+from kernels.placed import MSM, Placement
 from kernels.units import format_bytes
 
 G1, G2 = MSM[Group.G1], MSM[Group.G2]

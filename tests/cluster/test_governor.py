@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -37,6 +38,11 @@ LIMITS = st.builds(
 """Whatever a policy may come to want."""
 
 
+def shares(request: Request) -> bool:
+    """Whether its threads are counted with those of synthesis."""
+    return request.phase in SHARING or request.least > 0
+
+
 class Machine(RuleBasedStateMachine):
     """Any sequence of requests, releases, deaths and changes of the limits."""
 
@@ -57,9 +63,23 @@ class Machine(RuleBasedStateMachine):
         threads=st.integers(0, 4),
         memory=st.integers(0, 100),
         pinned=st.sampled_from([0, 0, 0, 20, 50]),
+        least=st.sampled_from([0, 0, 1, 2]),
     )
-    def ask(self, phase: Phase, threads: int, memory: int, pinned: int) -> None:
-        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned)
+    def ask(self, phase: Phase, threads: int, memory: int, pinned: int, least: int) -> None:
+        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned, least=min(least, threads))
+
+    @rule(phase=st.sampled_from([Phase.CPU_MSM, Phase.SPMV, Phase.PROVING, Phase.VERIFICATION]))
+    def ask_as_provers_and_verifiers_do(self, phase: Phase) -> None:
+        """For threads only: whoever waits for memory does not stand in their way, but for those of their own phase, who
+        in a node ask for none."""
+        threads = 1 if phase is Phase.VERIFICATION else 4
+        least = 0 if phase is Phase.VERIFICATION else 2
+        self._ask(phase=phase, threads=threads, least=least)
+        ticket = max(self.tickets)
+        held = sum(lease.threads for lease in self.governor.leases.values())
+        odd = any(request.phase is phase and request.memory + request.pinned for _, request in self.governor.waiting)
+        if ticket not in self.governor.leases and not odd:
+            assert held, "nobody computes, and one who asks for threads alone waits"
 
     @rule(name=st.sampled_from(sorted(KEYS)))
     def ask_for_a_key(self, name: str) -> None:
@@ -161,13 +181,13 @@ class Machine(RuleBasedStateMachine):
             _, head = governor.waiting[0]
             limit = limits.phases.get(head.phase, BUDGET.threads)
             alike = governor.threads_of(head.phase)
-            shared = sum(governor.threads_of(phase) for phase in SHARING)
+            shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
+            bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
+            least = min(head.least or head.threads, *bounds)
             memory = 0 if head.key in governor.keys else head.memory
             assert (
-                (head.threads and head.phase in limits.phases and alike + min(head.threads, limit) > limit)
-                or (
-                    head.threads and head.phase in SHARING and limits.threads and shared + head.threads > limits.threads
-                )
+                (head.threads and head.phase in limits.phases and alike + least > limit)
+                or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
                 or governor.memory + memory > BUDGET.memory
                 or governor.pinned + head.pinned > BUDGET.pinned
                 or governor.keys.is_leaving(str(head.key))
@@ -263,6 +283,81 @@ def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
     assert governor.report()["reclaimed"] == 0
 
 
+def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() -> None:
+    governor = Governor(Budget(threads=8, memory=100))
+
+    def prover() -> Request:
+        return Request((1, 0.0), threads=8, phase=Phase.CPU_MSM, least=4)
+
+    first = governor.request(prover())
+    assert governor.leases[first].threads == 8
+    synthesis = governor.request(Request((2, 0.0), threads=1, memory=60))
+    assert synthesis not in governor.leases, "more threads than there are"
+    governor.release(first)
+    second = governor.request(prover())
+    assert (governor.leases[synthesis].threads, governor.leases[second].threads) == (1, 7)
+    governor.release(second)
+    others = [governor.request(Request((holder, 0.0), threads=1)) for holder in range(3, 7)]
+    third = governor.request(prover())
+    assert third not in governor.leases, "three of eight are too few"
+    late = governor.request(Request((9, 0.0), threads=1))
+    assert late not in governor.leases, "it would keep the prover waiting"
+    governor.release(others[0])
+    assert governor.leases[third].threads == 4
+    assert late not in governor.leases
+    governor.release(third)
+    assert late in governor.leases
+
+
+POLICIES = {
+    "off": Limits(lane=None),
+    "static": Limits(threads=2),
+    "narrow": Limits(dict.fromkeys(Phase, 1), threads=1),
+    "yielding": Limits({Phase.VERIFICATION: 1}, threads=2, yields=True),
+}
+
+
+@pytest.mark.parametrize("limits", POLICIES.values(), ids=POLICIES)
+def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
+    """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
+    wait. Whoever of them waited for one who waits for memory would wait for ever."""
+    governor = LocalGovernor(Budget(threads=2, memory=100), Fixed("static", limits))
+    made: SimpleQueue[int] = SimpleQueue()
+    proven: SimpleQueue[int] = SimpleQueue()
+    count, worst = 12, 0
+
+    def synthesise() -> None:
+        for _ in range(count // 2):
+            with governor.lease(phase=Phase.SYNTHESIS, threads=1, memory=100) as lease:
+                made.put(lease.hand_on(60))
+
+    def prove() -> None:
+        nonlocal worst
+        for _ in range(count // 2):
+            ticket = made.get()
+            for phase in (Phase.SPMV, Phase.PROVING, Phase.CPU_MSM):
+                with governor.lease(phase=phase, threads=2, least=1) as lease:
+                    worst = max(worst, lease.threads)
+            proven.put(ticket)
+
+    def verify() -> None:
+        for _ in range(count):
+            ticket = proven.get()
+            with governor.lease(phase=Phase.VERIFICATION, threads=1):
+                pass
+            governor.release(ticket)
+
+    threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove, verify)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+        assert not thread.is_alive(), "a deadlock"
+    report = governor.report()
+    assert (report["held"], report["peak_memory"]) == (0, 100)
+    assert worst <= 2
+
+
 def test_a_lease_ends_with_its_block_also_on_an_error() -> None:
     governor = LocalGovernor(BUDGET)
     with pytest.raises(RuntimeError), governor.lease(threads=4):
@@ -284,7 +379,7 @@ def test_leases_of_a_dead_process_are_taken_back() -> None:
         finally:
             process.kill()
         # Not even waited for: a zombie holds nothing.
-        ticket = await asyncio.wait_for(waiting, 30)
+        ticket, _ = await asyncio.wait_for(waiting, 30)
         process.wait()
         await governor.release(ticket)
         return await governor.report()
