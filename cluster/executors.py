@@ -29,6 +29,7 @@ from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
 from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, shares, split_threads
 from cluster.policy import policy_for
+from cluster.residents import of_node, of_prover
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
@@ -211,8 +212,6 @@ class InProcessExecutor(Executor):
         settings = self.settings
         self._system = system
         self._shared = system.shared()
-        budget = node_budget(settings)
-        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         placing = parse_place(settings.place, system.name)
@@ -234,6 +233,12 @@ class InProcessExecutor(Executor):
             )
             for index, share in enumerate(spread)
         ]
+        files = sum(array.nbytes for array in self._shared.values())
+        resident = of_node(files, [of_prover(system, choice) for choice in choices])
+        budget = node_budget(settings, resident.memory)
+        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
+        # For as long as there are workers, and before there are witnesses: none of them waits for room while it loads.
+        self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
         throttle = self._governor.start(len(choices) * settings.in_flight)
         for index, choice in enumerate(choices):
             leases = Leases(self._lease(choice.threads, least_of(choice.threads)), self._lease(choice.host_threads))

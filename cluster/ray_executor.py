@@ -39,10 +39,12 @@ from cluster.executors import (
 from cluster.governor import NodeGovernor, predicted_bytes
 from cluster.placement import Node, Place, place
 from cluster.policy import policy_for
+from cluster.residents import Residents, of_node, of_prover
+from distprove.errors import ClusterError
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
 from distprove.phases import Phase
-from distprove.place import parse_place
+from distprove.place import Placing, parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem
 
 POLL = 0.01
@@ -65,6 +67,12 @@ class RayExecutor(Executor):
         self._running: dict[ray.ObjectRef, tuple[Task, float]] = {}
         self._witnesses: dict[str, ray.ObjectRef] = {}
         self._verifying = 0
+        self._resident: dict[str, Residents] = {}
+        """What the workers of a node keep there, by node."""
+        self._own: dict[str, tuple[str, Residents]] = {}
+        """A prover's node, and its part of that."""
+        self._tickets: dict[str, int] = {}
+        """Under which it is leased, by node."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
 
@@ -72,33 +80,34 @@ class RayExecutor(Executor):
         self._system = system
         placing = parse_place(self.settings.place, system.name)
         shared = system.shared()
-        store = sum(array.nbytes for array in shared.values())
-        self._stack.enter_context(connect(self.settings, store + (256 << 20)))
+        files = sum(array.nbytes for array in shared.values())
+        self._stack.enter_context(connect(self.settings, files + (256 << 20)))
         nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
-        # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
-        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
-        self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
         prefix = f"governor-{secrets.token_hex(4)}-"
         self._here = Governed(prefix)
+        choices = [self._choice(spot, placing) for spot in provers]
+        kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
+        used = {spot.node.id for spot in (*provers, *synthesisers)}
         for node in nodes:
-            here = sum(1 for spot in provers if spot.node.id == node.id)
-            self._governors[node.id] = self._govern(node, prefix, here * self.settings.in_flight)
+            here = [own for where, own in kept if where == node.id]
+            slots = len(here) * self.settings.in_flight
+            resident = of_node(files if node.id in used else 0, here)
+            self._governors[node.id] = self._govern(node, prefix, slots, resident)
+            if node.id in used:
+                self._resident[node.id] = resident
         workers = []
-        for index, spot in enumerate(provers):
-            assert spot.backend is not None
-            choice = BackendChoice(
-                spot.backend,
-                threads=spot.threads,
-                share=spot.share,
-                budget=self.settings.device_memory,
-                placing=placing,
-                host_threads=spot.host_threads,
-            )
-            workers.append(self._hire(f"prover-{index}", Role.PROVER, spot, RemoteProver, system, choice, prefix))
+        for index, (spot, choice) in enumerate(zip(provers, choices, strict=True)):
+            name = f"prover-{index}"
+            workers.append(self._hire(name, Role.PROVER, spot, RemoteProver, system, choice, prefix))
+            self._own[name] = kept[index]
         for index, spot in enumerate(synthesisers):
             name = f"synthesiser-{index}"
             workers.append(self._hire(name, Role.SYNTHESISER, spot, RemoteSynthesiser, system, spot.threads, prefix))
+        self._keep_keys(prefix)
+        # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
+        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
+        self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
         return workers
 
     def load(self, worker: Worker) -> None:
@@ -156,6 +165,10 @@ class RayExecutor(Executor):
 
     def retire(self, worker: Worker) -> None:
         ray.kill(self._actors[worker.id], no_restart=True)
+        node, own = self._own.pop(worker.id, ("", Residents(0)))
+        if node in self._tickets:
+            left = self._resident[node] = self._resident[node].without(own)
+            self._governors[node].shrink_key.remote(self._tickets[node], left.memory, left.pinned)
 
     def forget(self, work: Work) -> None:
         governor = self._governors.get(work.lease[0]) if work.lease is not None else None
@@ -184,6 +197,34 @@ class RayExecutor(Executor):
         self._actors, self._governors, self._running, self._witnesses, self._shared = {}, {}, {}, {}, {}
         self._stack.close()
 
+    def _choice(self, spot: Place, placing: Placing) -> BackendChoice:
+        assert spot.backend is not None
+        return BackendChoice(
+            spot.backend,
+            threads=spot.threads,
+            share=spot.share,
+            budget=self.settings.device_memory,
+            placing=placing,
+            host_threads=spot.host_threads,
+        )
+
+    def _keep_keys(self, name: str) -> None:
+        """Lease what the workers will keep, on all nodes, before anything is loaded. Raises ClusterError.
+
+        For as long as there are workers, those that die and come back included, and before there are witnesses: a
+        prover never waits for memory that witnesses hold until they are proven.
+        """
+        asked = {
+            node: self._governors[node].keep.remote(name, resident.memory, resident.pinned)
+            for node, resident in self._resident.items()
+        }
+        try:
+            self._tickets = dict(zip(asked, ray.get(list(asked.values())), strict=True))
+        except RayTaskError as error:
+            if isinstance(error.cause, ClusterError):
+                raise ClusterError(str(error.cause)) from None
+            raise
+
     def _hire(self, name: str, role: Role, spot: Place, cls: type, *arguments: Any) -> Worker:
         actor = ray.remote(concurrency_groups=HEALTH)(cls).options(
             num_cpus=spot.num_cpus,
@@ -199,7 +240,7 @@ class RayExecutor(Executor):
         self._actors[name] = actor.remote(*arguments)
         return Worker(name, role, spot.node.address)
 
-    def _govern(self, node: Node, prefix: str, slots: int) -> Any:
+    def _govern(self, node: Node, prefix: str, slots: int, resident: Residents) -> Any:
         settings = self.settings
         options = ray.remote(NodeGovernor).options(
             name=prefix + node.id,
@@ -211,7 +252,8 @@ class RayExecutor(Executor):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
-        governor = options.remote(threads, settings.memory, policy_for(settings, threads), slots=slots)
+        policy = policy_for(settings, threads)
+        governor = options.remote(threads, settings.memory, policy, slots=slots, keys=resident.memory)
         governor.start.remote()
         return governor
 

@@ -195,10 +195,17 @@ class NodeGovernor:
     """Seconds between looks at the holders while somebody waits."""
 
     def __init__(
-        self, threads: int, memory: int | None, policy: Policy | None = None, pinned: int = 0, slots: int = 0
+        self,
+        threads: int,
+        memory: int | None,
+        policy: Policy | None = None,
+        pinned: int | None = None,
+        slots: int = 0,
+        keys: int = 0,
     ) -> None:
-        """`slots` is how many partitions the node's provers take at once, together."""
-        self._state = Governor(Budget(threads, memory or default_memory(), pinned))
+        """`slots` is how many partitions the node's provers take at once, together. `memory`, `pinned` and `keys` are
+        those of `budget_of`."""
+        self._state = Governor(budget_of(threads, memory, pinned, keys))
         self._changed = asyncio.Condition()
         self._steward = Steward(self._state, policy or static(threads, {}), slots=slots)
         self._epoch = time.time() - time.monotonic()
@@ -242,9 +249,22 @@ class NodeGovernor:
         `thread` tells apart what holds leases of its own in one process. See `LocalGovernor.lease`.
         """
         holder = _process(pid)
+        return await self._granted(Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread, least))
+
+    async def keep(self, key: str, memory: int, pinned: int = 0) -> int:
+        """Keep a key resident until `release` of the ticket that is returned, once there is room for it. Raises
+        ClusterError if there never is."""
+        ticket, _ = await self._granted(Request(NOBODY, memory=memory, pinned=pinned, key=key))
+        return ticket
+
+    async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
+        """Of what `keep` keeps, only so much stays."""
+        await self._change(lambda state: state.shrink_key(ticket, memory, pinned))
+
+    async def _granted(self, request: Request) -> tuple[int, int]:
+        """(ticket, threads), once granted."""
         async with self._changed:
             self._reclaim_dead()
-            request = Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread, least)
             ticket = self._state.request(request)
             self._tell()
             while ticket not in self._state.leases:
@@ -256,7 +276,8 @@ class NodeGovernor:
                     self._state.release(ticket)
                     self._tell()
                     raise
-                if ticket not in self._state.leases and holder not in self._state.holders:
+                gone = request.holder not in self._state.holders and request.holder != NOBODY
+                if ticket not in self._state.leases and gone:
                     raise ClusterError("the holder that asked is gone")
             return ticket, self._state.leases[ticket].threads
 
@@ -322,17 +343,27 @@ def _process(pid: int) -> Holder:
         return (pid, 0.0)
 
 
-def node_budget(settings: ExecutorSettings) -> Budget:
+def node_budget(settings: ExecutorSettings, keys: int = 0) -> Budget:
     """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
-    return Budget(settings.threads or usable_threads(), settings.memory or default_memory())
+    return budget_of(settings.threads or usable_threads(), settings.memory, keys=keys)
 
 
-def default_memory() -> int:
-    """Half of the memory that is free, in bytes.
+def budget_of(threads: int, memory: int | None = None, pinned: int | None = None, keys: int = 0) -> Budget:
+    """A budget of `memory` bytes (None: `default_memory`), half of them page-locked unless `pinned` says otherwise.
 
-    Half, because the page cache of a mapped key and the object store's copies of witnesses want room too.
+    `keys`: bytes that the job's keys take, which the default leaves room for.
     """
-    return max(1 << 20, memory_available() // 2)
+    memory = memory or default_memory(keys)
+    return Budget(threads, memory, memory // 2 if pinned is None else pinned)
+
+
+def default_memory(keys: int = 0) -> int:
+    """Half of the memory that is free, in bytes, and `keys` more if that is to be had.
+
+    Half, because the object store's copies of witnesses and what nobody predicts want room too.
+    """
+    available = memory_available()
+    return max(1 << 20, min(available, available // 2 + keys))
 
 
 def predicted_bytes(system: ProofSystem, partition: Partition) -> int:

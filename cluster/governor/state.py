@@ -102,6 +102,7 @@ class Governor:
     reclaimed: int = 0
     peak_threads: int = 0
     peak_memory: int = 0
+    peak_pinned: int = 0
     _queues: dict[Phase | None, deque[tuple[int, Request]]] = field(default_factory=dict)
     """Who waits, by phase; under None for keys."""
     _held: _Held = field(default_factory=lambda: _Held())
@@ -117,17 +118,7 @@ class Governor:
         """
         if request.lane and (request.threads or request.memory or request.pinned or request.key):
             raise ClusterError("the deallocation lane is leased by itself")
-        if (
-            request.threads > self.budget.threads
-            or request.memory > self.budget.memory
-            or request.pinned > self.budget.pinned
-        ):
-            pinned = f" and {_mib(request.pinned)} of pinned memory" if request.pinned else ""
-            raise ClusterError(
-                f"needs {request.threads} threads and {_mib(request.memory)} of host memory{pinned}; "
-                f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}"
-                + (f" and {_mib(self.budget.pinned)}" if pinned else "")
-            )
+        self._refuse_what_never_fits(request)
         ranks = self._held.ranks.get((request.holder, request.thread))
         if request.holder != NOBODY and ranks and max(ranks) >= request.rank:
             raise ClusterError("this holder must give back its lease before it asks for more")
@@ -136,6 +127,25 @@ class Governor:
         queue.append((ticket, request))
         self._grant()
         return ticket
+
+    def _refuse_what_never_fits(self, request: Request) -> None:
+        """Beside the keys that are kept until their job ends, too: waiting for those would be waiting for it to end."""
+        kept = {lease.key for lease in self.leases.values() if lease.holder == NOBODY and lease.key is not None}
+        memory, pinned = self.keys.size(kept - {request.key})
+        if (
+            request.threads <= self.budget.threads
+            and (not request.memory or request.memory + memory <= self.budget.memory)
+            and (not request.pinned or request.pinned + pinned <= self.budget.pinned)
+        ):
+            return
+        who = "a key, with what provers make of it and their buffers, " if request.key is not None else ""
+        also = f" and {_mib(request.pinned)} of pinned memory" if request.pinned else ""
+        beside = f", {_mib(memory)} of that for keys in use" if memory else ""
+        raise ClusterError(
+            f"{who}needs {request.threads} threads and {_mib(request.memory)} of host memory{also}; "
+            f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}{beside}"
+            + (f" and {_mib(self.budget.pinned)} of pinned memory" if also else "")
+        )
 
     def release(self, ticket: int) -> None:
         """Give back a lease, or withdraw a request that waits. A ticket that is not known is ignored."""
@@ -157,6 +167,14 @@ class Governor:
         lease = self.leases.get(ticket)
         if lease is not None and lease.key is None:
             self._change(ticket, replace(lease, memory=min(memory, lease.memory)))
+
+    def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
+        """`memory` and `pinned` bytes stay of a key that this lease alone uses. A ticket that is not known, or of a key
+        that others use, is ignored."""
+        lease = self.leases.get(ticket)
+        if lease is not None and lease.key is not None and self.keys.users(lease.key) == 1:
+            self.keys.shrink(lease.key, memory, pinned)
+            self._grant()
 
     def hand_on(self, ticket: int, memory: int) -> None:
         """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released,
@@ -230,10 +248,12 @@ class Governor:
             "threads": self.budget.threads,
             "memory": self.budget.memory,
             "leases": self.granted,
-            "held": len(self.leases),
+            "held": sum(lease.key is None for lease in self.leases.values()),
             "reclaimed": self.reclaimed,
             "peak_threads": self.peak_threads,
             "peak_memory": self.peak_memory,
+            "pinned": self.budget.pinned,
+            "peak_pinned": self.peak_pinned,
             "keys": self.keys.report(),
             "limits": {phase.value: limit for phase, limit in self._limits.phases.items()},
         }
@@ -310,6 +330,7 @@ class Governor:
         self.granted += 1
         self.peak_threads = max(self.peak_threads, self.threads)
         self.peak_memory = max(self.peak_memory, self.memory)
+        self.peak_pinned = max(self.peak_pinned, self.pinned)
 
 
 @dataclass

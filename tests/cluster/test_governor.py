@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cluster.governor import Budget, Governor, LocalGovernor, NodeGovernor, Request
+from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
 from cluster.policy import Auto, Fixed, Limits
 from distprove.errors import ClusterError
 from distprove.phases import SHARING, Phase
@@ -27,6 +27,8 @@ BUDGET = Budget(threads=4, memory=100, pinned=50)
 PICK = st.randoms(use_true_random=False)
 KEYS = {"a": 30, "b": 45, "c": 60}
 """Bytes of three keys: two of them fit together at best."""
+PINNED = {"a": 20, "b": 0, "c": 40}
+"""And what is page-locked of them."""
 
 LIMITS = st.builds(
     Limits,
@@ -53,10 +55,26 @@ class Machine(RuleBasedStateMachine):
         self.tickets: dict[int, int] = {}
         self.next_holder = 0
 
-    def _ask(self, **what: Any) -> None:
+    def _ask(self, keeps: bool = False, **what: Any) -> bool:
+        """Whether it was not refused, as what does not fit beside the keys that are kept must be."""
+        kept = sum(KEYS[str(key)] for key in self.kept - {what.get("key")})
+        kept_pinned = sum(PINNED[str(key)] for key in self.kept - {what.get("key")})
+        memory, pinned = what.get("memory", 0), what.get("pinned", 0)
+        fits = not (memory and memory + kept > BUDGET.memory) and not (pinned and pinned + kept_pinned > BUDGET.pinned)
         self.next_holder += 1
-        ticket = self.governor.request(Request((self.next_holder, 0.0), **what))
-        self.tickets[ticket] = self.next_holder
+        try:
+            ticket = self.governor.request(Request(NOBODY if keeps else (self.next_holder, 0.0), **what))
+        except ClusterError:
+            assert not fits
+            return False
+        assert fits
+        self.tickets[ticket] = 0 if keeps else self.next_holder
+        return True
+
+    @property
+    def kept(self) -> set[str]:
+        leases = self.governor.leases.values()
+        return {lease.key for lease in leases if lease.key is not None and lease.holder == NOBODY}
 
     @rule(
         phase=st.sampled_from(list(Phase)),
@@ -74,7 +92,7 @@ class Machine(RuleBasedStateMachine):
         in a node ask for none."""
         threads = 1 if phase is Phase.VERIFICATION else 4
         least = 0 if phase is Phase.VERIFICATION else 2
-        self._ask(phase=phase, threads=threads, least=least)
+        assert self._ask(phase=phase, threads=threads, least=least), "threads there are"
         ticket = max(self.tickets)
         held = sum(lease.threads for lease in self.governor.leases.values())
         odd = any(request.phase is phase and request.memory + request.pinned for _, request in self.governor.waiting)
@@ -83,7 +101,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(sorted(KEYS)))
     def ask_for_a_key(self, name: str) -> None:
-        self._ask(key=name, memory=KEYS[name])
+        self._ask(key=name, memory=KEYS[name], pinned=PINNED[name])
+
+    @rule(name=st.sampled_from(sorted(KEYS)))
+    def keep_a_key(self, name: str) -> None:
+        """As an executor does, for as long as its job takes."""
+        self._ask(keeps=True, key=name, memory=KEYS[name], pinned=PINNED[name])
 
     @rule(pick=PICK)
     def ask_for_the_lane(self, pick: random.Random) -> None:
@@ -156,7 +179,8 @@ class Machine(RuleBasedStateMachine):
         assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
         assert self.governor.memory <= BUDGET.memory
         assert self.governor.peak_memory <= BUDGET.memory
-        assert self.governor.pinned <= BUDGET.pinned
+        pinned = sum(lease.pinned for lease in leases if lease.key is None) + sum(map(PINNED.get, in_use))
+        assert pinned <= self.governor.pinned <= self.governor.peak_pinned <= BUDGET.pinned
         assert all(lease.threads <= BUDGET.threads for lease in leases)
 
     @invariant()
@@ -185,11 +209,12 @@ class Machine(RuleBasedStateMachine):
             bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
             least = min(head.least or head.threads, *bounds)
             memory = 0 if head.key in governor.keys else head.memory
+            pinned = 0 if head.key in governor.keys else head.pinned
             assert (
                 (head.threads and head.phase in limits.phases and alike + least > limit)
                 or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
                 or governor.memory + memory > BUDGET.memory
-                or governor.pinned + head.pinned > BUDGET.pinned
+                or governor.pinned + pinned > BUDGET.pinned
                 or governor.keys.is_leaving(str(head.key))
             )
         if governor.lane_waiting:
@@ -402,6 +427,45 @@ def test_two_phase_memory_and_keys_through_the_shell() -> None:
     governor.release(kept)
     with governor.lease(memory=100):
         pass
+
+
+def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
+    governor = Governor(BUDGET)
+    kept = governor.request(Request(NOBODY, key="job", memory=90, pinned=40))
+    with pytest.raises(ClusterError, match="0 MiB of that for keys in use"):
+        governor.request(Request((1, 0.0), threads=1, memory=20))
+    governor.shrink_key(kept, 70, 20)
+    ticket = governor.request(Request((1, 0.0), threads=1, memory=30, pinned=30))
+    assert ticket in governor.leases
+    governor.shrink_key(kept, 100, 50)
+    assert (governor.memory, governor.pinned) == (100, 50), "a key never grows"
+    governor.release(ticket)
+    governor.release(kept)
+    assert governor.request(Request((1, 0.0), threads=1, memory=100)) not in governor.leases
+    assert governor.keys.leaving == ["job"], "idle, it makes room"
+
+
+def test_a_key_that_can_never_fit_is_refused() -> None:
+    with pytest.raises(ClusterError, match="a key, with what provers make of it"):
+        LocalGovernor(BUDGET).keep("large", memory=101)
+    with pytest.raises(ClusterError, match="of pinned memory"):
+        LocalGovernor(BUDGET).keep("buffers", memory=60, pinned=60)
+
+
+def test_a_node_keeps_what_the_driver_asks_for() -> None:
+    async def story() -> dict[str, Any]:
+        governor = NodeGovernor(4, 100)
+        ticket = await governor.keep("job", 60, 40)
+        with pytest.raises(ClusterError, match="keys in use"):
+            await governor.acquire(os.getpid(), threads=1, memory=50)
+        await governor.shrink_key(ticket, 40, 20)
+        lease, _ = await governor.acquire(os.getpid(), threads=1, memory=50)
+        await governor.release(lease)
+        return await governor.report()
+
+    report = asyncio.run(story())
+    assert (report["held"], report["keys"]["memory"], report["peak_memory"]) == (0, 40, 90)
+    assert (report["pinned"], report["peak_pinned"]) == (50, 40)
 
 
 def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:
