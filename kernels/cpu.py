@@ -44,6 +44,9 @@ MAX_LOG_ROOTS = 15
 SMALL = 1 << 17
 """Field multiplications, a few milliseconds of one thread, below which threads are not asked for: the answer may take
 as long."""
+MSM_THREAD_BYTES = 3 << 18
+"""What each thread of a group sum keeps at hand: half a megabyte of points and the products beside them, as
+kernels/cpu/grouped_sum.h cuts them. The buckets are the pool's, however many threads it has; each is written once."""
 GROUP_WORK = 300
 """Field multiplications for each point of a group sum, roughly. What is done to points else takes more."""
 

@@ -22,6 +22,7 @@ from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
 from distprove.phases import Phase
 from distprove.system import Partition, PredictsMemory, ProofSystem
+from distprove.topology import read_topology
 from kernels.throttle import Throttle
 
 
@@ -67,6 +68,7 @@ class LocalGovernor:
         `slots` is how many partitions the provers take at once, together.
         """
         self._steward.slots = slots
+        self._steward.settle(read_topology())
         self._steward.watch = Watch(CopyProbe())
         self._steward.word = self._throttle = Throttle()
         self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
@@ -215,6 +217,7 @@ class NodeGovernor:
     async def start(self) -> str:
         """Begin to look at the node and to hear the policy, unless that is so; where the throttle word is."""
         if self._throttle is None:
+            self._steward.settle(read_topology())
             self._steward.watch = Watch(CopyProbe())
             self._steward.word = self._throttle = Throttle()
             self._ticking = asyncio.ensure_future(self._tick())
