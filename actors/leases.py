@@ -16,14 +16,21 @@ from ray.exceptions import RayError
 from distprove.phases import Phase
 
 NAMESPACE = "distprove"
+PROTOCOL = 1
+"""Of a governor's calls: jobs whose distprove has another one do not share it."""
+
+
+def governor_name(node: str) -> str:
+    """Of the governor of the node of that id."""
+    return f"governor-{PROTOCOL}-{node}"
 
 
 class Governed:
     """The governor of the node that this process is on, as its threads use it. Without one everything is allowed."""
 
-    def __init__(self, prefix: str) -> None:
-        """`prefix` and the node's id are the governor's name."""
-        self._prefix = prefix
+    def __init__(self, driver: str) -> None:
+        """`driver` names the job that this process works for."""
+        self._driver = driver
         self._numbers = itertools.count(1)
         """One for each lease: the next one may be asked for before the last one's end has arrived."""
 
@@ -31,7 +38,7 @@ class Governed:
     def governor(self) -> Any | None:
         """The actor; None on a node that joined later."""
         try:
-            return ray.get_actor(self._prefix + ray.get_runtime_context().get_node_id(), namespace=NAMESPACE)
+            return ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
         except ValueError:
             return None
 
@@ -50,7 +57,8 @@ class Governed:
         asked = self.governor.acquire.remote(
             os.getpid(), threads, memory, lane, phase=phase.value, thread=next(self._numbers), least=least
         )
-        lease = RemoteLease(self.governor, *ray.get(asked))
+        ticket, granted = ray.get(asked)
+        lease = RemoteLease(self.governor, ticket, granted, self._driver)
         try:
             yield lease
         finally:
@@ -75,16 +83,18 @@ class Governed:
 class RemoteLease:
     """A lease of the node's governor, if there is one. `threads` is how many it is of: at most what was asked for."""
 
-    def __init__(self, governor: Any | None, ticket: int, threads: int) -> None:
+    def __init__(self, governor: Any | None, ticket: int, threads: int, driver: str = "") -> None:
+        self._driver = driver
         self._governor = governor
         self._ticket = ticket
         self.threads = threads
 
     def hand_on(self, memory: int) -> tuple[str, int] | None:
-        """Give back all but `memory` bytes, which outlive this process: the node and the ticket to release there."""
+        """Give back all but `memory` bytes, which outlive this process, but not the driver: the node and the ticket to
+        release there."""
         if self._governor is None:
             return None
-        ray.get(self._governor.hand_on.remote(self._ticket, memory))
+        ray.get(self._governor.hand_on.remote(self._ticket, memory, self._driver))
         ticket, self._ticket = self._ticket, 0
         return ray.get_runtime_context().get_node_id(), ticket
 

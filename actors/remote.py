@@ -37,8 +37,8 @@ HEALTH = {"health": 1}
 class RemoteProver:
     """One device with one key resident."""
 
-    def __init__(self, system: ProofSystem, choice: BackendChoice, governor_prefix: str) -> None:
-        self._governed = Governed(governor_prefix)
+    def __init__(self, system: ProofSystem, choice: BackendChoice, driver: str) -> None:
+        self._governed = Governed(driver)
         leases = Leases(self._lease(choice.threads, least_of(choice.threads)), self._lease(choice.host_threads))
         self._worker = ProverWorker(system, choice, leases, _arena(self._governed))
 
@@ -82,8 +82,8 @@ class RemoteProver:
 class RemoteSynthesiser:
     """Synthesis under leases of the node's governor."""
 
-    def __init__(self, system: ProofSystem, threads: int, governor_prefix: str) -> None:
-        self._governed = Governed(governor_prefix)
+    def __init__(self, system: ProofSystem, threads: int, driver: str) -> None:
+        self._governed = Governed(driver)
         self._worker = SynthesiserWorker(system, threads, _arena(self._governed))
         self._threads = threads
 

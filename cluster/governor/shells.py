@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -186,15 +188,29 @@ class LocalGovernor:
                 self._changed.notify_all()
 
 
+@dataclass
+class _Driver:
+    """A job that uses a node's governor."""
+
+    holder: Holder
+    slots: int
+    heard: float
+    """When it last said so, on the monotonic clock."""
+
+
 class NodeGovernor:
     """The governor as a Ray actor: asynchronous, so that one that waits holds nobody up. A process is a holder, or a
-    thread of one.
+    thread of one, or a job as a whole.
 
-    It runs on the node that it governs, so it can see for itself when a holder's process is gone.
+    It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
+    elsewhere: they say now and then that they live (`attend`), and one that does not is taken for dead. All jobs of a
+    cluster share it; budget and policy are those that it was made with, by the first of them. With the last it ends.
     """
 
     POLL = 0.5
     """Seconds between looks at the holders while somebody waits."""
+    PATIENCE = 60.0
+    """Seconds for which a driver is believed to live."""
 
     def __init__(
         self,
@@ -202,14 +218,16 @@ class NodeGovernor:
         memory: int | None,
         policy: Policy | None = None,
         pinned: int | None = None,
-        slots: int = 0,
         keys: int = 0,
     ) -> None:
-        """`slots` is how many partitions the node's provers take at once, together. `memory`, `pinned` and `keys` are
-        those of `budget_of`."""
+        """`memory`, `pinned` and `keys` are those of `budget_of`."""
         self._state = Governor(budget_of(threads, memory, pinned, keys))
         self._changed = asyncio.Condition()
-        self._steward = Steward(self._state, policy or static(threads, {}), slots=slots)
+        self._steward = Steward(self._state, policy or static(threads, {}))
+        self._drivers: dict[str, _Driver] = {}
+        self._numbers = itertools.count(1)
+        self._ever = False
+        """Whether there has been a driver."""
         self._epoch = time.time() - time.monotonic()
         self._throttle: Throttle | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -223,6 +241,35 @@ class NodeGovernor:
             self._ticking = asyncio.ensure_future(self._tick())
         return str(self._throttle.path)
 
+    async def attend(self, driver: str, slots: int) -> bool:
+        """A driver says that it lives, and how many partitions its provers on this node take at once, together. False
+        if this governor is at its end: the driver has to make another."""
+        async with self._changed:
+            self._reclaim_dead()
+            if self._over:
+                return False
+            known = self._drivers.get(driver)
+            holder = known.holder if known is not None else (-next(self._numbers), 0.0)
+            self._ever = True
+            self._drivers[driver] = _Driver(holder, slots, time.monotonic())
+            self._reclaim_dead()
+            return True
+
+    async def leave(self, driver: str) -> bool:
+        """A driver ends: what it holds is free. Whether it was the last one: then it has to end this actor, too."""
+        async with self._changed:
+            self._drivers.pop(driver, None)
+            self._reclaim_dead()
+            over = self._over
+        if over:
+            await self.close()
+        return over
+
+    @property
+    def _over(self) -> bool:
+        """Whether there were drivers, and all are gone."""
+        return self._ever and not self._drivers
+
     async def close(self) -> None:
         """Stop looking, and remove the word's file."""
         if self._ticking is not None:
@@ -230,6 +277,9 @@ class NodeGovernor:
             with suppress(asyncio.CancelledError):
                 await self._ticking
             self._ticking = None
+        self._lower()
+
+    def _lower(self) -> None:
         if self._throttle is not None:
             self._steward.word = None
             self._throttle.close()
@@ -252,12 +302,13 @@ class NodeGovernor:
         `thread` tells apart what holds leases of its own in one process. See `LocalGovernor.lease`.
         """
         holder = _process(pid)
+        threads = min(threads, self._state.budget.threads)  # of another job than the one that asks, perhaps
         return await self._granted(Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread, least))
 
-    async def keep(self, key: str, memory: int, pinned: int = 0) -> int:
-        """Keep a key resident until `release` of the ticket that is returned, once there is room for it. Raises
+    async def keep(self, driver: str, memory: int, pinned: int = 0) -> int:
+        """Keep a driver's key resident until it leaves, once there is room for it; the lease's ticket. Raises
         ClusterError if there never is."""
-        ticket, _ = await self._granted(Request(NOBODY, memory=memory, pinned=pinned, key=key))
+        ticket, _ = await self._granted(Request(self._job(driver), memory=memory, pinned=pinned, key=driver))
         return ticket
 
     async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
@@ -279,8 +330,7 @@ class NodeGovernor:
                     self._state.release(ticket)
                     self._tell()
                     raise
-                gone = request.holder not in self._state.holders and request.holder != NOBODY
-                if ticket not in self._state.leases and gone:
+                if ticket not in self._state.leases and request.holder not in self._state.holders:
                     raise ClusterError("the holder that asked is gone")
             return ticket, self._state.leases[ticket].threads
 
@@ -291,9 +341,10 @@ class NodeGovernor:
         """Give back the memory of a lease above `memory` bytes."""
         await self._change(lambda state: state.shrink(ticket, memory))
 
-    async def hand_on(self, ticket: int, memory: int) -> None:
-        """Give back all of a lease but `memory` bytes, which stay until `release`, whatever becomes of the process."""
-        await self._change(lambda state: state.hand_on(ticket, memory))
+    async def hand_on(self, ticket: int, memory: int, driver: str) -> None:
+        """Give back all of a lease but `memory` bytes, which stay until `release` or the end of the driver, whatever
+        becomes of the process."""
+        await self._change(lambda state: state.hand_on(ticket, memory, self._job(driver)))
 
     async def taken(self) -> None:
         """A prover of this node took a partition."""
@@ -329,11 +380,29 @@ class NodeGovernor:
                 self._reclaim_dead()
                 self._steward.tick(time.monotonic())
                 self._changed.notify_all()
+                if self._over:
+                    self._end()
+
+    def _end(self) -> None:
+        """The last driver died, so nobody else ends this actor."""
+        import ray  # takes seconds, and this module is used without it
+
+        self._lower()
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+    def _job(self, driver: str) -> Holder:
+        """As a holder. One that is not known, after a restart of this actor, says soon that it lives."""
+        known = self._drivers.get(driver)
+        return known.holder if known is not None else NOBODY
 
     def _reclaim_dead(self) -> None:
+        late = time.monotonic() - self.PATIENCE
+        self._drivers = {name: driver for name, driver in self._drivers.items() if driver.heard > late}
+        self._steward.slots = sum(driver.slots for driver in self._drivers.values())
+        jobs = {driver.holder for driver in self._drivers.values()}
         for holder in self._state.holders:
             # A process number may be used again; together with the time of its start it is unique.
-            if holder != _process(holder[0]):
+            if holder not in jobs if holder[0] < 0 else holder != _process(holder[0]):
                 self._state.reclaim(holder)
                 self._tell()
 

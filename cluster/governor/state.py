@@ -46,7 +46,8 @@ class Budget:
 
 
 Holder = tuple[int, float]
-"""Who holds a lease: a thread's or process's number, and when the process started (0: a thread, or no more there)."""
+"""Who holds a lease: a thread's or process's number, and when the process started (0: a thread, or no more there). A
+job as a whole has a negative number."""
 
 NOBODY: Holder = (0, 0.0)
 """Holds what was handed on: it ends when it is released, not with a process."""
@@ -130,7 +131,7 @@ class Governor:
 
     def _refuse_what_never_fits(self, request: Request) -> None:
         """Beside the keys that are kept until their job ends, too: waiting for those would be waiting for it to end."""
-        kept = {lease.key for lease in self.leases.values() if lease.holder == NOBODY and lease.key is not None}
+        kept = {lease.key for lease in self.leases.values() if lease.holder[0] <= 0 and lease.key is not None}
         memory, pinned = self.keys.size(kept - {request.key})
         if (
             request.threads <= self.budget.threads
@@ -176,12 +177,13 @@ class Governor:
             self.keys.shrink(lease.key, memory, pinned)
             self._grant()
 
-    def hand_on(self, ticket: int, memory: int) -> None:
-        """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released,
-        whatever becomes of the holder, who may ask anew."""
+    def hand_on(self, ticket: int, memory: int, to: Holder = NOBODY) -> None:
+        """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released, or `to`
+        is no more, whatever becomes of the holder, who may ask anew."""
         lease = self.leases.get(ticket)
         if lease is not None and lease.key is None:
-            self._change(ticket, replace(lease, holder=NOBODY, threads=0, memory=min(memory, lease.memory)))
+            kept = replace(lease, holder=to, thread=ticket, threads=0, memory=min(memory, lease.memory))
+            self._change(ticket, kept)
 
     def reclaim(self, holder: Holder) -> None:
         """Give back everything of a holder that is no more."""

@@ -468,6 +468,35 @@ def test_a_node_keeps_what_the_driver_asks_for() -> None:
     assert (report["pinned"], report["peak_pinned"]) == (50, 40)
 
 
+def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        governor.POLL = 0.01
+        me = os.getpid()
+        assert await governor.attend("one", 2)
+        assert await governor.attend("two", 3)
+        assert await governor.attend("one", 2), "a sign of life"
+        assert governor._steward.slots == 5
+        await governor.keep("one", 30)
+        await governor.keep("two", 20)
+        ticket, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
+        assert threads == 4, "no more than the node's, whatever the job was told"
+        await governor.hand_on(ticket, 40, "one")
+        waiting = asyncio.ensure_future(governor.acquire(me, memory=50, thread=2))
+        await asyncio.sleep(0.05)
+        assert not waiting.done(), "the budget is one"
+        assert not await governor.leave("one")
+        await asyncio.wait_for(waiting, 30)
+        report = await governor.report()
+        assert (report["reclaimed"], report["peak_memory"]) == (2, 100)
+        assert report["keys"]["resident"] == 2, "nobody needs the room of the key that is left"
+        governor.PATIENCE = 0.0
+        assert not await governor.attend("three", 1), "all are gone: it is at its end"
+        assert await governor.leave("three")
+
+    asyncio.run(story())
+
+
 def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:
     governor = LocalGovernor(BUDGET, Fixed("static", Limits({Phase.CPU_MSM: 2}, yields=True)))
     brake = Brake(governor.start(slots=2))
