@@ -18,7 +18,7 @@ from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.governor.steward import PERIOD, Steward
 from cluster.governor.watch import CopyProbe, Watch
 from cluster.policy import Policy, static
-from distprove.cgroup import memory_available
+from distprove.cgroup import memory_available, memory_total
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
@@ -430,12 +430,12 @@ def budget_of(threads: int, memory: int | None = None, pinned: int | None = None
 
 
 def default_memory(keys: int = 0) -> int:
-    """Half of the memory that is free, in bytes, and `keys` more if that is to be had.
+    """Half of the memory that is free, in bytes, and `keys` more, within what there is in all.
 
-    Half, because the object store's copies of witnesses and what nobody predicts want room too.
+    Half, because the object store's copies of witnesses and what nobody predicts want room too. Beside it, because the
+    files of a key that was used before are in the page cache, and need not be free in a control group's eyes.
     """
-    available = memory_available()
-    return max(1 << 20, min(available, available // 2 + keys))
+    return max(1 << 20, min(memory_total(), memory_available() // 2 + keys))
 
 
 def predicted_bytes(system: ProofSystem, partition: Partition) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from actors.backends import BackendChoice
 from cluster.executors import InProcessExecutor
+from cluster.governor import default_memory
 from cluster.residents import Residents, of_node, of_prover
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError
@@ -75,6 +76,15 @@ def test_files_are_counted_once_and_provers_each() -> None:
     node = of_node(100, provers)
     assert node == Residents(160, 40)
     assert node.without(provers[0]).without(provers[1]) == Residents(100)
+
+
+def test_the_default_budget_has_room_for_a_key_whose_files_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a control group's eyes cached files are used memory."""
+    monkeypatch.setattr("cluster.governor.shells.memory_total", lambda: 8 << 30)
+    monkeypatch.setattr("cluster.governor.shells.memory_available", lambda: 3 << 30)
+    assert default_memory() == 3 << 29
+    assert default_memory(5 << 30) == (5 << 30) + (3 << 29)
+    assert default_memory(9 << 30) == 8 << 30, "what does not fit the machine is refused"
 
 
 def test_a_key_that_does_not_fit_is_refused_before_anything_is_loaded(
