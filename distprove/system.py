@@ -253,3 +253,12 @@ class PredictsMemory(Protocol):
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of synthesising `partition`, in bytes, its witness included."""
+
+
+@runtime_checkable
+class PredictsKey(Protocol):
+    """A proof system that can tell how large a loaded key is. Optional."""
+
+    def key_bytes(self) -> int:
+        """Predicted host memory of what a prover that computes on the processors makes of its key, in bytes. The files
+        of `shared`, which it reads where they lie, are left out."""

@@ -18,6 +18,7 @@ from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_of
+from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
@@ -135,6 +136,10 @@ class StarkSystem:
 
     def shared(self) -> SharedFiles:
         return {}
+
+    def key_bytes(self) -> int:
+        """The preprocessed columns, extended and committed to. (A device that is short of memory keeps less.)"""
+        return key_bytes(self.key, [height or 0 for height in self.key.fixed_heights], streamed=False)
 
     def plan(self) -> list[Partition]:
         """The program's slices; made once, since a program may read a whole file for them."""

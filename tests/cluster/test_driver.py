@@ -174,7 +174,7 @@ def test_a_prover_that_is_never_good_is_retired(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executors.local_devices", lambda settings: [0, 1])
-    monkeypatch.setattr("actors.prover.make_backend", lambda choice, arena: toy_backend(choice.device))
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: toy_backend(choice.device))
     system = ToySystem(8, faults(bad_first_prover=True, slow={f"p{i}": 0.02 for i in range(8)}))
     run_toy(system, replace(local, max_retries=4)).verify(system)
     facts = report(tmp_path)
