@@ -16,7 +16,8 @@ from distprove.system import ProofSystem
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.host_arena import HostArena
-from kernels.placed import Lease, PlacedBackend, Placement
+from kernels.leases import Lease
+from kernels.placed import PlacedBackend, Placement
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,24 @@ class BackendChoice:
     """How many provers share the device: each may take that part of the budget, or else of the device's memory."""
 
 
-def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backend:
-    """The backend; the CPU's has its vectors in `arena`.
+@dataclass(frozen=True)
+class Leases:
+    """What a prover holds while it computes on the processors; None: it asks nobody."""
+
+    device: Lease | None = None
+    """For a prover without a GPU."""
+    host: Lease | None = None
+    """For what is placed beside its device."""
+
+
+def least_of(threads: int) -> int:
+    """With how many of its threads a prover without a GPU makes do while others hold some: half. With one or two of
+    many it would still be at one operation long after the others are done."""
+    return max(1, threads // 2)
+
+
+def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:
+    """The backend; the CPU's has its vectors in `arena` and computes under `lease`.
 
     Raises UsageError for an unknown name or a backend that is not installed, BackendError from it.
     """
@@ -57,7 +74,7 @@ def make_backend(choice: BackendChoice, arena: HostArena | None = None) -> Backe
     arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": budget}
     if choice.name == "cpu":
         del arguments["device"]
-        arguments["arena"] = arena
+        arguments |= {"arena": arena, "lease": lease}
     if choice.name == "cuda":
         arguments["share"] = choice.share
     backend: Backend = make(**arguments)
@@ -84,12 +101,12 @@ def place_operations(
 ) -> Placed:
     """`device`, and beside it the host for the operations that `choice` places there, or that `system` chooses to.
 
-    `lease` is entered while the host computes, in `arena`; its loops make way while the word in `throttle` is raised.
+    `lease` is held while the host computes, in `arena`; its loops make way while the word in `throttle` is raised.
     Raises InputError when the key is at fault.
     """
     if not choice.placing:
         return Placed(device, Placement(), "nothing was placed")
-    host = CpuBackend(threads=choice.host_threads, arena=arena)
+    host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
     if throttle is not None:
         host.yield_to(throttle)
     placement, reason = choice.placing.placement, "as asked for"
@@ -100,4 +117,4 @@ def place_operations(
     if not placement.host:
         host.close()
         return Placed(device, placement, reason)
-    return Placed(PlacedBackend(device, host, placement, lease), placement, reason)
+    return Placed(PlacedBackend(device, host, placement), placement, reason)

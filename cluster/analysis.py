@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.timeline import Place, Session, Span
-
-Interval = tuple[float, float]
+from kernels.busy import BACK_TO_BACK, DeviceTime, Stretch, merged
 
 DEVICE_PHASES = ("commit", "prove")
 """Phases that use a prover's device."""
@@ -18,22 +17,24 @@ FASTEST = 0.1
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """One device over a session. It counts as busy from a launch to the last result of what was launched.
+    """One device over a session: busy by events in its stream, or else from a launch to the last result of what was
+    launched, as the host saw it (the queue's view).
 
-    That is the queue's view: gaps between the kernels of one proof are inside. Idle is what lies between the first
-    launch and the last result and is not busy.
+    Idle is what lies between the first launch and the last result and is not busy.
     """
 
     name: str
-    busy: tuple[Interval, ...]
+    busy: tuple[Stretch, ...]
     """Disjoint, in order; seconds since the epoch."""
+    by_events: bool = False
+    """Whether all of it is by events."""
 
     @property
     def busy_seconds(self) -> float:
         return sum(end - start for start, end in self.busy)
 
     @property
-    def gaps(self) -> tuple[Interval, ...]:
+    def gaps(self) -> tuple[Stretch, ...]:
         """Idle stretches between busy ones."""
         return tuple((a[1], b[0]) for a, b in zip(self.busy, self.busy[1:], strict=False))
 
@@ -97,26 +98,21 @@ def quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The union as disjoint intervals in order."""
-    union: list[Interval] = []
-    for start, end in sorted(intervals):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(union[-1][1], end))
-        else:
-            union.append((start, end))
-    return tuple(union)
-
-
 def devices(session: Session) -> list[DeviceUse]:
     """The devices that provers used, one for each GPU however many provers share it; in the order of the workers."""
     names = {place.id: device_names(place) for place in session.workers if place.role == "prover"}
-    intervals: dict[str, list[Interval]] = {name: [] for names_of in names.values() for name in names_of}
+    used: dict[str, list[DeviceTime]] = {name: [] for names_of in names.values() for name in names_of}
     for span in session.spans:
         if span.phase in DEVICE_PHASES:
             for name in names.get(span.worker, ()):
-                intervals[name].append(span.on_device or (span.start, span.end))
-    return [DeviceUse(name, merged(found)) for name, found in intervals.items()]
+                used[name].append(span.on_device or DeviceTime(((span.start, span.end),)))
+    return [_device_use(name, times) for name, times in used.items()]
+
+
+def _device_use(name: str, times: Sequence[DeviceTime]) -> DeviceUse:
+    by_events = bool(times) and all(time.by_events for time in times)
+    stretches = (stretch for time in times for stretch in time.stretches)
+    return DeviceUse(name, merged(stretches, BACK_TO_BACK if by_events else 0.0), by_events)
 
 
 def device_names(place: Place) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The dispatch loop: which partition goes to which worker, and what happens when one fails.
 
-    waiting -> synthesising -> ready -> [committing -> committed ->] proving -> verifying -> done | failed
+    waiting -> synthesising -> ready -> [committing -> committed ->] proving -> verifying -> keeping -> done | failed
                                  ^------------------------- diagnosing <---------'
 
 Rules:
@@ -8,9 +8,9 @@ Rules:
 * A prover has at most `in_flight` partitions, so that the next witness travels while it computes. Witnesses are made
   ahead of need, but only as many as the provers can take up: they are large.
 * Nothing is proven before one prover has checked the key, for systems that have such a check.
-* No proof counts before it has been verified here. After a bad one the witness is diagnosed; if that is not to blame,
-the
-  partition goes to another prover if there is one.
+* No proof counts before it has been verified here, and is on disk. After a bad one the witness is diagnosed; if that is
+  not to blame, the partition goes to another prover if there is one.
+* This loop waits for nothing but what is over: a prover has its next partition before it can miss it.
 * An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
 * A worker whose process died is loaded again and goes on. One that fails three times with nothing good in between, or
   does not come back in time, is retired. With no prover or synthesiser left, what remains fails; what is done is kept.
@@ -54,9 +54,14 @@ class Stage(str, Enum):
     COMMITTED = "committed"
     PROVING = "proving"
     VERIFYING = "verifying"
+    KEEPING = "keeping"
     DIAGNOSING = "diagnosing"
     DONE = "done"
     FAILED = "failed"
+
+
+SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
+"""Stages that need no worker."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +286,11 @@ class Dispatcher:
             self._key_checked(member, finished)
             return
         assert item is not None
+        if task.kind is Kind.KEEP:
+            if finished.error is not None:
+                raise finished.error
+            self._kept(item)
+            return
         # The barrier failed it meanwhile, or it was taken away from this worker, which was retired meanwhile.
         late = item.stage in (Stage.DONE, Stage.FAILED) or (member is not None and task.partition not in member.tasks)
         if late:
@@ -324,7 +334,7 @@ class Dispatcher:
             member.report.facts = finished.value
             member.report.load_seconds += finished.ended - finished.started
             self._record_span(finished)
-            self._run.note("worker-ready", worker=member.worker.id, device=finished.value.get("device"))
+            self._run.note("worker-ready", sync=False, worker=member.worker.id, device=finished.value.get("device"))
             self._tell("worker-ready", None, member)
             self._check_key()
         elif isinstance(error, InputError):
@@ -347,7 +357,8 @@ class Dispatcher:
         if error is None:
             self._checked = True
             self._record_span(finished)
-            self._run.note("key-checked", worker=member.worker.id, seconds=round(finished.ended - finished.started, 6))
+            seconds = round(finished.ended - finished.started, 6)
+            self._run.note("key-checked", sync=False, worker=member.worker.id, seconds=seconds)
             return
         if isinstance(error, InputError):
             raise error
@@ -362,7 +373,7 @@ class Dispatcher:
         if kind is Kind.VERIFY:
             item.report.verify_seconds = seconds
             if value is True:
-                self._proved(item)
+                self._keep(item)
             else:
                 self._diagnose(item, "the proof does not verify")
             return
@@ -375,7 +386,7 @@ class Dispatcher:
             item.report.witness_bytes = value.nbytes
             self._move(item, Stage.READY)
         elif kind is Kind.COMMIT:
-            self._committed(item, member, value)
+            self._committed(item, member, value[0])
         elif kind is Kind.PROVE:
             item.proof, item.times = value
             item.report.prove_seconds = seconds
@@ -401,8 +412,15 @@ class Dispatcher:
         item.commitment = commitment
         self._move(item, Stage.COMMITTED)
 
-    def _proved(self, item: _Item) -> None:
-        """A verified proof: keep it on disk before anything else hears of it."""
+    def _keep(self, item: _Item) -> None:
+        """A verified proof: to disk, before anything else hears of it."""
+        assert item.proof is not None
+        self._drop_work(item)
+        self._move(item, Stage.KEEPING)
+        self._executor.keep(item.proof, self._run.store)
+
+    def _kept(self, item: _Item) -> None:
+        """Verified, and on disk."""
         assert item.proof is not None
         assert item.home is not None
         member = self._members[item.home]
@@ -412,12 +430,11 @@ class Dispatcher:
         report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
         report.to_device, report.to_host = item.times.to_device, item.times.to_host
         report.memory, report.device_peak = item.times.memory, item.times.device_peak
-        self._run.store(item.proof)
         self._proofs[item.partition.name] = item.proof
-        self._drop_work(item)
         self._place(item, Stage.DONE)
         self._run.note(
             "proved",
+            sync=False,  # the proof itself is
             partition=item.partition.name,
             worker=item.home,
             synthesise_seconds=round(report.synthesise_seconds, 6),
@@ -528,10 +545,12 @@ class Dispatcher:
         self._tell("failed", item, None, reason)
 
     def _fail_if_stranded(self) -> None:
-        """Fail what needs a kind of worker of which none is left. (What is being verified needs nobody.)"""
+        """Fail what needs a kind of worker of which none is left."""
+        if {member.worker.role for member in self._members.values() if not member.retired} == set(Role):
+            return
         needs = {
             Role.SYNTHESISER: (Stage.WAITING, Stage.SYNTHESISING),
-            Role.PROVER: tuple(stage for stage in Stage if stage not in (Stage.VERIFYING, Stage.DONE, Stage.FAILED)),
+            Role.PROVER: tuple(stage for stage in Stage if stage not in SAFE),
         }
         for role, stages in needs.items():
             members = [m for m in self._members.values() if m.worker.role is role]
@@ -555,7 +574,8 @@ class Dispatcher:
 
     def _record_span(self, finished: Finished) -> None:
         task = finished.task
-        times: PhaseTimes = finished.value[1] if task.kind is Kind.PROVE and finished.error is None else PhaseTimes()
+        timed = task.kind in (Kind.COMMIT, Kind.PROVE) and finished.error is None
+        times: PhaseTimes = finished.value[1] if timed else PhaseTimes()
         attempt = 0
         if task.partition is not None:
             seen = self._items[task.partition].handed

@@ -15,7 +15,7 @@ from cluster.executors import Executor
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
 from cluster.status import StatusFile, status_view
-from cluster.timeline import FILE, Place, Session, read_timeline, timeline_record
+from cluster.timeline import FILE, Place, Session, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof, invalid_among
@@ -50,7 +50,7 @@ def prove(
             plan = plan if plan is not None else system.plan()
             run.check_plan(system, plan)
             report.partitions = [PartitionReport(p.name) for p in plan]
-            run.note("session", executor=executor.kind, partitions=len(plan))
+            run.note("session", sync=False, executor=executor.kind, partitions=len(plan))
 
             # 2. Take up what an earlier session left. A file proves nothing by being there: each is verified again.
             done, barrier = take_up(system, run, plan, report)
@@ -74,8 +74,9 @@ def prove(
                 except (InvalidProof, FormatError) as error:
                     raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
             proof = Proof.assemble(system, ordered)
-            Proof.from_bytes(proof.to_bytes())
-            run.store_proof(proof)
+            content = proof.to_bytes()
+            Proof.from_bytes(content)
+            run.store_proof(content)
             if isinstance(system, Explains):
                 report.proven = system.explain(ordered)
             report.status, report.job_digest = "proved", proof.job_digest.hex()
@@ -93,7 +94,7 @@ def prove(
                 worker.busy_seconds = session.busy(worker.id)
             session.wall_seconds, session.status = report.wall_seconds, report.status
             session.workers = [place_of(worker) for worker in report.workers]
-            run.store_json(FILE, timeline_record([*_earlier_sessions(run), session]))
+            run.store_text(FILE, timeline_json([*_earlier_sessions(run), session]))
             run.store_json("report.json", report.to_record())
             status.finish(status_view(report, Counter(p.status for p in report.partitions)))
             run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest)
@@ -109,7 +110,8 @@ def take_up(
     nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
-    for partition in plan:
+    kept = run.stored()
+    for partition in (p for p in plan if p.name in kept):
         try:
             proof = run.load(partition)
         except InputError as error:

@@ -7,11 +7,12 @@ where, what is tried again and who is given up is the driver's business, so both
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -21,14 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.backends import BackendChoice
-from actors.prover import ProverWorker
+from actors.backends import BackendChoice, Leases, least_of
+from actors.prover import SWITCH_INTERVAL, ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
 from cluster.devices import cuda_devices
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
 from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, shares, split_threads
 from cluster.policy import policy_for
+from cluster.residents import of_node, of_prover
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
@@ -37,7 +39,11 @@ from distprove.phases import Phase
 from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
-from kernels.placed import Lease
+from kernels.leases import Lease
+
+KEEPERS = 4
+"""Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
+hardly longer than for one."""
 
 
 class Role(str, Enum):
@@ -46,7 +52,7 @@ class Role(str, Enum):
 
 
 class Kind(str, Enum):
-    """What a worker can be asked. VERIFY runs beside the driver and has no worker."""
+    """What a worker can be asked. VERIFY and KEEP run beside the driver and have no worker."""
 
     LOAD = "load"
     CHECK = "check"
@@ -55,6 +61,7 @@ class Kind(str, Enum):
     PROVE = "prove"
     DIAGNOSE = "diagnose"
     VERIFY = "verify"
+    KEEP = "keep"
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Task:
-    """Something submitted. `partition` is None for LOAD and CHECK; `worker` is None for VERIFY."""
+    """Something submitted. `partition` is None for LOAD and CHECK; `worker` is None for VERIFY and KEEP."""
 
     kind: Kind
     worker: str | None
@@ -79,8 +86,8 @@ class Task:
 class Finished:
     """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
 
-    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT bytes; PROVE (PartitionProof, PhaseTimes); VERIFY bool;
-    CHECK and DIAGNOSE None.
+    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT (bytes, PhaseTimes); PROVE (PartitionProof, PhaseTimes);
+    VERIFY bool; KEEP, CHECK and DIAGNOSE None.
     Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
     """
 
@@ -119,6 +126,7 @@ class Executor(ABC):
         self.settings = settings
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: _Threads | None = None
+        self._keepers: _Threads | None = None
         self._system: ProofSystem | None = None
 
     @abstractmethod
@@ -156,7 +164,22 @@ class Executor(ABC):
         if self._verifier is None:
             self._verifier = _Threads("verifier", self._done)
         system = self._system
-        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), lambda _: system.verify(proof))
+
+        def verified(_: Turn | None) -> bool:
+            with self.verifying():
+                return system.verify(proof)
+
+        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), verified)
+
+    @abstractmethod
+    def verifying(self) -> AbstractContextManager[object]:
+        """A lease of a thread to verify on, from the governor of the driver's node."""
+
+    def keep(self, proof: PartitionProof, store: Callable[[PartitionProof], None]) -> None:
+        """Have `store` put a verified proof on disk, beside the driver: it must not wait for a disk."""
+        if self._keepers is None:
+            self._keepers = _Threads("keeper", self._done, KEEPERS)
+        self._keepers.submit(Task(Kind.KEEP, None, proof.name), lambda _: store(proof))
 
     @abstractmethod
     def wait(self, timeout: float) -> Finished | None:
@@ -172,8 +195,9 @@ class Executor(ABC):
 
     def close(self, *, now: bool = False) -> None:
         """Stop everything this executor started. `now`: without waiting for what runs."""
-        if self._verifier is not None:
-            self._verifier.stop(wait=not now)
+        for threads in (self._verifier, self._keepers):
+            if threads is not None:
+                threads.stop(wait=not now)
 
     def __enter__(self) -> Executor:
         return self
@@ -195,15 +219,15 @@ class InProcessExecutor(Executor):
         self._provers: dict[str, ProverWorker] = {}
         self._synthesisers: dict[str, SynthesiserWorker] = {}
         self._threads: dict[str, _Threads] = {}
+        self._switch_interval = sys.getswitchinterval()
         self._governor = LocalGovernor(Budget(threads=1, memory=1))
         self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
 
     def start(self, system: ProofSystem) -> list[Worker]:
         settings = self.settings
+        sys.setswitchinterval(SWITCH_INTERVAL)
         self._system = system
         self._shared = system.shared()
-        budget = node_budget(settings)
-        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         placing = parse_place(settings.place, system.name)
@@ -225,9 +249,16 @@ class InProcessExecutor(Executor):
             )
             for index, share in enumerate(spread)
         ]
+        files = sum(array.nbytes for array in self._shared.values())
+        resident = of_node(files, [of_prover(system, choice) for choice in choices])
+        budget = node_budget(settings, resident.memory)
+        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
+        # For as long as there are workers, and before there are witnesses: none of them waits for room while it loads.
+        self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
         throttle = self._governor.start(len(choices) * settings.in_flight)
         for index, choice in enumerate(choices):
-            prover = ProverWorker(system, choice, self._host_lease(choice.host_threads), self._arena)
+            leases = Leases(self._lease(choice.threads, least_of(choice.threads)), self._lease(choice.host_threads))
+            prover = ProverWorker(system, choice, leases, self._arena)
             prover.yield_to(throttle)
             self._provers[f"prover-{index}"] = prover
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
@@ -304,12 +335,13 @@ class InProcessExecutor(Executor):
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return [{"node": "local", **self._governor.report(began)}]
 
-    def _host_lease(self, threads: int) -> Lease:
-        """What a prover's operations on the CPU hold, `threads` of it if the governor agrees."""
+    def verifying(self) -> AbstractContextManager[object]:
+        return self._governor.lease(phase=Phase.VERIFICATION, threads=1)
 
+    def _lease(self, threads: int, least: int = 0) -> Lease:
         @contextmanager
         def lease(phase: str) -> Iterator[int]:
-            with self._governor.lease(phase=phase, threads=threads) as held:
+            with self._governor.lease(phase=phase, threads=threads, least=least) as held:
                 yield held.threads
 
         return lease
@@ -324,6 +356,7 @@ class InProcessExecutor(Executor):
         self._provers, self._threads = {}, {}
         self._arena.close()
         self._governor.close()
+        sys.setswitchinterval(self._switch_interval)
         super().close(now=now)
 
 

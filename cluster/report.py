@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from distprove.errors import DistproveError
@@ -100,8 +100,16 @@ class Report:
     wall_seconds: float = 0.0
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for report.json."""
-        return {"format": "distprove.report", "version": 1, **asdict(self)}
+        """Plain data for report.json. What it holds is this report's own: to be written, not to be changed."""
+        return {
+            "format": "distprove.report",
+            "version": 1,
+            **vars(self),
+            # Not `asdict`, which copies whatever it finds: some 0.2 ms for each of the partitions.
+            "partitions": [{**vars(p), "memory": p.memory and vars(p.memory)} for p in self.partitions],
+            "workers": [vars(worker) for worker in self.workers],
+            "counters": vars(self.counters),
+        }
 
 
 def public_message(error: BaseException) -> str:

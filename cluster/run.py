@@ -1,11 +1,13 @@
 """A run on disk: one folder that survives anything short of losing the disk.
 
     job.json                    the job's record, the plan (names and digests), public facts; written once
-    journal.jsonl               one event a line, appended and synced; a torn last line is cut off when it is opened
-    again partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified
-    again barrier.msgpack             commitments and shared challenge, for systems with a barrier proof.msgpack
-    the job's proof timeline.json, report.json  when what happened where, and the summary lock
-    held by the driver at work
+    journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
+                                of the end; a torn last line is cut off when it is opened again
+    partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
+    barrier.msgpack             commitments and shared challenge, for systems with a barrier
+    proof.msgpack               the job's proof
+    timeline.json, report.json  when what happened where, and the summary
+    lock                        held by the driver at work
 
 Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
 temporary name, synced and renamed. Nothing secret is written: no witness, no input, only paths and digests. A digest
@@ -22,7 +24,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -32,7 +34,7 @@ from distprove.errors import FormatError, InputError, UsageError
 from distprove.files import read_bounded, sync_folder, write_atomically
 from distprove.job import Job
 from distprove.names import is_name
-from distprove.proof import Proof, check_fields, decode_partition, encode_partition
+from distprove.proof import check_fields, decode_partition, encode_partition
 from distprove.system import Partition, PartitionProof, ProofSystem
 
 FORMAT = "distprove.run"
@@ -113,12 +115,14 @@ class Run:
 
     # -- events -----------------------------------------------------------------------------------------------------
 
-    def note(self, event: str, **facts: Any) -> None:
-        """Append an event to the journal; it is on disk when this returns."""
+    def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
+        """Append an event to the journal. If `sync`, it is on disk when this returns, with all before it; otherwise it
+        outlives this process, and a power cut once another is synced."""
         line = json.dumps({"time": round(time.time(), 6), "event": event, **facts}, separators=(",", ":"))
         self._journal.write(line.encode() + b"\n")
         self._journal.flush()
-        os.fsync(self._journal.fileno())
+        if sync:
+            os.fsync(self._journal.fileno())
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The journal so far, oldest first."""
@@ -132,12 +136,16 @@ class Run:
         return self.path / "partitions" / f"{name}.msgpack"
 
     def store(self, proof: PartitionProof) -> None:
-        """Keep a verified partition proof."""
+        """Keep a verified partition proof; it is on disk when this returns. Any thread may call it."""
         body = canonical.encode(encode_partition(proof))
         content = {"format": "distprove.partition", "version": VERSION, "body": body}
         # The checksum tells a damaged disk from a bad prover; it protects against nobody.
         content["sha256"] = hashlib.sha256(body).digest()
         write_atomically(self.partition_path(proof.name), canonical.encode(content))
+
+    def stored(self) -> set[str]:
+        """Names of the partitions of which something is stored."""
+        return {path.stem for path in (self.path / "partitions").glob("*.msgpack")}
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
@@ -184,12 +192,17 @@ class Run:
     def proof_path(self) -> Path:
         return self.path / "proof.msgpack"
 
-    def store_proof(self, proof: Proof) -> None:
-        proof.write(self.proof_path)
+    def store_proof(self, content: bytes) -> None:
+        """`content`: of a proof, as `Proof.to_bytes` gives it."""
+        write_atomically(self.proof_path, content)
 
-    def store_json(self, name: str, value: Any) -> None:
-        """Write `report.json` or `timeline.json`."""
-        write_atomically(self.path / name, _json(value))
+    def store_json(self, name: str, record: Mapping[str, Any]) -> None:
+        """Write `report.json`."""
+        write_atomically(self.path / name, _json(record))
+
+    def store_text(self, name: str, text: str) -> None:
+        """Write `timeline.json`."""
+        write_atomically(self.path / name, text.encode())
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -303,5 +316,15 @@ def _take_lock(path: Path) -> IO[str]:
     return lock
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=2, sort_keys=False).encode() + b"\n"
+def _json(record: Mapping[str, Any]) -> bytes:
+    """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
+    indentation is made in Python. A large run's report has thousands of items."""
+    return (
+        "{\n" + ",\n".join(f"  {json.dumps(name)}: {_field(value)}" for name, value in record.items()) + "\n}\n"
+    ).encode()
+
+
+def _field(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f"    {json.dumps(item)}" for item in value) + "\n  ]"

@@ -2,19 +2,22 @@
 
 A session is one stretch of work on a run, from start or resume to its end. timeline.json holds them all, oldest first:
 
-    {"format": "distprove.timeline", "version": 2, "sessions": [session...]}
+    {"format": "distprove.timeline", "version": 3, "sessions": [session...]}
     session = {"began": epoch, "wall_seconds", "status", "executor", "workers": [worker...], "spans": [span...]}
     worker = {"id", "role", "node", "device", "kind", "gpus": [id...]}
     span = {"worker", "partition", "phase", "start", "end", "attempt", "outcome", "inner": {step: seconds},
-            "steps": [[step, start, end]...], "on_device": [start, end] | null}
+            "steps": [[step, start, end]...], "on_device": use | null}
+    use = {"by": "events" | "queue", "stretches": [[start, end]...]}
 
 Times are seconds, those of spans and steps since the session began. `inner` adds up to what the partition cost; `steps`
-say when each step passed, also where that was hidden behind another partition. Version 1 was one session, its spans
-without attempt, steps and on_device.
+say when each step passed, also where that was hidden behind another partition. `on_device` is when the device was at
+the partition's work: by events in its stream, or by its queue as the host saw it. Version 2 had one stretch of the
+queue there, [start, end]; version 1 was one session, its spans without attempt, steps and on_device.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Sequence
@@ -26,9 +29,10 @@ from distprove import jsontext
 from distprove.errors import FormatError
 from distprove.files import read_bounded
 from distprove.system import Step
+from kernels.busy import DeviceTime
 
 FORMAT = "distprove.timeline"
-VERSION = 2
+VERSION = 3
 FILE = "timeline.json"
 MAX_FILE = 1 << 28
 
@@ -48,8 +52,8 @@ class Span:
     """"ok", or the kind of error it ended with."""
     steps: tuple[Step, ...] = ()
     """When the steps passed, where that is known; they may begin before the span does."""
-    on_device: tuple[float, float] | None = None
-    """When the device had the partition's work, from its launch to its last result; None where it is not known."""
+    on_device: DeviceTime | None = None
+    """When the device was at the partition's work; None where it is not known."""
     attempt: int = 0
     """Which attempt at this phase of this partition, counted from 1; 0 for what has no partition."""
 
@@ -78,9 +82,12 @@ class Session:
     status: str = "running"
     executor: str = ""
     workers: list[Place] = field(default_factory=list)
+    _encoded: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """JSON of the first spans."""
 
     def add(self, span: Span) -> None:
         self.spans.append(span)
+        self._encode_new()
 
     def busy(self, worker: str) -> float:
         """Seconds a worker spent on partitions."""
@@ -91,13 +98,10 @@ class Session:
         """From the beginning to the end of the session, or of its last span; above 0."""
         return max([self.wall_seconds, 1e-6, *(span.end - self.began for span in self.spans)])
 
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for timeline.json."""
-
-        def since(moment: float) -> float:
-            return round(moment - self.began, 6)
-
-        return {
+    def to_json(self) -> str:
+        """Its part of timeline.json, a line for each span."""
+        self._encode_new()
+        facts = {
             "began": self.began,
             "wall_seconds": round(self.wall_seconds, 6),
             "status": self.status,
@@ -106,27 +110,39 @@ class Session:
                 {"id": w.id, "role": w.role, "node": w.node, "device": w.device, "kind": w.kind, "gpus": list(w.gpus)}
                 for w in self.workers
             ],
-            "spans": [
-                {
-                    "worker": s.worker,
-                    "partition": s.partition,
-                    "phase": s.phase,
-                    "start": since(s.start),
-                    "end": since(s.end),
-                    "attempt": s.attempt,
-                    "outcome": s.outcome,
-                    "inner": {name: round(seconds, 6) for name, seconds in s.inner.items()},
-                    "steps": [[name, since(start), since(end)] for name, start, end in s.steps],
-                    "on_device": [since(moment) for moment in s.on_device] if s.on_device else None,
-                }
-                for s in self.spans
-            ],
+        }
+        spans = ",\n".join(self._encoded)
+        return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
+
+    def _encode_new(self) -> None:
+        """The JSON of spans that have none. They get it as they come: at the end devices would wait for it."""
+        self._encoded += [json.dumps(self._record(span)) for span in self.spans[len(self._encoded) :]]
+
+    def _record(self, span: Span) -> dict[str, Any]:
+        began = self.began
+        use = span.on_device
+        return {
+            "worker": span.worker,
+            "partition": span.partition,
+            "phase": span.phase,
+            "start": round(span.start - began, 6),
+            "end": round(span.end - began, 6),
+            "attempt": span.attempt,
+            "outcome": span.outcome,
+            "inner": {name: round(seconds, 6) for name, seconds in span.inner.items()},
+            "steps": [[name, round(start - began, 6), round(end - began, 6)] for name, start, end in span.steps],
+            "on_device": use
+            and {
+                "by": "events" if use.by_events else "queue",
+                "stretches": [[round(start - began, 6), round(end - began, 6)] for start, end in use.stretches],
+            },
         }
 
 
-def timeline_record(sessions: Sequence[Session]) -> dict[str, Any]:
-    """Plain data for timeline.json."""
-    return {"format": FORMAT, "version": VERSION, "sessions": [session.to_record() for session in sessions]}
+def timeline_json(sessions: Sequence[Session]) -> str:
+    """The content of timeline.json."""
+    parts = ",\n".join(session.to_json() for session in sessions)
+    return f'{{"format": "{FORMAT}", "version": {VERSION}, "sessions": [\n{parts}\n]}}\n'
 
 
 def read_timeline(run: Path) -> list[Session]:
@@ -144,7 +160,7 @@ def read_timeline(run: Path) -> list[Session]:
 
 def _sessions(record: Any) -> list[Session]:
     """Raises what reading wrong data raises."""
-    if record["format"] != FORMAT or record["version"] not in (1, VERSION):
+    if record["format"] != FORMAT or record["version"] not in (1, 2, VERSION):
         raise ValueError
     if record["version"] == 1:
         session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record})
@@ -160,7 +176,6 @@ def _session(record: dict[str, Any]) -> Session:
     began = _finite(record["began"])
     spans = []
     for item in record["spans"]:
-        on_device = item.get("on_device")
         spans.append(
             Span(
                 str(item["worker"]),
@@ -173,7 +188,7 @@ def _session(record: dict[str, Any]) -> Session:
                 tuple(
                     (str(n), began + _finite(start), began + _finite(end)) for n, start, end in item.get("steps", ())
                 ),
-                (began + _finite(on_device[0]), began + _finite(on_device[1])) if on_device else None,
+                _device_time(item.get("on_device"), began),
                 int(item.get("attempt", 0)),
             )
         )
@@ -186,6 +201,15 @@ def _session(record: dict[str, Any]) -> Session:
     return Session(
         began, spans, _finite(record["wall_seconds"]), str(record["status"]), str(record["executor"]), workers
     )
+
+
+def _device_time(record: Any, began: float) -> DeviceTime | None:
+    if record is None:
+        return None
+    if isinstance(record, list):  # version 2
+        record = {"by": "queue", "stretches": [record]}
+    stretches = tuple((began + _finite(start), began + _finite(end)) for start, end in record["stretches"])
+    return DeviceTime(stretches, record["by"] == "events")
 
 
 def _finite(value: Any) -> float:

@@ -94,7 +94,8 @@ def _session(session: Session, origin: float, tracks: _Tracks) -> Iterator[Event
     for use in devices(session):
         where = tracks.thread("devices", use.name)
         for start, end in use.busy:
-            yield _complete("busy", "device", start - origin, end - origin, where, {})
+            seen = {"seen by": "events" if use.by_events else "queue"}
+            yield _complete("busy", "device", start - origin, end - origin, where, seen)
 
 
 def _first(span: Span) -> float:

@@ -53,9 +53,10 @@ def digest(domain: str, *values: Any) -> bytes:
 def _normal(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise TypeError(f"nested deeper than {MAX_DEPTH}")
-    if value is None or isinstance(value, (bool, str, bytes)):
+    kind = type(value)
+    if kind is bytes or kind is str or kind is bool or value is None:
         return value
-    if isinstance(value, int):
+    if kind is int:
         if not -(1 << 63) <= value < 1 << 64:
             raise TypeError("an integer beyond 64 bits; encode it as bytes")
         return value
@@ -65,7 +66,7 @@ def _normal(value: Any, depth: int) -> Any:
         if not all(isinstance(key, str) for key in value):
             raise TypeError("a map key that is not a string")
         return {key: _normal(value[key], depth + 1) for key in sorted(value)}
-    raise TypeError(f"{type(value).__name__} has no canonical encoding")
+    raise TypeError(f"{kind.__name__} has no canonical encoding")
 
 
 def _scan(data: bytes, what: str) -> None:

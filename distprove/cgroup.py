@@ -32,12 +32,7 @@ class MemoryLimit:
 
 def memory_limit(root: Path = ROOT, own: Path = OWN) -> MemoryLimit | None:
     """The limit that leaves least; None without one. `root` and `own` are for tests."""
-    limits = [
-        MemoryLimit(limit, _number(folder / used) or 0)
-        for folder, name, used in _memory_files(root, own)
-        if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT
-    ]
-    return min(limits, key=lambda one: one.left, default=None)
+    return min(_memory_limits(root, own), key=lambda one: one.left, default=None)
 
 
 def memory_available(root: Path = ROOT, own: Path = OWN) -> int:
@@ -45,6 +40,11 @@ def memory_available(root: Path = ROOT, own: Path = OWN) -> int:
     available = int(psutil.virtual_memory().available)
     group = memory_limit(root, own)
     return available if group is None else min(available, group.left)
+
+
+def memory_total(root: Path = ROOT, own: Path = OWN) -> int:
+    """Bytes that there are, within both the machine and its control groups."""
+    return min([int(psutil.virtual_memory().total), *(one.limit for one in _memory_limits(root, own))])
 
 
 def cpu_quota(root: Path = ROOT, own: Path = OWN) -> float | None:
@@ -56,6 +56,14 @@ def cpu_quota(root: Path = ROOT, own: Path = OWN) -> float | None:
     quotas.append((_text(root / "cpu/cpu.cfs_quota_us") or "-1", _text(root / "cpu/cpu.cfs_period_us") or ""))
     granted = [int(q) / int(p) for q, p in quotas if q.isdecimal() and p.isdecimal() and int(p) > 0]
     return min(granted, default=None)
+
+
+def _memory_limits(root: Path, own: Path) -> list[MemoryLimit]:
+    return [
+        MemoryLimit(limit, _number(folder / used) or 0)
+        for folder, name, used in _memory_files(root, own)
+        if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT
+    ]
 
 
 def _memory_files(root: Path, own: Path) -> Iterator[tuple[Path, str, str]]:

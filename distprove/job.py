@@ -74,7 +74,7 @@ class ExecutorSettings:
     synthesisers: int | None = None
     """Synthesiser actors in all."""
     memory: int | None = None
-    """Bytes of host memory per node for witnesses in the making and on their way."""
+    """Bytes of host memory per node for the key, and for witnesses in the making and on their way."""
     place: str | Mapping[str, str] | None = None
     """Where operations run, as `distprove.place` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the same."""
     device_memory: int | None = None

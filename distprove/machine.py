@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from distprove import cgroup
+from distprove.topology import Topology, read_topology
 from kernels.processor import processor_facts
 
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
@@ -98,6 +99,7 @@ class Machine:
     processor: Processor
     memory: Memory
     gpus: Gpus = field(default_factory=Gpus)
+    topology: Topology = field(default_factory=Topology)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -120,6 +122,7 @@ def inspect_machine() -> Machine:
         processor=_processor(),
         memory=_memory(),
         gpus=find_gpus(),
+        topology=read_topology(),
     )
 
 

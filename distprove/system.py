@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.backend import Backend
+from kernels.busy import DeviceTime
 from kernels.host_arena import HostArena
 
 
@@ -80,8 +81,8 @@ class PhaseTimes:
     to_host: int = 0
     steps: list[Step] = field(default_factory=list)
     """When each phase passed, also what was hidden behind another partition; may be empty."""
-    on_device: tuple[float, float] | None = None
-    """From the launch of the work to its last result, in seconds since the epoch; None where it is not known."""
+    on_device: DeviceTime | None = None
+    """When the device was at the work; None where it is not known."""
 
     memory: MemoryUse | None = None
     """None for a proof system without memory plans."""
@@ -252,3 +253,12 @@ class PredictsMemory(Protocol):
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of synthesising `partition`, in bytes, its witness included."""
+
+
+@runtime_checkable
+class PredictsKey(Protocol):
+    """A proof system that can tell how large a loaded key is. Optional."""
+
+    def key_bytes(self) -> int:
+        """Predicted host memory of what a prover that computes on the processors makes of its key, in bytes. The files
+        of `shared`, which it reads where they lie, are left out."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from kernels.backend import Array, HostArray, OutOfMemory
 from kernels.large_blocks import LargeBlocks
+from kernels.pinned import RING, STAGING_SLOT, STAGING_SLOTS
 from kernels.units import format_bytes
 
 HEADROOM = 512 << 20
@@ -175,7 +176,7 @@ class PinnedStaging:
     whoever took it from the ring, and who takes it next waits for the transfer that it was given back with.
     """
 
-    def __init__(self, slot_bytes: int = 16 << 20, slots: int = 3, threads: int = 4) -> None:
+    def __init__(self, slot_bytes: int = STAGING_SLOT, slots: int = STAGING_SLOTS, threads: int = 4) -> None:
         """`threads` copy between host memory and the buffers: one core's copies are a fifth as fast as the link.
 
         At least two `slots`: a copy to the host holds all but one of them while it waits for the device.
@@ -271,7 +272,7 @@ class PinnedRing:
     be copied, the other is written. `PinnedStaging` has few and large buffers, and its copies run beside the kernels.
     """
 
-    def __init__(self, nbytes: int = 4 << 20) -> None:
+    def __init__(self, nbytes: int = RING) -> None:
         self.largest = nbytes // 16
         """Bytes of one copy, at most."""
         self._size = nbytes // 2

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.busy import BusyWatch, QueueWatch
 from kernels.curves import Curve, Field, Group
 
 if TYPE_CHECKING:
@@ -242,6 +243,13 @@ class Backend(ABC):
     def memory_peak(self) -> int | None:
         """The most bytes of the backend's memory in use at once since `watch_memory`; None when it does not count."""
         return None
+
+    def watch_busy(self) -> BusyWatch:
+        """Begin to note when the device is at what this thread queues from here on."""
+        return QueueWatch()
+
+    def host_waits(self) -> None:  # noqa: B027 (a backend without events has nothing to note)
+        """The thread that computes is about to wait for something else than the device, which may run dry meanwhile."""
 
     # -- field vectors ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from kernels.backend import (
 from kernels.cpu_goldilocks import CpuGoldilocks
 from kernels.curves import Curve, Field, Group
 from kernels.host_arena import Empty, HostArena
+from kernels.leases import CPU_MSM, PROVING, SPMV, Lease
 from kernels.processor import processor_facts
 
 Bytes = NDArray[np.uint8]
@@ -37,6 +40,15 @@ MAX_POINTS = 1 << 31
 
 MAX_LOG_ROOTS = 15
 """At most 2^15 roots of unity, 1 MB, are kept for each field and direction. Longer transforms derive the rest."""
+
+SMALL = 1 << 17
+"""Field multiplications, a few milliseconds of one thread, below which threads are not asked for: the answer may take
+as long."""
+MSM_THREAD_BYTES = 3 << 18
+"""What each thread of a group sum keeps at hand: half a megabyte of points and the products beside them, as
+kernels/cpu/grouped_sum.h cuts them. The buckets are the pool's, however many threads it has; each is written once."""
+GROUP_WORK = 300
+"""Field multiplications for each point of a group sum, roughly. What is done to points else takes more."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,7 @@ class CpuMatrix:
     rows: int
     cols: int
     nbytes: int
+    entries: int
     field: Field
     native: Any
 
@@ -76,7 +89,8 @@ class CpuBackend(Backend):
 
     `variant` names a build of the extension (see `kernels.native`); None is the fastest that runs here. `budget` is the
     memory, in bytes, that plans may count on; None is what the machine has. Field vectors come from `arena`, if given,
-    which must outlive the backend.
+    which must outlive the backend. `lease` is held during each computation on field vectors or points that is not
+    small, and nothing else is waited for meanwhile; it may allow fewer threads.
     """
 
     def __init__(
@@ -86,6 +100,7 @@ class CpuBackend(Backend):
         *,
         budget: int | None = None,
         arena: HostArena | None = None,
+        lease: Lease | None = None,
     ) -> None:
         if threads < 1:
             raise BackendError(f"a backend needs at least one thread, not {threads}")
@@ -93,6 +108,7 @@ class CpuBackend(Backend):
         self.traffic = Traffic()
         self.threads = threads
         self._budget = budget
+        self._lease = lease
         self._empty: Empty = np.empty if arena is None else arena.empty
         self._zeros: Empty = np.zeros if arena is None else arena.zeros
         try:
@@ -121,6 +137,16 @@ class CpuBackend(Backend):
         except ValueError as error:
             raise BackendError(str(error)) from None
         self._throttle = throttle
+
+    @contextmanager
+    def _leased(self, phase: str, work: int) -> Iterator[Any]:
+        """The pool for a computation of about `work` field multiplications, under the phase's lease."""
+        if self._lease is None or work < SMALL:
+            yield self._pool
+            return
+        with self._lease(phase) as threads:
+            self.limit_threads(threads)
+            yield self._pool
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
@@ -177,9 +203,10 @@ class CpuBackend(Backend):
         if a.ndim != 2:
             raise SizeError(f"scale_powers takes one vector, shape (n, {field.limbs}), not {a.shape}")
         target = self._output(a.shape, out)
-        self._native.scale_powers(
-            self._pool, field.name, _bytes(a), _element(field, base), _element(field, first), _bytes(target)
-        )
+        with self._leased(PROVING, len(a)) as pool:
+            self._native.scale_powers(
+                pool, field.name, _bytes(a), _element(field, base), _element(field, first), _bytes(target)
+            )
         return target
 
     def equal(self, a: Array, b: Array) -> bool:
@@ -191,7 +218,8 @@ class CpuBackend(Backend):
             if array.shape != inputs[0].shape:
                 raise SizeError(f"operands of different shapes: {array.shape} and {inputs[0].shape}")
         target = self._output(inputs[0].shape, out)
-        op(self._pool, field.name, *map(_bytes, inputs), _bytes(target))
+        with self._leased(PROVING, target.size // field.limbs) as pool:
+            op(pool, field.name, *map(_bytes, inputs), _bytes(target))
         return target
 
     def _output(self, shape: tuple[int, ...], out: HostArray | None) -> HostArray:
@@ -233,20 +261,21 @@ class CpuBackend(Backend):
         if inverse:
             root, shift, first = pow(root, -1, p), pow(shift, -1, p), pow(n, -1, p)
         scaled = shift != 1 or first != 1
-        self._native.ntt(
-            self._pool,
-            field.name,
-            _bytes(target),
-            log_n,
-            self._root_table(field, log_n, inverse),
-            _element(field, root),
-            _element(field, shift),
-            _element(field, first),
-            scaled and not inverse,
-            scaled and inverse,
-            bit_reversed_input,
-            bit_reversed_output,
-        )
+        with self._leased(PROVING, target.size // field.limbs * max(1, log_n // 2)) as pool:
+            self._native.ntt(
+                pool,
+                field.name,
+                _bytes(target),
+                log_n,
+                self._root_table(field, log_n, inverse),
+                _element(field, root),
+                _element(field, shift),
+                _element(field, first),
+                scaled and not inverse,
+                scaled and inverse,
+                bit_reversed_input,
+                bit_reversed_output,
+            )
         return a
 
     def _root_table(self, field: Field, log_n: int, inverse: bool) -> Bytes:
@@ -274,7 +303,7 @@ class CpuBackend(Backend):
             native = self._native.Matrix(field.name, matrix.cols, *arrays)
         except ValueError as error:
             raise SizeError(f"not a sparse matrix: {error}") from None
-        return CpuMatrix(matrix.rows, matrix.cols, sum(a.nbytes for a in arrays), field, native)
+        return CpuMatrix(matrix.rows, matrix.cols, sum(a.nbytes for a in arrays), len(parts[1]), field, native)
 
     def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
         if not isinstance(matrix, CpuMatrix):
@@ -285,7 +314,8 @@ class CpuBackend(Backend):
                 f"a matrix of {matrix.cols} columns takes ({matrix.cols}, {matrix.field.limbs}), not {x.shape}"
             )
         target = self._output((matrix.rows, matrix.field.limbs), out)
-        self._native.spmv(self._pool, matrix.native, _bytes(x), standard_form, _bytes(target))
+        with self._leased(SPMV, matrix.entries) as pool:
+            self._native.spmv(pool, matrix.native, _bytes(x), standard_form, _bytes(target))
         return target
 
     # -- groups -----------------------------------------------------------------------------------------------------
@@ -310,7 +340,8 @@ class CpuBackend(Backend):
         out = np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64)
         where = (table.curve.name, table.group.value)
         scratch = self._empty((self._native.msm_scratch(*where, len(scalars)),), np.uint8)
-        self._native.msm(self._pool, *where, points, _bytes(scalars), scratch, _bytes(out))
+        with self._leased(CPU_MSM, GROUP_WORK * len(scalars)) as pool:
+            self._native.msm(pool, *where, points, _bytes(scalars), scratch, _bytes(out))
         return ReadyPoint(out)
 
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
@@ -319,12 +350,14 @@ class CpuBackend(Backend):
             raise SizeError(f"scalars have shape (n, {curve.fr.limbs}), not {scalars.shape}")
         point = point_bytes(curve, group, np.asarray(base).reshape(1, -1))
         out = np.empty((len(scalars), curve.point_limbs(group)), dtype=np.uint64)
-        self._native.fixed_base(self._pool, curve.name, group.value, point, _bytes(scalars), _bytes(out))
+        with self._leased(PROVING, GROUP_WORK * len(scalars)) as pool:
+            self._native.fixed_base(pool, curve.name, group.value, point, _bytes(scalars), _bytes(out))
         return out
 
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
         data = point_bytes(curve, group, points)
-        found = self._native.first_invalid(self._pool, curve.name, group.value, data, subgroup)
+        with self._leased(PROVING, GROUP_WORK * len(points)) as pool:
+            found = self._native.first_invalid(pool, curve.name, group.value, data, subgroup)
         return None if found is None else int(found)
 
     # -- Goldilocks -------------------------------------------------------------------------------------------------

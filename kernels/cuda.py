@@ -21,6 +21,7 @@ from kernels.backend import (
     SizeError,
     Staged,
 )
+from kernels.busy import BusyWatch
 from kernels.compiler import KernelSource
 from kernels.cuda_field import FIELD_PARAMS, field_source
 from kernels.cuda_fixed_base import fixed_base
@@ -111,6 +112,12 @@ class CudaBackend(Backend):
 
     def memory_peak(self) -> int:
         return self.device.memory_peak()
+
+    def watch_busy(self) -> BusyWatch:
+        return self.device.meter.watch()
+
+    def host_waits(self) -> None:
+        self.device.meter.pause()
 
     # -- field vectors ----------------------------------------------------------------------------------------------
 

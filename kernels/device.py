@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernels.backend import Array, DeviceInfo, HostArray, SizeError, Staged, Traffic
+from kernels.busy import EventMeter
 from kernels.compiler import KernelResources, KernelSource
 
 MAX_GRID = 2**31 - 1
@@ -100,6 +101,8 @@ class Device(Protocol):
     shared_limit: int
     """Dynamic shared memory one block may have, in bytes."""
     traffic: Traffic
+    meter: EventMeter
+    """When `stream` works. `launch` and every wait for results tell it."""
 
     @property
     def stream(self) -> Stream:

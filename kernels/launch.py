@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernels.backend import Array, BackendError, DeviceInfo, HostArray, OutOfMemory, SizeError, Staged, Traffic
+from kernels.busy import EventMeter
 from kernels.compiler import CompiledKernels, Compiler, KernelResources, KernelSource
 from kernels.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
 
@@ -64,6 +65,13 @@ class CudaEvent:
         self.event.synchronize()
 
 
+class CudaTimedEvent(CudaEvent):
+    """A CuPy event that knows when it passed."""
+
+    def seconds_since(self, earlier: CudaTimedEvent) -> float:
+        return float(cupy.cuda.get_elapsed_time(earlier.event, self.event)) * 1e-3
+
+
 class CudaStream:
     """A CuPy stream that does not synchronise with the default one."""
 
@@ -72,6 +80,9 @@ class CudaStream:
 
     def record(self) -> CudaEvent:
         return CudaEvent(self.stream.record(cupy.cuda.Event(disable_timing=True)))
+
+    def record_timed(self) -> CudaTimedEvent:
+        return CudaTimedEvent(self.stream.record(cupy.cuda.Event()))
 
     def wait(self, event: Event) -> None:
         assert isinstance(event, CudaEvent)
@@ -110,8 +121,11 @@ class _Parameters:
 class CudaKernel:
     """One function of a loaded cubin."""
 
-    def __init__(self, function: Any, resources: KernelResources, stream: CudaStream, shared_limit: int) -> None:
+    def __init__(
+        self, function: Any, resources: KernelResources, stream: CudaStream, meter: EventMeter, shared_limit: int
+    ) -> None:
         self.resources = resources
+        self._meter = meter
         self._function = function
         self._stream = stream
         self._blocks: dict[tuple[int, int], int] = {}
@@ -145,6 +159,8 @@ class CudaKernel:
         if parameters is None:
             parameters = self._parameters[formats] = _Parameters(formats)
         parameters.write(values)
+        if self._meter.waiting:
+            self._meter.resume()
         # The driver's own call: CuPy's takes no struct of several words by value, and costs twice as much.
         cupy.cuda.driver.launchKernel(
             self._function.ptr,
@@ -165,7 +181,8 @@ class CudaKernel:
 class CudaFetch:
     """A copy to pinned memory, finished on `result`."""
 
-    def __init__(self, array: Array, stream: CudaStream, buffers: PinnedBuffers) -> None:
+    def __init__(self, array: Array, stream: CudaStream, buffers: PinnedBuffers, meter: EventMeter) -> None:
+        self._meter = meter
         self._array: Array | None = array  # keeps the memory until the copy is done
         self._buffers = buffers
         self._shape, self._dtype, self._nbytes = array.shape, array.dtype, array.nbytes
@@ -177,6 +194,7 @@ class CudaFetch:
 
     def result(self) -> HostArray:
         if self._host is None:
+            self._meter.pause()
             self._event.synchronize()
             flat = np.frombuffer(self._memory, dtype=self._dtype, count=math.prod(self._shape))
             self._host = flat.reshape(self._shape).copy()
@@ -245,6 +263,7 @@ class CudaDevice:
         self._staging_stream = CudaStream()
         self._side_streams: list[CudaStream] = []
         self._retired = Retired()
+        self.meter = EventMeter(self._timed_event)
         self.arena = Arena(budget, share)
         self._staging = PinnedStaging(threads=threads)
         self._fetch_buffers = PinnedBuffers()
@@ -252,25 +271,20 @@ class CudaDevice:
         self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
         self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
+        # Once: `info` is asked for with every proof, and looking up what is installed takes over a millisecond.
+        self._details = {
+            "index": index,
+            "arch": self.arch,
+            "multiprocessors": self.sm_count,
+            "driver": cupy.cuda.runtime.driverGetVersion(),
+            "runtime": cupy.cuda.runtime.runtimeGetVersion(),
+            "nvrtc": "{}.{}".format(*self.compiler.version),
+            "cupy": ", ".join(installed_cupy()),
+        }
 
     def info(self) -> DeviceInfo:
-        runtime = cupy.cuda.runtime
-        return DeviceInfo(
-            self.name,
-            "cuda",
-            self.memory_total,
-            self.arena.budget,
-            {
-                "index": self.index,
-                "arch": self.arch,
-                "multiprocessors": self.sm_count,
-                "driver": runtime.driverGetVersion(),
-                "runtime": runtime.runtimeGetVersion(),
-                "nvrtc": "{}.{}".format(*self.compiler.version),
-                "cupy": ", ".join(installed_cupy()),
-                "peak_bytes": self.arena.peak,
-            },
-        )
+        details = {**self._details, "peak_bytes": self.arena.peak}
+        return DeviceInfo(self.name, "cuda", self.memory_total, self.arena.budget, details)
 
     @property
     def stream(self) -> CudaStream:
@@ -288,6 +302,10 @@ class CudaDevice:
     def join(self, streams: Sequence[Stream]) -> None:
         for stream in streams:
             self.stream.wait(stream.record())
+
+    def _timed_event(self) -> CudaTimedEvent:
+        self._device.use()  # where an event is made is current per thread
+        return self._stream.record_timed()
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
@@ -356,6 +374,7 @@ class CudaDevice:
             return self.fetch(array).result()
         host = np.empty(array.shape, array.dtype)
         if host.nbytes:
+            self.meter.pause()
             self._copy_stream.wait(self.stream.record())
             self._staging.to_host(host, array.data.ptr, self._copy_stream.stream)
             self.traffic.to_host += host.nbytes
@@ -364,7 +383,7 @@ class CudaDevice:
     def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
         _require_contiguous(array)
         self.traffic.to_host += array.nbytes
-        return CudaFetch(array, self._queue(stream), self._fetch_buffers)
+        return CudaFetch(array, self._queue(stream), self._fetch_buffers, self.meter)
 
     def address(self, array: Array) -> int:
         _require_contiguous(array)
@@ -398,7 +417,8 @@ class CudaDevice:
             resources = compiled.kernels.get(name)
             if resources is None:
                 raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
-            self._kernels[key] = CudaKernel(module.get_function(name), resources, self.stream, self.shared_limit)
+            function = module.get_function(name)
+            self._kernels[key] = CudaKernel(function, resources, self.stream, self.meter, self.shared_limit)
         return self._kernels[key]
 
     def synchronize(self) -> None:

@@ -2,17 +2,17 @@
 
 For devices whose memory is too small for everything, and for machines whose cores would idle. Points placed on the host
 are used where they lie, in a mapped key; nothing of them is on the device. What is placed on the host runs one at a
-time, in the order in which it was asked for, on a thread of its own beside the device: an MSM's `PendingPoint` waits
-for it, and a product asked for by `stage_spmv` may be computed while the device is at another proof.
+time, in the order in which it was asked for, on a thread of its own beside the device, and under the host's leases: an
+MSM's `PendingPoint` waits for it, and a product asked for by `stage_spmv` may be computed while the device is at
+another proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -29,20 +29,15 @@ from kernels.backend import (
     PointTable,
     Staged,
 )
+from kernels.busy import BusyWatch
 from kernels.cpu import CpuBackend
 from kernels.curves import Curve, Field, Group
 from kernels.goldilocks import GoldilocksKernels
+from kernels.leases import SPMV
 
-SPMV = "spmv"
 MSM = {Group.G1: "msm_g1", Group.G2: "msm_g2"}
 OPERATIONS = (SPMV, *MSM.values())
 """What can be placed on the host."""
-
-Lease = Callable[[str], "AbstractContextManager[int]"]
-"""Asked for by a phase's name ("cpu_msm" or "spmv") before the host computes, and held meanwhile. It says how many
-threads the host may use."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,13 +76,11 @@ class PlacedBackend(Backend):
     A host array that is staged must not change until the points computed from it are there.
     """
 
-    def __init__(self, device: Backend, host: CpuBackend, placement: Placement, lease: Lease | None = None) -> None:
-        """`lease` is entered on the host's thread; without one the host has all the threads that it was made with."""
+    def __init__(self, device: Backend, host: CpuBackend, placement: Placement) -> None:
         self._device, self._host = device, host
         self.placement = placement
         self.name = device.name
         self.traffic = device.traffic
-        self._lease: Lease = lease or (lambda _: nullcontext(host.threads))
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placed")
 
     def prepare(self, curve: Curve) -> None:
@@ -105,15 +98,16 @@ class PlacedBackend(Backend):
         if not isinstance(x, _PlacedStaged):
             raise BackendError("this array was staged by another backend")
         vector = x.host
-        product = self._submit(SPMV, lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
+        product = self._thread.submit(lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
         return _HostProduct(self._device, product)
 
     def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
         if SPMV not in self.placement.host:
             return self._device.spmv(matrix, _on_device(x), out, standard_form=standard_form)
         vector = self._on_host(x)
-        product = self._submit(SPMV, lambda: self._host.spmv(matrix, vector, standard_form=standard_form)).result()
-        array = self._device.to_device(product)
+        product = self._thread.submit(lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
+        self._device.host_waits()
+        array = self._device.to_device(product.result())
         if out is None:
             return array
         out[...] = array
@@ -135,15 +129,7 @@ class PlacedBackend(Backend):
         if MSM[table.group] not in self.placement.host:
             return self._device.msm(table, _on_device(scalars), start=start)
         values = self._on_host(scalars)
-        return _HostPoint(self._submit("cpu_msm", lambda: self._host.msm(table, values, start=start).result()))
-
-    def _submit(self, phase: str, call: Callable[[], T]) -> Future[T]:
-        def leased() -> T:
-            with self._lease(phase) as threads:
-                self._host.limit_threads(threads)
-                return call()
-
-        return self._thread.submit(leased)
+        return _HostPoint(self._thread.submit(lambda: self._host.msm(table, values, start=start).result()))
 
     def _on_host(self, array: Array) -> HostArray:
         return array.host if isinstance(array, PlacedArray) else self._device.to_host(array)
@@ -175,6 +161,12 @@ class PlacedBackend(Backend):
 
     def memory_peak(self) -> int | None:
         return self._device.memory_peak()
+
+    def watch_busy(self) -> BusyWatch:
+        return self._device.watch_busy()
+
+    def host_waits(self) -> None:
+        self._device.host_waits()
 
     def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
         return self._device.add(field, _on_device(a), _on_device(b), out)
@@ -266,6 +258,7 @@ class _HostProduct:
         if self._product is None:
             raise BackendError("a product was asked for after it had been released")
         if self._array is None:
+            self._device.host_waits()
             self._array = self._device.to_device(self._product.result())
         return self._array
 

@@ -4,17 +4,29 @@ The word is 64 bits in a small mapped file: how many critical phases run (16 bit
 believed (48 bits, milliseconds of the system's monotonic clock). One process writes it and renews the time; any number
 read it, native loops among them (kernels/cpu/threads.h). A writer that dies is believed for `LIFE` and no longer, so
 nobody waits for ever.
+
+The writer holds a lock on its file. A file without one was left by a writer that was killed, and the next writer
+removes it. (A lock, not a process's number: containers that share a folder do not share those.)
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import stat
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing is cleaned up
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "distprove-throttle-"
 LIFE = 2.0
 """Seconds for which a word is believed after it was written."""
 SLICE = 0.0005
@@ -25,18 +37,18 @@ class Throttle:
     """The word, with the file it is in. Made by the one who writes it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` is where the file stands until `close`; None is the system's folder for temporary files."""
-        handle, name = tempfile.mkstemp(prefix="distprove-throttle-", dir=folder)
+        """`folder` is where the file stands until `close`; None is the system's folder for temporary files. What killed
+        writers left there is removed."""
+        _clean(Path(tempfile.gettempdir()) if folder is None else folder)
+        self._handle, self.path = _locked_file(folder)
         try:
-            os.ftruncate(handle, 8)
-            self._map = mmap.mmap(handle, 8)
+            os.ftruncate(self._handle, 8)
+            self._map = mmap.mmap(self._handle, 8)
         except BaseException:
-            os.unlink(name)
+            self.path.unlink(missing_ok=True)
+            os.close(self._handle)
             raise
-        finally:
-            os.close(handle)
         self._word = memoryview(self._map).cast("Q")
-        self.path = Path(name)
 
     def write(self, count: int) -> None:
         """Say that `count` critical phases run. Must be repeated within `LIFE` for as long as some do."""
@@ -49,6 +61,7 @@ class Throttle:
             self._word.release()
             self._map.close()
             self.path.unlink(missing_ok=True)
+            os.close(self._handle)
 
     def __enter__(self) -> Throttle:
         return self
@@ -83,6 +96,48 @@ class Brake:
         if not self._map.closed:
             self._word.release()
             self._map.close()
+
+
+def _locked_file(folder: Path | None) -> tuple[int, Path]:
+    """A new file, open and locked for as long as it is open."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=PREFIX, dir=folder)
+        if fcntl is None:
+            return handle, Path(name)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # another writer came between, found it without a lock, and removed it
+
+
+def _clean(folder: Path) -> None:
+    """Remove this user's files whose writers are gone."""
+    if fcntl is None:
+        return
+    for path in folder.glob(f"{PREFIX}*"):
+        with _opened(path) as handle:
+            if handle is None:
+                continue
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+            except OSError:
+                continue  # its writer lives, or it is not ours to remove
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """A plain file of this user's; None if it is none."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        found = os.fstat(handle)
+        yield handle if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
+    finally:
+        os.close(handle)
 
 
 def encode(count: int, until: float) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from distprove.cgroup import MemoryLimit, cpu_quota, memory_available, memory_limit
+from distprove.cgroup import MemoryLimit, cpu_quota, memory_available, memory_limit, memory_total
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def test_the_memory_limit_of_any_parent_counts(tmp_path: Path, own: Path) -> Non
     root, pod = tmp_path / "fs", tmp_path / "fs" / "pod"
     write(pod / "box", memory__max="max", memory__current=1 << 20)
     assert memory_limit(root, own) is None
+    assert memory_total(root, own) == psutil.virtual_memory().total
     write(pod, memory__max=64 << 20, memory__current=60 << 20)
     assert memory_limit(root, own) == MemoryLimit(64 << 20, 60 << 20)
     assert memory_available(root, own) == 4 << 20
@@ -41,6 +42,7 @@ def test_the_group_that_leaves_least_decides(tmp_path: Path, own: Path) -> None:
     write(pod, memory__max=100 << 20, memory__current=90 << 20)
     write(pod / "box", memory__max=50 << 20, memory__current=5 << 20)
     assert memory_limit(root, own) == MemoryLimit(100 << 20, 90 << 20)
+    assert memory_total(root, own) == 50 << 20, "whatever is used of it"
 
 
 def test_version_1_is_read(tmp_path: Path) -> None:

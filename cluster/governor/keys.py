@@ -6,7 +6,7 @@ user is gone; it leaves, least recently used first, when somebody needs the room
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,11 @@ class Keys:
         """Idle keys that must go now, oldest first."""
         return [name for name, key in self._resident.items() if key.leaving]
 
+    def size(self, names: Collection[str]) -> tuple[int, int]:
+        """Bytes that these keys take, and how many of them are page-locked."""
+        sizes = [(key.memory, key.pinned) for name, key in self._resident.items() if name in names]
+        return sum(memory for memory, _ in sizes), sum(pinned for _, pinned in sizes)
+
     def is_leaving(self, name: str) -> bool:
         return name in self._resident and self._resident[name].leaving
 
@@ -63,6 +68,11 @@ class Keys:
         key = self._resident.pop(name)
         key.users -= 1
         self._resident[name] = key
+
+    def shrink(self, name: str, memory: int, pinned: int) -> None:
+        """A key takes at most these bytes from here on."""
+        key = self._resident[name]
+        key.memory, key.pinned = min(memory, key.memory), min(pinned, key.pinned)
 
     def make_room(self, memory: int, pinned: int) -> None:
         """Choose idle keys to leave until these many bytes more will be free; none if all of them would not do."""

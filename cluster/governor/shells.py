@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,13 @@ from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.governor.steward import PERIOD, Steward
 from cluster.governor.watch import CopyProbe, Watch
 from cluster.policy import Policy, static
-from distprove.cgroup import memory_available
+from distprove.cgroup import memory_available, memory_total
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
 from distprove.phases import Phase
 from distprove.system import Partition, PredictsMemory, ProofSystem
+from distprove.topology import read_topology
 from kernels.throttle import Throttle
 
 
@@ -67,6 +70,7 @@ class LocalGovernor:
         `slots` is how many partitions the provers take at once, together.
         """
         self._steward.slots = slots
+        self._steward.settle(read_topology())
         self._steward.watch = Watch(CopyProbe())
         self._steward.word = self._throttle = Throttle()
         self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
@@ -93,13 +97,15 @@ class LocalGovernor:
         pinned: int = 0,
         lane: bool = False,
         key: str | None = None,
+        least: int = 0,
     ) -> Iterator[LocalLease]:
         """Hold a lease for the length of the block; waits for it. Raises ClusterError if it can never be had.
 
         `key` keeps a proving key of `memory` and `pinned` bytes resident; they count once, whoever else uses it.
+        `least` threads will do, if others hold some (see `Request.least`).
         """
         holder = (threading.get_ident(), 0.0)
-        ticket, granted = self._acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key))
+        ticket, granted = self._acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least))
         lease = LocalLease(self, ticket, granted)
         try:
             yield lease
@@ -182,23 +188,46 @@ class LocalGovernor:
                 self._changed.notify_all()
 
 
+@dataclass
+class _Driver:
+    """A job that uses a node's governor."""
+
+    holder: Holder
+    slots: int
+    heard: float
+    """When it last said so, on the monotonic clock."""
+
+
 class NodeGovernor:
     """The governor as a Ray actor: asynchronous, so that one that waits holds nobody up. A process is a holder, or a
-    thread of one.
+    thread of one, or a job as a whole.
 
-    It runs on the node that it governs, so it can see for itself when a holder's process is gone.
+    It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
+    elsewhere: they say now and then that they live (`attend`), and one that does not is taken for dead. All jobs of a
+    cluster share it; budget and policy are those that it was made with, by the first of them. With the last it ends.
     """
 
     POLL = 0.5
     """Seconds between looks at the holders while somebody waits."""
+    PATIENCE = 60.0
+    """Seconds for which a driver is believed to live."""
 
     def __init__(
-        self, threads: int, memory: int | None, policy: Policy | None = None, pinned: int = 0, slots: int = 0
+        self,
+        threads: int,
+        memory: int | None,
+        policy: Policy | None = None,
+        pinned: int | None = None,
+        keys: int = 0,
     ) -> None:
-        """`slots` is how many partitions the node's provers take at once, together."""
-        self._state = Governor(Budget(threads, memory or default_memory(), pinned))
+        """`memory`, `pinned` and `keys` are those of `budget_of`."""
+        self._state = Governor(budget_of(threads, memory, pinned, keys))
         self._changed = asyncio.Condition()
-        self._steward = Steward(self._state, policy or static(threads, {}), slots=slots)
+        self._steward = Steward(self._state, policy or static(threads, {}))
+        self._drivers: dict[str, _Driver] = {}
+        self._numbers = itertools.count(1)
+        self._ever = False
+        """Whether there has been a driver."""
         self._epoch = time.time() - time.monotonic()
         self._throttle: Throttle | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -206,10 +235,40 @@ class NodeGovernor:
     async def start(self) -> str:
         """Begin to look at the node and to hear the policy, unless that is so; where the throttle word is."""
         if self._throttle is None:
+            self._steward.settle(read_topology())
             self._steward.watch = Watch(CopyProbe())
             self._steward.word = self._throttle = Throttle()
             self._ticking = asyncio.ensure_future(self._tick())
         return str(self._throttle.path)
+
+    async def attend(self, driver: str, slots: int) -> bool:
+        """A driver says that it lives, and how many partitions its provers on this node take at once, together. False
+        if this governor is at its end: the driver has to make another."""
+        async with self._changed:
+            self._reclaim_dead()
+            if self._over:
+                return False
+            known = self._drivers.get(driver)
+            holder = known.holder if known is not None else (-next(self._numbers), 0.0)
+            self._ever = True
+            self._drivers[driver] = _Driver(holder, slots, time.monotonic())
+            self._reclaim_dead()
+            return True
+
+    async def leave(self, driver: str) -> bool:
+        """A driver ends: what it holds is free. Whether it was the last one: then it has to end this actor, too."""
+        async with self._changed:
+            self._drivers.pop(driver, None)
+            self._reclaim_dead()
+            over = self._over
+        if over:
+            await self.close()
+        return over
+
+    @property
+    def _over(self) -> bool:
+        """Whether there were drivers, and all are gone."""
+        return self._ever and not self._drivers
 
     async def close(self) -> None:
         """Stop looking, and remove the word's file."""
@@ -218,6 +277,9 @@ class NodeGovernor:
             with suppress(asyncio.CancelledError):
                 await self._ticking
             self._ticking = None
+        self._lower()
+
+    def _lower(self) -> None:
         if self._throttle is not None:
             self._steward.word = None
             self._throttle.close()
@@ -233,15 +295,31 @@ class NodeGovernor:
         pinned: int = 0,
         key: str | None = None,
         thread: int = 0,
-    ) -> int:
-        """A lease's ticket, once granted. Raises ClusterError if it never can be.
+        least: int = 0,
+    ) -> tuple[int, int]:
+        """A lease's ticket, and of how many threads it is, once granted. Raises ClusterError if it never can be.
 
-        `thread` tells apart the threads of one process that hold leases of their own. See `LocalGovernor.lease`.
+        `thread` tells apart what holds leases of its own in one process. See `LocalGovernor.lease`.
         """
         holder = _process(pid)
+        threads = min(threads, self._state.budget.threads)  # of another job than the one that asks, perhaps
+        return await self._granted(Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread, least))
+
+    async def keep(self, driver: str, memory: int, pinned: int = 0) -> int:
+        """Keep a driver's key resident until it leaves, once there is room for it; the lease's ticket. Raises
+        ClusterError if there never is."""
+        ticket, _ = await self._granted(Request(self._job(driver), memory=memory, pinned=pinned, key=driver))
+        return ticket
+
+    async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
+        """Of what `keep` keeps, only so much stays."""
+        await self._change(lambda state: state.shrink_key(ticket, memory, pinned))
+
+    async def _granted(self, request: Request) -> tuple[int, int]:
+        """(ticket, threads), once granted."""
         async with self._changed:
             self._reclaim_dead()
-            ticket = self._state.request(Request(holder, threads, memory, lane, Phase(phase), pinned, key, thread))
+            ticket = self._state.request(request)
             self._tell()
             while ticket not in self._state.leases:
                 try:
@@ -252,15 +330,9 @@ class NodeGovernor:
                     self._state.release(ticket)
                     self._tell()
                     raise
-                if ticket not in self._state.leases and holder not in self._state.holders:
+                if ticket not in self._state.leases and request.holder not in self._state.holders:
                     raise ClusterError("the holder that asked is gone")
-            return ticket
-
-    async def threads(self, ticket: int) -> int:
-        """How many threads a lease is of: at most what was asked for."""
-        async with self._changed:
-            lease = self._state.leases.get(ticket)
-            return lease.threads if lease is not None else 0
+            return ticket, self._state.leases[ticket].threads
 
     async def release(self, ticket: int) -> None:
         await self._change(lambda state: state.release(ticket))
@@ -269,9 +341,10 @@ class NodeGovernor:
         """Give back the memory of a lease above `memory` bytes."""
         await self._change(lambda state: state.shrink(ticket, memory))
 
-    async def hand_on(self, ticket: int, memory: int) -> None:
-        """Give back all of a lease but `memory` bytes, which stay until `release`, whatever becomes of the process."""
-        await self._change(lambda state: state.hand_on(ticket, memory))
+    async def hand_on(self, ticket: int, memory: int, driver: str) -> None:
+        """Give back all of a lease but `memory` bytes, which stay until `release` or the end of the driver, whatever
+        becomes of the process."""
+        await self._change(lambda state: state.hand_on(ticket, memory, self._job(driver)))
 
     async def taken(self) -> None:
         """A prover of this node took a partition."""
@@ -307,11 +380,29 @@ class NodeGovernor:
                 self._reclaim_dead()
                 self._steward.tick(time.monotonic())
                 self._changed.notify_all()
+                if self._over:
+                    self._end()
+
+    def _end(self) -> None:
+        """The last driver died, so nobody else ends this actor."""
+        import ray  # takes seconds, and this module is used without it
+
+        self._lower()
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+    def _job(self, driver: str) -> Holder:
+        """As a holder. One that is not known, after a restart of this actor, says soon that it lives."""
+        known = self._drivers.get(driver)
+        return known.holder if known is not None else NOBODY
 
     def _reclaim_dead(self) -> None:
+        late = time.monotonic() - self.PATIENCE
+        self._drivers = {name: driver for name, driver in self._drivers.items() if driver.heard > late}
+        self._steward.slots = sum(driver.slots for driver in self._drivers.values())
+        jobs = {driver.holder for driver in self._drivers.values()}
         for holder in self._state.holders:
             # A process number may be used again; together with the time of its start it is unique.
-            if holder != _process(holder[0]):
+            if holder not in jobs if holder[0] < 0 else holder != _process(holder[0]):
                 self._state.reclaim(holder)
                 self._tell()
 
@@ -324,17 +415,27 @@ def _process(pid: int) -> Holder:
         return (pid, 0.0)
 
 
-def node_budget(settings: ExecutorSettings) -> Budget:
+def node_budget(settings: ExecutorSettings, keys: int = 0) -> Budget:
     """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
-    return Budget(settings.threads or usable_threads(), settings.memory or default_memory())
+    return budget_of(settings.threads or usable_threads(), settings.memory, keys=keys)
 
 
-def default_memory() -> int:
-    """Half of the memory that is free, in bytes.
+def budget_of(threads: int, memory: int | None = None, pinned: int | None = None, keys: int = 0) -> Budget:
+    """A budget of `memory` bytes (None: `default_memory`), half of them page-locked unless `pinned` says otherwise.
 
-    Half, because the page cache of a mapped key and the object store's copies of witnesses want room too.
+    `keys`: bytes that the job's keys take, which the default leaves room for.
     """
-    return max(1 << 20, memory_available() // 2)
+    memory = memory or default_memory(keys)
+    return Budget(threads, memory, memory // 2 if pinned is None else pinned)
+
+
+def default_memory(keys: int = 0) -> int:
+    """Half of the memory that is free, in bytes, and `keys` more, within what there is in all.
+
+    Half, because the object store's copies of witnesses and what nobody predicts want room too. Beside it, because the
+    files of a key that was used before are in the page cache, and need not be free in a control group's eyes.
+    """
+    return max(1 << 20, min(memory_total(), memory_available() // 2 + keys))
 
 
 def predicted_bytes(system: ProofSystem, partition: Partition) -> int:

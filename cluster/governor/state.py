@@ -9,7 +9,10 @@ limits of the policy are and however they change:
 
 Why there is no deadlock: a request is granted whole or not at all. A holder may ask only for what comes later in the
 order key, threads and memory, lane; and what could never be granted is refused at once. What stays leased for a
-finished witness (`hand_on`) waits for a prover, and provers ask for no memory.
+finished witness (`hand_on`) waits for a prover and its verification, and neither asks for memory: they wait for threads
+only. Those are held by synthesis that runs, which ends by itself (its memory it has), and by single operations of
+provers, which wait for nothing while they hold them. A synthesis that waits for memory holds no threads, and lets those
+pass who ask for threads alone.
 
 Why nobody waits for ever: requests are looked at in order of arrival. One that a limit of its own phase holds back
 waits for leases of that phase, which end. One that is held back by what all share (memory, the node's threads) lets
@@ -43,7 +46,8 @@ class Budget:
 
 
 Holder = tuple[int, float]
-"""Who holds a lease: a thread's or process's number, and when the process started (0: a thread, or no more there)."""
+"""Who holds a lease: a thread's or process's number, and when the process started (0: a thread, or no more there). A
+job as a whole has a negative number."""
 
 NOBODY: Holder = (0, 0.0)
 """Holds what was handed on: it ends when it is released, not with a process."""
@@ -63,6 +67,9 @@ class Request:
     """A proving key to keep resident; `memory` and `pinned` are then what it takes, which its first user pays."""
     thread: int = 0
     """Tells apart the threads of a process, each of which may hold a lease."""
+    least: int = 0
+    """Fewest threads that will do, for one that takes what is free of the threads that are shared, up to `threads`.
+    What it gets counts as shared, whatever its phase. 0: all of `threads` or none."""
 
     @property
     def queue(self) -> Phase | None:
@@ -73,6 +80,11 @@ class Request:
     def rank(self) -> int:
         """The order in which one holder may ask."""
         return 2 if self.lane else 0 if self.key is not None else 1
+
+    @property
+    def shares_threads(self) -> bool:
+        """Whether its threads are counted with those of other phases."""
+        return bool(self.threads) and (self.phase in SHARING or self.least > 0)
 
 
 @dataclass
@@ -91,6 +103,7 @@ class Governor:
     reclaimed: int = 0
     peak_threads: int = 0
     peak_memory: int = 0
+    peak_pinned: int = 0
     _queues: dict[Phase | None, deque[tuple[int, Request]]] = field(default_factory=dict)
     """Who waits, by phase; under None for keys."""
     _held: _Held = field(default_factory=lambda: _Held())
@@ -106,17 +119,7 @@ class Governor:
         """
         if request.lane and (request.threads or request.memory or request.pinned or request.key):
             raise ClusterError("the deallocation lane is leased by itself")
-        if (
-            request.threads > self.budget.threads
-            or request.memory > self.budget.memory
-            or request.pinned > self.budget.pinned
-        ):
-            pinned = f" and {_mib(request.pinned)} of pinned memory" if request.pinned else ""
-            raise ClusterError(
-                f"needs {request.threads} threads and {_mib(request.memory)} of host memory{pinned}; "
-                f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}"
-                + (f" and {_mib(self.budget.pinned)}" if pinned else "")
-            )
+        self._refuse_what_never_fits(request)
         ranks = self._held.ranks.get((request.holder, request.thread))
         if request.holder != NOBODY and ranks and max(ranks) >= request.rank:
             raise ClusterError("this holder must give back its lease before it asks for more")
@@ -125,6 +128,25 @@ class Governor:
         queue.append((ticket, request))
         self._grant()
         return ticket
+
+    def _refuse_what_never_fits(self, request: Request) -> None:
+        """Beside the keys that are kept until their job ends, too: waiting for those would be waiting for it to end."""
+        kept = {lease.key for lease in self.leases.values() if lease.holder[0] <= 0 and lease.key is not None}
+        memory, pinned = self.keys.size(kept - {request.key})
+        if (
+            request.threads <= self.budget.threads
+            and (not request.memory or request.memory + memory <= self.budget.memory)
+            and (not request.pinned or request.pinned + pinned <= self.budget.pinned)
+        ):
+            return
+        who = "a key, with what provers make of it and their buffers, " if request.key is not None else ""
+        also = f" and {_mib(request.pinned)} of pinned memory" if request.pinned else ""
+        beside = f", {_mib(memory)} of that for keys in use" if memory else ""
+        raise ClusterError(
+            f"{who}needs {request.threads} threads and {_mib(request.memory)} of host memory{also}; "
+            f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}{beside}"
+            + (f" and {_mib(self.budget.pinned)} of pinned memory" if also else "")
+        )
 
     def release(self, ticket: int) -> None:
         """Give back a lease, or withdraw a request that waits. A ticket that is not known is ignored."""
@@ -147,12 +169,21 @@ class Governor:
         if lease is not None and lease.key is None:
             self._change(ticket, replace(lease, memory=min(memory, lease.memory)))
 
-    def hand_on(self, ticket: int, memory: int) -> None:
-        """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released,
-        whatever becomes of the holder, who may ask anew."""
+    def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
+        """`memory` and `pinned` bytes stay of a key that this lease alone uses. A ticket that is not known, or of a key
+        that others use, is ignored."""
+        lease = self.leases.get(ticket)
+        if lease is not None and lease.key is not None and self.keys.users(lease.key) == 1:
+            self.keys.shrink(lease.key, memory, pinned)
+            self._grant()
+
+    def hand_on(self, ticket: int, memory: int, to: Holder = NOBODY) -> None:
+        """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released, or `to`
+        is no more, whatever becomes of the holder, who may ask anew."""
         lease = self.leases.get(ticket)
         if lease is not None and lease.key is None:
-            self._change(ticket, replace(lease, holder=NOBODY, threads=0, memory=min(memory, lease.memory)))
+            kept = replace(lease, holder=to, thread=ticket, threads=0, memory=min(memory, lease.memory))
+            self._change(ticket, kept)
 
     def reclaim(self, holder: Holder) -> None:
         """Give back everything of a holder that is no more."""
@@ -219,10 +250,12 @@ class Governor:
             "threads": self.budget.threads,
             "memory": self.budget.memory,
             "leases": self.granted,
-            "held": len(self.leases),
+            "held": sum(lease.key is None for lease in self.leases.values()),
             "reclaimed": self.reclaimed,
             "peak_threads": self.peak_threads,
             "peak_memory": self.peak_memory,
+            "pinned": self.budget.pinned,
+            "peak_pinned": self.peak_pinned,
             "keys": self.keys.report(),
             "limits": {phase.value: limit for phase, limit in self._limits.phases.items()},
         }
@@ -256,13 +289,20 @@ class Governor:
         """How many threads `request` would get now; None if it must wait: what it then keeps from later ones is in
         `held_back`."""
         limit = self._limits.phases.get(request.phase)
-        together = self._limits.threads if _shares_threads(request) else None
+        together = self._limits.threads if request.shares_threads else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
-        if limit is not None and threads and self.threads_of(request.phase) + threads > limit:
-            return None
-        if together is not None and sum(self.threads_of(phase) for phase in SHARING) + threads > together:
-            held_back.threads = True
-            return None
+        least = min(request.least or threads, threads)
+        if limit is not None and threads:
+            free = limit - self.threads_of(request.phase)
+            if free < least:
+                return None
+            threads = min(threads, free)
+        if together is not None:
+            free = together - self._held.shared
+            if free < least:
+                held_back.threads = True
+                return None
+            threads = min(threads, free)
         memory, pinned = request.memory, request.pinned
         if request.key is not None:
             if self.keys.is_leaving(request.key):
@@ -292,6 +332,7 @@ class Governor:
         self.granted += 1
         self.peak_threads = max(self.peak_threads, self.threads)
         self.peak_memory = max(self.peak_memory, self.memory)
+        self.peak_pinned = max(self.peak_pinned, self.pinned)
 
 
 @dataclass
@@ -299,6 +340,8 @@ class _Held:
     """Sums over the leases."""
 
     threads: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
+    shared: int = 0
+    """Threads that are counted together."""
     memory: int = 0
     pinned: int = 0
     lane: int = 0
@@ -314,6 +357,8 @@ class _Held:
             if not self.ranks[who]:
                 del self.ranks[who]
         self.threads[lease.phase] += sign * lease.threads
+        if lease.shares_threads:
+            self.shared += sign * lease.threads
         self.lane += sign * lease.lane
         if lease.key is None:  # keys are counted once, however many use them
             self.memory += sign * lease.memory
@@ -331,13 +376,9 @@ class _HeldBack:
     def by_earlier(self, queue: Phase | None, request: Request) -> bool:
         return (
             queue in self.queues
-            or (self.threads and _shares_threads(request))
+            or (self.threads and request.shares_threads)
             or (self.memory and bool(request.memory or request.pinned or request.key))
         )
-
-
-def _shares_threads(request: Request) -> bool:
-    return bool(request.threads) and request.phase in SHARING
 
 
 def _mib(count: int) -> str:

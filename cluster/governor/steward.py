@@ -6,13 +6,14 @@ Not thread-safe and without a clock: `LocalGovernor` and `NodeGovernor` call it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from cluster.governor.state import Governor
 from cluster.governor.watch import Sight
-from cluster.policy import Decision, Observation, Policy
+from cluster.policy import Decision, Observation, Policy, fitted
 from distprove.phases import Phase
+from distprove.topology import Topology
 
 PERIOD = 0.5
 """Seconds between looks at the node."""
@@ -58,6 +59,8 @@ class Steward:
     state: Governor
     policy: Policy
     watch: Lookout | None = None
+    topology: Topology | None = None
+    """The node's, once it is known."""
     word: Word | None = None
     slots: int = 0
     """Partitions that the node's provers take at once; 0: not known."""
@@ -72,6 +75,11 @@ class Steward:
     _every: float = PERIOD
 
     def __post_init__(self) -> None:
+        self.state.set_limits(self.policy.limits)
+
+    def settle(self, topology: Topology) -> None:
+        """Take note of the node's processors, and fit the policy to them."""
+        self.topology, self.policy = topology, fitted(self.policy, topology)
         self.state.set_limits(self.policy.limits)
 
     def changed(self, now: float) -> None:
@@ -128,6 +136,7 @@ class Steward:
         return {
             **self.state.report(),
             "policy": self.policy.name,
+            "topology": asdict(self.topology) if self.topology is not None else {},
             "decisions": [
                 {"t": round(clock(d.t), 3), "phase": d.phase, "from": d.before, "to": d.after, "reason": d.reason}
                 for d in self.decisions

@@ -8,11 +8,24 @@ predicted never exceeds the budget under any of them.
 from __future__ import annotations
 
 from cluster.policy.auto import Auto
+from cluster.policy.caches import fitted
 from cluster.policy.limits import YIELD, Decision, Fixed, Limits, Observation, Policy, off, static
 from distprove.job import ExecutorSettings
 from distprove.phases import Phase
 
-__all__ = ["YIELD", "Auto", "Decision", "Fixed", "Limits", "Observation", "Policy", "off", "policy_for", "static"]
+__all__ = [
+    "YIELD",
+    "Auto",
+    "Decision",
+    "Fixed",
+    "Limits",
+    "Observation",
+    "Policy",
+    "fitted",
+    "off",
+    "policy_for",
+    "static",
+]
 
 
 def policy_for(settings: ExecutorSettings, threads: int) -> Policy:

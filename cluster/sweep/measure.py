@@ -162,10 +162,11 @@ def _figures(
     copies = [copy for each in rounds for copy in each]
     spans = [span for copy in copies for span in copy.session.spans]
     samples = phase_samples(spans)
-    shares, gaps, idle, width = [], [], 0.0, 0.0
+    shares, gaps, idle, width, by_events = [], [], 0.0, 0.0, []
     for each in rounds:
         for use in devices(_together(each)):
             if use.busy:
+                by_events.append(use.by_events)
                 shares.append(use.share)
                 lengths = [end - start for start, end in use.gaps]
                 gaps += lengths
@@ -196,6 +197,7 @@ def _figures(
         tuple(
             {"node": n.node, "policy": n.policy, "limits": dict(n.limits), "decisions": len(n.decisions)} for n in nodes
         ),
+        bool(by_events) and all(by_events),
     )
 
 

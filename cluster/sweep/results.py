@@ -61,6 +61,8 @@ class Measured:
     """Repeats before those that count."""
     governors: Sequence[Mapping[str, Any]] = ()
     """Of each node at the end: its policy, its limits by phase, and how many decisions led to them."""
+    by_events: bool = False
+    """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 
     @property
     def seconds_per_proof(self) -> float:

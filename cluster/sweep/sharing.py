@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from queue import Empty
 
@@ -138,6 +139,9 @@ class Client(Executor):
 
     def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
         self._shared.submit(self, partition.name, lambda: self._executor.diagnose(worker, partition, work))
+
+    def verifying(self) -> AbstractContextManager[object]:
+        return self._executor.verifying()
 
     def forget(self, work: Work) -> None:
         self._shared.forget(work)

@@ -31,6 +31,7 @@ TITLES = {
     "groth16": "Groth16",
     "stark": "STARK",
     "peers": "Side by side with other provers",
+    "orchestration": "Orchestration",
 }
 
 
@@ -102,7 +103,23 @@ def _stark(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
 
 
-_SECTIONS = {"peers": _peers, "stark": _stark}
+def _orchestration(name: str, document: dict[str, Any]) -> str:
+    """A bare loop and the whole pipeline: times of one partition, and by how much the pipeline takes longer."""
+    head = ["", "policy", "partitions", "device", "bare loop", "pipeline", "longer by", "while proving", "device idle"]
+    lines = [*_heading(name, document), "", _cells(head), _cells(["---", "---", *("---:" for _ in head[2:])])]
+    for row in document["rows"]:
+        bare, pipeline = row["bare"], row["pipeline"]
+        values = [row["what"], row["policy"], str(row["partitions"])]
+        values += [_milliseconds(pipeline["device_seconds_per_partition"])]
+        values += [_milliseconds(each["seconds_per_partition"]) for each in (bare, pipeline)]
+        values += [f"{row[cost] * 100:.1f} %" for cost in ("cost", "cost_while_proving")]
+        lines.append(_cells([*values, f"{pipeline['idle_share'] * 100:.1f} % (bare {bare['idle_share'] * 100:.1f} %)"]))
+    seen = "events of the device" if all(row["by_events"] for row in document["rows"]) else "its queue"
+    said = f"Device: at work on a partition, by {seen}; idle between the first work and the last."
+    return "\n".join([*lines, "", *_notes(document), said]) + "\n"
+
+
+_SECTIONS = {"peers": _peers, "stark": _stark, "orchestration": _orchestration}
 """Kinds of documents whose tables are their own."""
 
 

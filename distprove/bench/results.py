@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from distprove.bench.measure import Timing
 from distprove.machine import Machine
-from kernels.backend import Backend
+from kernels.backend import DeviceInfo
 
 SCHEMA = 1
 
@@ -77,10 +77,9 @@ class Reported(Protocol):
 
 
 def report(
-    bench: str, timed: str, checked: str, backend: Backend, machine: Machine, rows: Sequence[Reported]
+    bench: str, timed: str, checked: str, info: DeviceInfo, machine: Machine, rows: Sequence[Reported]
 ) -> dict[str, Any]:
     """The document of one run. `timed` says what is inside the timed region, `checked` how results were checked."""
-    info = backend.info()
     return {
         "schema": SCHEMA,
         "bench": bench,

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,orchestration}`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from distprove.cli import programs
 from distprove.cli.backends import open_backend
 from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
+from distprove.cli.orchestration import orchestration
 from distprove.errors import UsageError
 from kernels.backend import Backend
 from kernels.curves import CURVES, Curve, Group, curve_by_name
@@ -233,6 +234,9 @@ def versus(
         _show_contenders(result)
 
 
+app.command("orchestration")(orchestration)
+
+
 def parse_sizes(text: str) -> list[int]:
     """[16, 18] from "16,18"; [10, 11, 12] from "10-12". Raises UsageError."""
     sizes: list[int] = []
@@ -271,7 +275,7 @@ def _document(bench: str, module: Any, backend: Any, rows: list[Any]) -> dict[st
     from distprove.bench.results import report
     from distprove.machine import inspect_machine
 
-    return report(bench, module.TIMED, module.CHECKED, backend, inspect_machine(), rows)
+    return report(bench, module.TIMED, module.CHECKED, backend.info(), inspect_machine(), rows)
 
 
 def _show(document: dict[str, Any], as_json: bool) -> None:

@@ -51,7 +51,7 @@ class Execution(OptionGroup):
     backend: Annotated[str | None, typer.Option(help="auto, cpu or cuda.", rich_help_panel=EXECUTION)] = None
     memory: Annotated[
         str | None,
-        typer.Option(help="Host memory per node for witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
+        typer.Option(help="Host memory per node for keys and witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
     ] = None
     place: Annotated[
         str | None,

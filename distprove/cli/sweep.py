@@ -66,7 +66,7 @@ def sweep(
         _numbers("jobs", jobs),
         _numbers("parallel", parallel),
         _numbers("gpu-workers", gpu_workers),
-        _policies(execution.policy or ""),
+        policies(execution.policy or ""),
     )
     job = Job.from_toml(path)
     job = replace(job, executor=executor_settings(job.executor, {**execution.given(), "policy": None}))
@@ -136,7 +136,8 @@ def _numbers(axis: str, text: str) -> list[int]:
     return _values(axis, text, int, "a list of whole numbers of at least 1, such as 1,2,5", lambda value: value >= 1)
 
 
-def _policies(text: str) -> list[str]:
+def policies(text: str) -> list[str]:
+    """["off", "auto"] from "off,auto". Raises UsageError."""
     return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)
 
 

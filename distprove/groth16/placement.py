@@ -6,11 +6,12 @@ import time
 
 import numpy as np
 
-from distprove.groth16.resident import proof_bytes, scratch_bytes
+from distprove.groth16.resident import matrix_bytes, proof_bytes, scratch_bytes
 from distprove.groth16.zkey import ZKey
 from kernels.backend import Backend, HostArray, PointTable
 from kernels.curves import Field, Group
-from kernels.placed import MSM, SPMV, Placement
+from kernels.leases import SPMV
+from kernels.placed import MSM, Placement
 from kernels.units import format_bytes
 
 G1, G2 = MSM[Group.G1], MSM[Group.G2]
@@ -48,7 +49,7 @@ def missing(zkey: ZKey, placement: Placement, device: Backend, budget: int) -> i
     }
     on_device = [group for group in tables if MSM[group] not in placement.host]
     scratch = scratch_bytes(zkey, device, on_device)
-    matrices = 0 if SPMV in placement.host else 8 * zkey.coefficients.shape[0] + 8 * (zkey.domain_size + 1)
+    matrices = 0 if SPMV in placement.host else matrix_bytes(zkey)
     free = budget - proof_bytes(zkey) - matrices - scratch
     lacking = max(0, -free)
     for nbytes in (nbytes for group in on_device for nbytes in tables[group]):

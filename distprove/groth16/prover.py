@@ -9,7 +9,6 @@ on the coset are therefore the scalars themselves; no division is done here.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from distprove.groth16.resident import ResidentKey
 from distprove.system import PhaseTimes
 from kernels import group
 from kernels.backend import Array, HostArray, PendingPoint, Staged
+from kernels.busy import BusyWatch
 from kernels.curves import Group
 
 
@@ -83,9 +83,9 @@ class StagedWitness:
         """Hand the work to the device, once. On a GPU it is under way when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
-        launched = time.time()
         with times.phase("upload"):
             w = self._staged.array()
+        busy = backend.watch_busy()
 
         # 2. Commit to it under the four witness bases. The launches return at once on a GPU.
         with times.phase("witness_msm"):
@@ -104,10 +104,11 @@ class StagedWitness:
         # 4. Commit to the quotient.
         with times.phase("quotient_msm"):
             h = backend.msm(key.points_h, scalars)
+        busy.end()
 
         moved = backend.traffic.since(traffic)
         times.to_device, times.to_host = moved.to_device, moved.to_host
-        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, launched)
+        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, busy)
 
     def release(self) -> None:
         """Give back the memory of the witness and of its products. A second call does nothing."""
@@ -128,13 +129,13 @@ class PendingGroth16:
         h: PendingPoint,
         blinding: Blinding,
         times: PhaseTimes,
-        launched: float,
+        busy: BusyWatch,
     ) -> None:
         self._key = key
         self._commitments = (a, b1, b2, c, h)
         self._blinding = blinding
         self._times = times
-        self._launched = launched
+        self._busy = busy
 
     def result(self) -> tuple[Groth16Proof, PhaseTimes]:
         """The proof; once. Another thread may use the backend meanwhile."""
@@ -147,7 +148,7 @@ class PendingGroth16:
         # 6. Wait for the five commitments.
         with times.phase("wait"):
             a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
-        times.on_device = (self._launched, time.time())
+        times.on_device = self._busy.time()
 
         # 7. Blind and assemble, as in the paper.
         with times.phase("assemble"):

@@ -55,6 +55,11 @@ def proof_bytes(zkey: ZKey) -> int:
     return (WITNESSES * zkey.n_vars + 3 * zkey.domain_size) * zkey.curve.fr.bytes
 
 
+def matrix_bytes(zkey: ZKey) -> int:
+    """Bytes that the two matrices take where products are computed, but for their few distinct values."""
+    return 8 * len(zkey.coefficients) + 8 * (zkey.domain_size + 1)
+
+
 def scratch_bytes(zkey: ZKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
     """Bytes that the largest MSM of a proof in one of `groups` takes on `backend` beside its table."""
     sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}

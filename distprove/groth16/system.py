@@ -17,7 +17,7 @@ from distprove.groth16.inputs import read_input
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.placement import choose_placement
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
-from distprove.groth16.resident import ResidentKey, check_key, load_key
+from distprove.groth16.resident import ResidentKey, check_key, load_key, matrix_bytes
 from distprove.groth16.snarkjs import read_verification_key
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.witness import WitnessProgram
@@ -55,6 +55,7 @@ class Groth16System(Groth16Verifier):
         self.sources = tuple(sources)
         key = read_zkey(self.zkey_path)
         self._facts = _key_facts(key)
+        self._matrix_bytes = matrix_bytes(key)
         super().__init__(VerificationKey.from_zkey(key))
 
     @classmethod
@@ -87,6 +88,10 @@ class Groth16System(Groth16Verifier):
         """The witness, and the sandbox's memory: about twice the witness beside the program's constants."""
         witness = 32 * int(self._facts["wires"])
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
+
+    def key_bytes(self) -> int:
+        """The two matrices; points are read where they lie."""
+        return self._matrix_bytes
 
     def plan(self) -> list[Partition]:
         digest = self.key_digest()

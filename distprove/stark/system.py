@@ -18,6 +18,7 @@ from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_of
+from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
@@ -136,6 +137,10 @@ class StarkSystem:
     def shared(self) -> SharedFiles:
         return {}
 
+    def key_bytes(self) -> int:
+        """The preprocessed columns, extended and committed to. (A device that is short of memory keeps less.)"""
+        return key_bytes(self.key, [height or 0 for height in self.key.fixed_heights], streamed=False)
+
     def plan(self) -> list[Partition]:
         """The program's slices; made once, since a program may read a whole file for them."""
         return self._plan
@@ -228,7 +233,7 @@ class StarkProver:
         """
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
-        traffic = self._backend.traffic.snapshot()
+        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         phases = Phases()
         committed = self._kept.pop(partition.name, None)
         if committed is not None and self._held() + committed.plan.peak > self._budget:
@@ -237,6 +242,8 @@ class StarkProver:
             committed = self._commit(partition, work, phases)
         self._backend.watch_memory()
         proof = prove(self._key, committed, challenge, phases)
+        busy.end()
+        phases.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
         phases.times.to_device, phases.times.to_host = moved.to_device, moved.to_host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from distprove import machine
 from distprove.cli import diagnosis
 from distprove.cli.app import app
 from distprove.machine import Gpu, Gpus, Memory, Processor
+from distprove.topology import Domain, Topology
 
 ONE_GPU = Gpus((Gpu(0, "NVIDIA H200", "GPU-0", "9.0", 150 << 30, 149 << 30, 0, 700, False),), "580.1", "13.0")
 
@@ -31,6 +33,14 @@ def test_json_is_all_there_is_on_stdout() -> None:
     assert facts["machine"]["processor"]["usable"] >= 1
     assert facts["choice"]["backend"] in ("cpu", "cuda")
     assert done.exit_code == (0 if facts["healthy"] else 1)
+
+
+def test_the_topology_is_told_where_it_is_known() -> None:
+    here = machine.inspect_machine()
+    known = replace(here, topology=Topology(4, 2, (Domain("0-7", 8, 32 << 20),)))
+    assert find(diagnosis._processor(known), "topology").value == "4 cores x 2 threads, 1 L3 domain of 32 MiB"
+    unknown = replace(here, topology=Topology())
+    assert not [finding for finding in diagnosis._processor(unknown) if finding.subject == "topology"]
 
 
 def test_both_cupy_packages_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

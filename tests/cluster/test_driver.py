@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,8 +16,9 @@ from typing import Any
 import pytest
 from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
+from actors.prover import SWITCH_INTERVAL
 from cluster.dispatch import Progress
-from cluster.run import read_journal
+from cluster.run import Run, read_journal
 from distprove.errors import InvalidKey, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
@@ -57,6 +61,7 @@ def test_a_job_gives_one_proof(
     spans = last_session(tmp_path)["spans"]
     phases = {"load", "check", "synthesise", "prove", "verify"}
     assert {s["phase"] for s in spans} == phases | ({"commit"} if barrier else set())
+    assert all(s["on_device"]["by"] == "queue" for s in spans if s["phase"] == "commit")
     if barrier:
         proven = [s["start"] for s in spans if s["phase"] == "prove"]
         assert max(s["end"] for s in spans if s["phase"] == "commit") <= min(proven)
@@ -169,7 +174,7 @@ def test_a_prover_that_is_never_good_is_retired(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executors.local_devices", lambda settings: [0, 1])
-    monkeypatch.setattr("actors.prover.make_backend", lambda choice, arena: toy_backend(choice.device))
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: toy_backend(choice.device))
     system = ToySystem(8, faults(bad_first_prover=True, slow={f"p{i}": 0.02 for i in range(8)}))
     run_toy(system, replace(local, max_retries=4)).verify(system)
     facts = report(tmp_path)
@@ -363,3 +368,52 @@ def test_every_session_of_a_run_stays_in_its_timeline(
     (tmp_path / "run" / "proof.msgpack").unlink()
     run_toy(system, local)
     assert len(json.loads(path.read_text())["sessions"]) == 1
+
+
+def test_a_slow_disk_holds_up_no_prover(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No proof is kept before the last one is made: a loop that waited for the disk would never get there."""
+    made = threading.Event()
+    store = Run.store
+
+    def slow(run: Run, proof: PartitionProof) -> None:
+        assert made.wait(60), "the loop waits for the disk"
+        store(run, proof)
+
+    def progress(event: Progress) -> None:
+        if (event.partition, event.stage) == ("p9", "verifying"):
+            made.set()
+
+    monkeypatch.setattr(Run, "store", slow)
+    system = ToySystem(10, faults())
+    run_toy(system, local, progress).verify(system)
+
+
+def test_a_proof_that_cannot_be_kept_ends_the_session(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Run.store
+
+    def full(run: Run, proof: PartitionProof) -> None:
+        if proof.name == "p2":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        store(run, proof)
+
+    system = ToySystem(4, faults())
+    monkeypatch.setattr(Run, "store", full)
+    with pytest.raises(OSError, match="No space left"):
+        run_toy(system, local)
+    assert report(tmp_path)["status"] == "failed"
+    assert "proved" not in {p["status"] for p in report(tmp_path)["partitions"] if p["name"] == "p2"}
+    monkeypatch.setattr(Run, "store", store)
+    run_toy(system, local).verify(system)
+
+
+def test_threads_take_turns_quickly_while_provers_are_threads(
+    local: ExecutorSettings, faults: Make, run_toy: Prove
+) -> None:
+    before, during = sys.getswitchinterval(), []
+    run_toy(ToySystem(1, faults()), local, lambda _: during.append(sys.getswitchinterval()))
+    assert during == pytest.approx([SWITCH_INTERVAL] * len(during))
+    assert sys.getswitchinterval() == before > SWITCH_INTERVAL

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cluster.governor import Budget, Governor, LocalGovernor, NodeGovernor, Request
+from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
 from cluster.policy import Auto, Fixed, Limits
 from distprove.errors import ClusterError
 from distprove.phases import SHARING, Phase
@@ -26,6 +27,8 @@ BUDGET = Budget(threads=4, memory=100, pinned=50)
 PICK = st.randoms(use_true_random=False)
 KEYS = {"a": 30, "b": 45, "c": 60}
 """Bytes of three keys: two of them fit together at best."""
+PINNED = {"a": 20, "b": 0, "c": 40}
+"""And what is page-locked of them."""
 
 LIMITS = st.builds(
     Limits,
@@ -35,6 +38,11 @@ LIMITS = st.builds(
     yields=st.booleans(),
 )
 """Whatever a policy may come to want."""
+
+
+def shares(request: Request) -> bool:
+    """Whether its threads are counted with those of synthesis."""
+    return request.phase in SHARING or request.least > 0
 
 
 class Machine(RuleBasedStateMachine):
@@ -47,23 +55,58 @@ class Machine(RuleBasedStateMachine):
         self.tickets: dict[int, int] = {}
         self.next_holder = 0
 
-    def _ask(self, **what: Any) -> None:
+    def _ask(self, keeps: bool = False, **what: Any) -> bool:
+        """Whether it was not refused, as what does not fit beside the keys that are kept must be."""
+        kept = sum(KEYS[str(key)] for key in self.kept - {what.get("key")})
+        kept_pinned = sum(PINNED[str(key)] for key in self.kept - {what.get("key")})
+        memory, pinned = what.get("memory", 0), what.get("pinned", 0)
+        fits = not (memory and memory + kept > BUDGET.memory) and not (pinned and pinned + kept_pinned > BUDGET.pinned)
         self.next_holder += 1
-        ticket = self.governor.request(Request((self.next_holder, 0.0), **what))
-        self.tickets[ticket] = self.next_holder
+        try:
+            ticket = self.governor.request(Request(NOBODY if keeps else (self.next_holder, 0.0), **what))
+        except ClusterError:
+            assert not fits
+            return False
+        assert fits
+        self.tickets[ticket] = 0 if keeps else self.next_holder
+        return True
+
+    @property
+    def kept(self) -> set[str]:
+        leases = self.governor.leases.values()
+        return {lease.key for lease in leases if lease.key is not None and lease.holder == NOBODY}
 
     @rule(
         phase=st.sampled_from(list(Phase)),
         threads=st.integers(0, 4),
         memory=st.integers(0, 100),
         pinned=st.sampled_from([0, 0, 0, 20, 50]),
+        least=st.sampled_from([0, 0, 1, 2]),
     )
-    def ask(self, phase: Phase, threads: int, memory: int, pinned: int) -> None:
-        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned)
+    def ask(self, phase: Phase, threads: int, memory: int, pinned: int, least: int) -> None:
+        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned, least=min(least, threads))
+
+    @rule(phase=st.sampled_from([Phase.CPU_MSM, Phase.SPMV, Phase.PROVING, Phase.VERIFICATION]))
+    def ask_as_provers_and_verifiers_do(self, phase: Phase) -> None:
+        """For threads only: whoever waits for memory does not stand in their way, but for those of their own phase, who
+        in a node ask for none."""
+        threads = 1 if phase is Phase.VERIFICATION else 4
+        least = 0 if phase is Phase.VERIFICATION else 2
+        assert self._ask(phase=phase, threads=threads, least=least), "threads there are"
+        ticket = max(self.tickets)
+        held = sum(lease.threads for lease in self.governor.leases.values())
+        odd = any(request.phase is phase and request.memory + request.pinned for _, request in self.governor.waiting)
+        if ticket not in self.governor.leases and not odd:
+            assert held, "nobody computes, and one who asks for threads alone waits"
 
     @rule(name=st.sampled_from(sorted(KEYS)))
     def ask_for_a_key(self, name: str) -> None:
-        self._ask(key=name, memory=KEYS[name])
+        self._ask(key=name, memory=KEYS[name], pinned=PINNED[name])
+
+    @rule(name=st.sampled_from(sorted(KEYS)))
+    def keep_a_key(self, name: str) -> None:
+        """As an executor does, for as long as its job takes."""
+        self._ask(keeps=True, key=name, memory=KEYS[name], pinned=PINNED[name])
 
     @rule(pick=PICK)
     def ask_for_the_lane(self, pick: random.Random) -> None:
@@ -136,7 +179,8 @@ class Machine(RuleBasedStateMachine):
         assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
         assert self.governor.memory <= BUDGET.memory
         assert self.governor.peak_memory <= BUDGET.memory
-        assert self.governor.pinned <= BUDGET.pinned
+        pinned = sum(lease.pinned for lease in leases if lease.key is None) + sum(map(PINNED.get, in_use))
+        assert pinned <= self.governor.pinned <= self.governor.peak_pinned <= BUDGET.pinned
         assert all(lease.threads <= BUDGET.threads for lease in leases)
 
     @invariant()
@@ -161,15 +205,16 @@ class Machine(RuleBasedStateMachine):
             _, head = governor.waiting[0]
             limit = limits.phases.get(head.phase, BUDGET.threads)
             alike = governor.threads_of(head.phase)
-            shared = sum(governor.threads_of(phase) for phase in SHARING)
+            shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
+            bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
+            least = min(head.least or head.threads, *bounds)
             memory = 0 if head.key in governor.keys else head.memory
+            pinned = 0 if head.key in governor.keys else head.pinned
             assert (
-                (head.threads and head.phase in limits.phases and alike + min(head.threads, limit) > limit)
-                or (
-                    head.threads and head.phase in SHARING and limits.threads and shared + head.threads > limits.threads
-                )
+                (head.threads and head.phase in limits.phases and alike + least > limit)
+                or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
                 or governor.memory + memory > BUDGET.memory
-                or governor.pinned + head.pinned > BUDGET.pinned
+                or governor.pinned + pinned > BUDGET.pinned
                 or governor.keys.is_leaving(str(head.key))
             )
         if governor.lane_waiting:
@@ -263,6 +308,81 @@ def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
     assert governor.report()["reclaimed"] == 0
 
 
+def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() -> None:
+    governor = Governor(Budget(threads=8, memory=100))
+
+    def prover() -> Request:
+        return Request((1, 0.0), threads=8, phase=Phase.CPU_MSM, least=4)
+
+    first = governor.request(prover())
+    assert governor.leases[first].threads == 8
+    synthesis = governor.request(Request((2, 0.0), threads=1, memory=60))
+    assert synthesis not in governor.leases, "more threads than there are"
+    governor.release(first)
+    second = governor.request(prover())
+    assert (governor.leases[synthesis].threads, governor.leases[second].threads) == (1, 7)
+    governor.release(second)
+    others = [governor.request(Request((holder, 0.0), threads=1)) for holder in range(3, 7)]
+    third = governor.request(prover())
+    assert third not in governor.leases, "three of eight are too few"
+    late = governor.request(Request((9, 0.0), threads=1))
+    assert late not in governor.leases, "it would keep the prover waiting"
+    governor.release(others[0])
+    assert governor.leases[third].threads == 4
+    assert late not in governor.leases
+    governor.release(third)
+    assert late in governor.leases
+
+
+POLICIES = {
+    "off": Limits(lane=None),
+    "static": Limits(threads=2),
+    "narrow": Limits(dict.fromkeys(Phase, 1), threads=1),
+    "yielding": Limits({Phase.VERIFICATION: 1}, threads=2, yields=True),
+}
+
+
+@pytest.mark.parametrize("limits", POLICIES.values(), ids=POLICIES)
+def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
+    """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
+    wait. Whoever of them waited for one who waits for memory would wait for ever."""
+    governor = LocalGovernor(Budget(threads=2, memory=100), Fixed("static", limits))
+    made: SimpleQueue[int] = SimpleQueue()
+    proven: SimpleQueue[int] = SimpleQueue()
+    count, worst = 12, 0
+
+    def synthesise() -> None:
+        for _ in range(count // 2):
+            with governor.lease(phase=Phase.SYNTHESIS, threads=1, memory=100) as lease:
+                made.put(lease.hand_on(60))
+
+    def prove() -> None:
+        nonlocal worst
+        for _ in range(count // 2):
+            ticket = made.get()
+            for phase in (Phase.SPMV, Phase.PROVING, Phase.CPU_MSM):
+                with governor.lease(phase=phase, threads=2, least=1) as lease:
+                    worst = max(worst, lease.threads)
+            proven.put(ticket)
+
+    def verify() -> None:
+        for _ in range(count):
+            ticket = proven.get()
+            with governor.lease(phase=Phase.VERIFICATION, threads=1):
+                pass
+            governor.release(ticket)
+
+    threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove, verify)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+        assert not thread.is_alive(), "a deadlock"
+    report = governor.report()
+    assert (report["held"], report["peak_memory"]) == (0, 100)
+    assert worst <= 2
+
+
 def test_a_lease_ends_with_its_block_also_on_an_error() -> None:
     governor = LocalGovernor(BUDGET)
     with pytest.raises(RuntimeError), governor.lease(threads=4):
@@ -284,7 +404,7 @@ def test_leases_of_a_dead_process_are_taken_back() -> None:
         finally:
             process.kill()
         # Not even waited for: a zombie holds nothing.
-        ticket = await asyncio.wait_for(waiting, 30)
+        ticket, _ = await asyncio.wait_for(waiting, 30)
         process.wait()
         await governor.release(ticket)
         return await governor.report()
@@ -307,6 +427,74 @@ def test_two_phase_memory_and_keys_through_the_shell() -> None:
     governor.release(kept)
     with governor.lease(memory=100):
         pass
+
+
+def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
+    governor = Governor(BUDGET)
+    kept = governor.request(Request(NOBODY, key="job", memory=90, pinned=40))
+    with pytest.raises(ClusterError, match="0 MiB of that for keys in use"):
+        governor.request(Request((1, 0.0), threads=1, memory=20))
+    governor.shrink_key(kept, 70, 20)
+    ticket = governor.request(Request((1, 0.0), threads=1, memory=30, pinned=30))
+    assert ticket in governor.leases
+    governor.shrink_key(kept, 100, 50)
+    assert (governor.memory, governor.pinned) == (100, 50), "a key never grows"
+    governor.release(ticket)
+    governor.release(kept)
+    assert governor.request(Request((1, 0.0), threads=1, memory=100)) not in governor.leases
+    assert governor.keys.leaving == ["job"], "idle, it makes room"
+
+
+def test_a_key_that_can_never_fit_is_refused() -> None:
+    with pytest.raises(ClusterError, match="a key, with what provers make of it"):
+        LocalGovernor(BUDGET).keep("large", memory=101)
+    with pytest.raises(ClusterError, match="of pinned memory"):
+        LocalGovernor(BUDGET).keep("buffers", memory=60, pinned=60)
+
+
+def test_a_node_keeps_what_the_driver_asks_for() -> None:
+    async def story() -> dict[str, Any]:
+        governor = NodeGovernor(4, 100)
+        ticket = await governor.keep("job", 60, 40)
+        with pytest.raises(ClusterError, match="keys in use"):
+            await governor.acquire(os.getpid(), threads=1, memory=50)
+        await governor.shrink_key(ticket, 40, 20)
+        lease, _ = await governor.acquire(os.getpid(), threads=1, memory=50)
+        await governor.release(lease)
+        return await governor.report()
+
+    report = asyncio.run(story())
+    assert (report["held"], report["keys"]["memory"], report["peak_memory"]) == (0, 40, 90)
+    assert (report["pinned"], report["peak_pinned"]) == (50, 40)
+
+
+def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        governor.POLL = 0.01
+        me = os.getpid()
+        assert await governor.attend("one", 2)
+        assert await governor.attend("two", 3)
+        assert await governor.attend("one", 2), "a sign of life"
+        assert governor._steward.slots == 5
+        await governor.keep("one", 30)
+        await governor.keep("two", 20)
+        ticket, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
+        assert threads == 4, "no more than the node's, whatever the job was told"
+        await governor.hand_on(ticket, 40, "one")
+        waiting = asyncio.ensure_future(governor.acquire(me, memory=50, thread=2))
+        await asyncio.sleep(0.05)
+        assert not waiting.done(), "the budget is one"
+        assert not await governor.leave("one")
+        await asyncio.wait_for(waiting, 30)
+        report = await governor.report()
+        assert (report["reclaimed"], report["peak_memory"]) == (2, 100)
+        assert report["keys"]["resident"] == 2, "nobody needs the room of the key that is left"
+        governor.PATIENCE = 0.0
+        assert not await governor.attend("three", 1), "all are gone: it is at its end"
+        assert await governor.leave("three")
+
+    asyncio.run(story())
 
 
 def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:

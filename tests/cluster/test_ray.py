@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ Prove = Callable[..., Proof]
 
 SCRIPT = """
 import sys
+import time
 from pathlib import Path
 from cluster.driver import prove
 from cluster.executors import open_executor
@@ -123,3 +125,66 @@ def test_joining_without_a_token_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
         connect(ExecutorSettings(address="10.0.0.1:6379"), 0),
     ):
         pass
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import ray
+from cluster.ray_executor import RayExecutor
+from distprove.job import ExecutorSettings
+from toy_system import Faults, ToySystem
+ray.init(address=sys.argv[2], log_to_driver=False, logging_level="error")
+executor = RayExecutor(ExecutorSettings(backend="toy_system:toy_backend", gpus=0))
+executor.start(ToySystem(3, Faults(Path(sys.argv[1]))))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_jobs_share_the_governor_of_a_node_and_the_last_one_ends_it(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, tmp_path: Path
+) -> None:
+    import ray
+
+    from actors.leases import NAMESPACE, governor_name
+    from cluster.ray_executor import RayExecutor  # not before the fixture: Ray reads its environment then
+
+    def governor() -> Any:
+        return ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
+
+    def ended() -> bool:
+        for _ in range(100):
+            try:
+                governor()
+            except ValueError:
+                return True
+            time.sleep(0.1)
+        return False
+
+    # A driver that is killed leaves its governor behind; the job that comes upon it makes itself one of its own, once
+    # it is known to be dead, and until then they share it.
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    subprocess.run([sys.executable, str(script), str(tmp_path), ray_cluster.address], timeout=200, check=False)
+    left = governor()
+    left.__ray_call__.options(max_task_retries=0).remote(lambda self: setattr(self, "PATIENCE", 0.0))
+    assert ended(), "its governor outlived a killed driver"
+
+    one, two = RayExecutor(ray_settings), RayExecutor(ray_settings)
+    try:
+        one.start(ToySystem(3, faults()))
+        before = governor()
+        two.start(ToySystem(3, faults()))
+        assert governor()._actor_id == before._actor_id
+        (report,) = one.governor_report(0.0)
+        assert report["keys"]["resident"] == 2
+        assert report["memory"] >= report["keys"]["memory"] > 0
+        one.close()
+        (report,) = two.governor_report(0.0)
+        assert report["keys"]["memory"] > 0
+    finally:
+        one.close(now=True)
+        two.close(now=True)
+    assert ended(), "nobody uses it any more"

@@ -185,3 +185,14 @@ def test_a_signal_leaves_a_run_that_resumes(
     run_toy(system, local).verify(system)
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert [p["status"] for p in report["partitions"]] == ["resumed"] * 4 + ["proved"] * 2
+
+
+def test_records_are_written_a_field_and_an_item_a_line(faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(2, faults())
+    with Run.create(tmp_path / "run", system, system.plan()) as run:
+        items = [{"x": [1, 2.5]}, [], "s"]
+        record = {"format": 'a "name" é', "none": None, "items": items, "empty": [], "map": {"k": [1]}}
+        run.store_json("report.json", record)
+        text = (run.path / "report.json").read_text()
+        assert json.loads(text) == record
+        assert len(text.splitlines()) == 2 + len(record) + len(items) + 1

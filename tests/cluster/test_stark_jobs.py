@@ -61,7 +61,7 @@ def test_any_number_of_provers_gives_the_same_proof(
     tmp_path: Path, expected: bytes, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executors.local_devices", lambda settings: list(range(count)))
-    monkeypatch.setattr("actors.prover.make_backend", lambda choice, arena: CpuBackend(threads=1))
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: CpuBackend(threads=1))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert len(provers_of(report)) == count
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
@@ -74,7 +74,7 @@ def test_little_device_memory_gives_the_same_proof(
     """Streamed; what cannot be kept across the barrier is committed to again."""
     (plan,) = (p for p in plans(ProofShape(fibonacci().key, (4,)), key_streamed=False) if p.streamed)
     budget = (plan.peak + room * plan.held) * 64 // 63 + 1
-    monkeypatch.setattr("actors.prover.make_backend", lambda choice, arena: CpuBackend(threads=1, budget=budget))
+    monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: CpuBackend(threads=1, budget=budget))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert sum("main_tree" in p["phases"] for p in report["partitions"]) == again
     assert "streamed" in {p["memory"]["plan"] for p in report["partitions"]}

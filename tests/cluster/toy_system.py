@@ -20,6 +20,7 @@ from distprove import canonical
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import DeviceInfo
+from kernels.busy import QueueWatch
 
 SECRET = 0x5EC12E7_0123456789  # appears in no file, message or report
 
@@ -32,6 +33,9 @@ class ToyBackend:
 
     def info(self) -> DeviceInfo:
         return DeviceInfo("toy", "cpu", 0, 0)
+
+    def watch_busy(self) -> QueueWatch:
+        return QueueWatch()
 
     def close(self) -> None:
         pass

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import weakref
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from kernels.backend import Array, BackendError, DeviceInfo, HostArray, OutOfMemory, SizeError, Traffic
+from kernels.busy import EventMeter
 from kernels.compiler import KernelResources, KernelSource, flatten
 from kernels.device import Argument, ByValue, Event, Shape, Stream, grid_for
 
@@ -74,6 +76,16 @@ class EmulatedEvent:
         return
 
 
+class EmulatedTimedEvent(EmulatedEvent):
+    """It passes when it is made."""
+
+    def __init__(self) -> None:
+        self._passed = time.perf_counter()
+
+    def seconds_since(self, earlier: EmulatedTimedEvent) -> float:
+        return self._passed - earlier._passed
+
+
 class EmulatedStream:
     """A stream in name only."""
 
@@ -90,10 +102,12 @@ class EmulatedStream:
 class EmulatedFetch:
     """A copy that is already there."""
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: Array, meter: EventMeter) -> None:
         self._host = array.copy()
+        self._meter = meter
 
     def result(self) -> HostArray:
+        self._meter.pause()
         return self._host
 
 
@@ -125,7 +139,8 @@ class EmulatedStaged:
 class EmulatedKernel:
     """One kernel of a library that `build` made."""
 
-    def __init__(self, library: ctypes.CDLL, name: str, max_block: int, done: Counter[str]) -> None:
+    def __init__(self, library: ctypes.CDLL, name: str, max_block: int, done: Counter[str], meter: EventMeter) -> None:
+        self._meter = meter
         self.resources = KernelResources(name, 0, 0, 0, 0, 0)
         self.launches = 0
         self._device_did = done
@@ -152,6 +167,8 @@ class EmulatedKernel:
         if min(shape) < 1 or min(size) < 1 or int(np.prod(size)) > 1024 or max(shape[1:]) > 65535:
             raise SizeError(f"{self._name}: no device launches a grid of {shape} blocks of {size}")
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.ctypes.data for v in values))
+        if self._meter.waiting:
+            self._meter.resume()
         self.launches += 1
         self._device_did["launch"] += 1
         self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
@@ -175,6 +192,7 @@ class EmulatedDevice:
         self.staged = 0
         """Staged arrays that were not released."""
         self.stream: Stream = EmulatedStream()
+        self.meter = EventMeter(EmulatedTimedEvent)
         self._budget = budget
         self._used = self._peak = 0
         self._forked: Sequence[Stream] = []
@@ -232,6 +250,7 @@ class EmulatedDevice:
         return EmulatedStaged(self, host)
 
     def download(self, array: Array) -> HostArray:
+        self.meter.pause()
         self.traffic.to_host += array.nbytes
         self.did["download"] += 1
         return np.array(array)
@@ -239,7 +258,7 @@ class EmulatedDevice:
     def fetch(self, array: Array, stream: Stream | None = None) -> EmulatedFetch:
         self.traffic.to_host += array.nbytes
         self.did["download"] += 1
-        return EmulatedFetch(array)
+        return EmulatedFetch(array, self.meter)
 
     def address(self, array: Array) -> int:
         assert array.flags.c_contiguous
@@ -252,7 +271,9 @@ class EmulatedDevice:
         if (source, name) not in self._kernels:
             if source not in self._libraries:
                 self._libraries[source] = ctypes.CDLL(str(build(source)))
-            self._kernels[source, name] = EmulatedKernel(self._libraries[source], name, self._max_block, self.did)
+            self._kernels[source, name] = EmulatedKernel(
+                self._libraries[source], name, self._max_block, self.did, self.meter
+            )
         return self._kernels[source, name]
 
     def memory_free(self) -> int:

@@ -100,3 +100,21 @@ def test_a_witness_of_another_circuit_is_not_staged(keys: Any) -> None:
         with pytest.raises(WitnessMismatch):
             StagedWitness(device, wrong)
     assert staged(device) == 0
+
+
+@pytest.mark.parametrize(("host", "events"), [(set(), 2), ({"msm_g2"}, 2), ({"spmv"}, 4)], ids=str)
+def test_events_stand_at_both_ends_of_a_proof_and_around_waits_for_the_host(
+    zkey: ZKey, keys: Any, monkeypatch: pytest.MonkeyPatch, host: set[str], events: int
+) -> None:
+    _, on_device, witnesses = keys
+    backend = PlacedBackend(on_device.backend, CpuBackend(), Placement(frozenset(host)))
+    staged = StagedWitness(load_key(zkey, backend), witnesses[0])
+    meter = on_device.backend.device.meter
+    meter.watch().end()  # compares the clocks
+    record, recorded = meter._record, []
+    monkeypatch.setattr(meter, "_record", lambda: recorded.append(1) or record())
+    _, times = staged.start(blinded(0)).result()
+    assert len(recorded) == events
+    assert times.on_device.by_events
+    assert times.on_device.seconds > 0
+    assert all(start < end for start, end in times.on_device.stretches)

@@ -20,7 +20,8 @@ from kernels.backend import DeviceInfo, HostArray
 from kernels.cpu import CpuBackend
 from kernels.curves import CURVES, Curve, Group
 from kernels.encoding import unpack
-from kernels.placed import OPERATIONS, SPMV, PlacedBackend, Placement
+from kernels.leases import SPMV
+from kernels.placed import OPERATIONS, PlacedBackend, Placement
 
 PLACEMENTS = [Placement(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 GIB = 1 << 30

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels import cpu
 from kernels.backend import BackendError, CsrMatrix, HostArray
 from kernels.cpu import CpuBackend
 from kernels.curves import BN254, CURVES, Curve, Group
 from kernels.encoding import field_from_ints
-from kernels.placed import MSM, OPERATIONS, SPMV, PlacedBackend, Placement
+from kernels.leases import SPMV, Lease
+from kernels.placed import MSM, OPERATIONS, PlacedBackend, Placement
 
 PLACEMENTS = [Placement(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 ROWS, COLS = 37, 21
@@ -48,8 +50,8 @@ class DeviceBackend(CpuBackend):
 class HostBackend(CpuBackend):
     """Notes what it was asked for."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, lease: Lease | None = None) -> None:
+        super().__init__(lease=lease)
         self.asked: list[str] = []
 
     def spmv(self, *arguments: Any, **options: Any) -> Any:
@@ -75,10 +77,9 @@ def matrix(curve: Curve, rng: np.random.Generator) -> CsrMatrix:
 
 
 def points(curve: Curve, group: Group, rng: np.random.Generator) -> HostArray:
-    cpu = CpuBackend()
     g = curve.g1 if group is Group.G1 else (*curve.g2[0], *curve.g2[1])
     base = field_from_ints(curve.fq, g).reshape(-1)
-    return np.asarray(cpu.fixed_base(curve, group, base, scalars(rng)))
+    return np.asarray(CpuBackend().fixed_base(curve, group, base, scalars(rng)))
 
 
 def scalars(rng: np.random.Generator) -> HostArray:
@@ -145,7 +146,8 @@ def test_a_witness_that_only_the_host_reads_is_not_copied() -> None:
         staged.release()
 
 
-def test_the_host_computes_beside_the_device_in_order_and_under_its_leases() -> None:
+def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "SMALL", 0)
     rng = np.random.default_rng(8)
     phases: list[str] = []
     go = threading.Event()
@@ -158,7 +160,7 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases() -> 
 
     csr = matrix(BN254, rng)
     placement = Placement(frozenset({SPMV, MSM[Group.G2]}))
-    with PlacedBackend(DeviceBackend(), HostBackend(), placement, lease) as backend:
+    with PlacedBackend(DeviceBackend(), HostBackend(lease), placement) as backend:
         loaded = backend.load_matrix(BN254.fr, csr)
         table = backend.load_points(BN254, Group.G2, points(BN254, Group.G2, rng))
         first, second = (backend.stage(scalars(rng)) for _ in range(2))
@@ -172,7 +174,10 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases() -> 
         assert phases == ["cpu_msm", SPMV]
 
 
-def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_waited_for() -> None:
+def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpu, "SMALL", 0)
     rng = np.random.default_rng(9)
     go = threading.Event()
 
@@ -181,8 +186,8 @@ def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_wai
         assert go.wait(10)
         yield 1
 
-    host = HostBackend()
-    with PlacedBackend(DeviceBackend(), host, Placement(frozenset({SPMV, MSM[Group.G1]})), lease) as backend:
+    host = HostBackend(lease)
+    with PlacedBackend(DeviceBackend(), host, Placement(frozenset({SPMV, MSM[Group.G1]}))) as backend:
         loaded = backend.load_matrix(BN254.fr, matrix(BN254, rng))
         table = backend.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
         staged = backend.stage(scalars(rng))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +18,7 @@ from kernels.backend import BackendError
 from kernels.cpu import CpuBackend
 from kernels.curves import BN254, Group
 from kernels.native import native
-from kernels.throttle import LIFE, Brake, Throttle, believed, encode
+from kernels.throttle import LIFE, PREFIX, Brake, Throttle, believed, encode
 
 
 def test_a_word_is_believed_until_its_time_and_only_with_a_count() -> None:
@@ -53,6 +57,56 @@ def test_a_dead_writer_is_believed_for_its_life_only(tmp_path: Path) -> None:
         brake = Brake(throttle.path)
         throttle.write(1)
         assert 0 < brake.wait(10 * LIFE) < 9 * LIFE
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from kernels.throttle import Throttle\n"
+        "word = Throttle(Path(sys.argv[1])); print(word.path, flush=True); input()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    left = Path(writer.stdout.readline().strip())
+    with Throttle(tmp_path) as living:
+        assert left.exists(), "its writer lives"
+        writer.kill()
+        writer.wait()
+        with Throttle(tmp_path) as throttle:
+            assert not left.exists()
+            assert living.path.exists()
+            assert throttle.path.exists()
+
+
+def test_only_plain_files_of_our_own_are_removed(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    (tmp_path / f"{PREFIX}link").symlink_to(target)
+    (tmp_path / f"{PREFIX}folder").mkdir()
+    os.mkfifo(tmp_path / f"{PREFIX}pipe")
+    other = tmp_path / "distprove-other"
+    other.write_text("kept")
+    with Throttle(tmp_path):
+        pass
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_a_file_that_is_taken_for_left_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer looks between the making of the file and its lock."""
+    real, calls = fcntl.flock, []
+
+    def flock(handle: int, operation: int) -> None:
+        calls.append(handle)
+        if len(calls) == 1:
+            next(tmp_path.glob(f"{PREFIX}*")).unlink()
+        real(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with Throttle(tmp_path) as throttle:
+        assert throttle.path.exists()
+        throttle.write(1)
+        assert Brake(throttle.path).raised
+    assert len(calls) == 2
 
 
 def test_loops_give_the_same_under_a_raised_word(tmp_path: Path) -> None:

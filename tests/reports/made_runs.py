@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster.report import Counters, PartitionReport, Report, WorkerReport
-from cluster.timeline import Place, Session, Span, timeline_record
+from cluster.timeline import Place, Session, Span, timeline_json
+from kernels.busy import DeviceTime
 
 BEGAN = 1_790_000_000.0
 GPU = "NVIDIA H200"
@@ -76,7 +77,7 @@ class MadeRun:
         record |= {"key_digest": "ab" * 32, "facts": {}, "job": {"title": self.title}, "partitions": names}
         (path / "job.json").write_text(json.dumps(record))
         (path / "report.json").write_text(json.dumps(report.to_record()))
-        (path / "timeline.json").write_text(json.dumps(timeline_record([session])))
+        (path / "timeline.json").write_text(timeline_json([session]))
         (path / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
         return path
 
@@ -122,7 +123,7 @@ class MadeRun:
             for step, share in STEPS:
                 steps.append((step, at, at + took * share))
                 at += took * share
-            on_device = (BEGAN + start + 0.1 * took, BEGAN + end - 0.08 * took)
+            on_device = DeviceTime(((BEGAN + start + 0.1 * took, BEGAN + end - 0.08 * took),), by_events=True)
             session.add(
                 Span(prover, name, "prove", BEGAN + start, BEGAN + end, inner, "ok", tuple(steps), on_device, attempt)
             )

@@ -14,7 +14,6 @@ from cluster.analysis import (
     Spread,
     devices,
     inflation,
-    merged,
     phase_samples,
     quantile,
     step_seconds,
@@ -22,10 +21,14 @@ from cluster.analysis import (
 )
 from cluster.nodestory import NodeStory
 from cluster.timeline import Place, Session, Span
+from kernels.busy import BACK_TO_BACK, DeviceTime, merged
 
 
-def proved(worker: str, name: str, start: float, end: float, on_device: tuple[float, float] | None = None) -> Span:
-    return Span(worker, name, "prove", start, end, on_device=on_device)
+def proved(
+    worker: str, name: str, start: float, end: float, *on_device: tuple[float, float], by_events: bool = False
+) -> Span:
+    use = DeviceTime(on_device, by_events) if on_device else None
+    return Span(worker, name, "prove", start, end, on_device=use)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10)), max_size=20))
@@ -55,6 +58,20 @@ def test_a_device_is_busy_while_it_has_work_and_idle_between() -> None:
     assert use.gaps == ((16.5, 20.5),)
     assert use.busy_seconds == 7.0
     assert use.share == pytest.approx(7 / 11)
+
+
+def test_events_show_the_gaps_within_a_proof_and_not_the_moment_between_two() -> None:
+    moment = BACK_TO_BACK / 2
+    first = proved("p0", "a", 0.0, 4.0, (0.5, 1.5), (2.0, 3.0), by_events=True)
+    second = proved("p0", "b", 4.0, 6.0, (3.0 + moment, 5.0), by_events=True)
+    place = Place("p0", "prover", "n", gpus=("0",))
+    (use,) = devices(Session(0.0, [first, second], workers=[place]))
+    assert use.by_events
+    assert use.busy == ((0.5, 1.5), (2.0, 5.0))
+    # One span that only the queue tells of, and the whole is not by events.
+    (mixed,) = devices(Session(0.0, [first, second, proved("p0", "c", 6.0, 7.0)], workers=[place]))
+    assert not mixed.by_events
+    assert mixed.busy[1:] == ((2.0, 3.0), (3.0 + moment, 5.0), (6.0, 7.0))
 
 
 def test_provers_that_share_a_gpu_are_one_device_and_those_without_are_their_own() -> None:

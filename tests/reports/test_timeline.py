@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cluster.timeline import Place, Session, Span, read_timeline, timeline_record
+from cluster.timeline import Place, Session, Span, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError
+from kernels.busy import DeviceTime
 
 SPANS = [
     Span("prover-0", None, "load", 100.0, 101.5),
@@ -24,7 +25,7 @@ SPANS = [
         {"upload": 0.25, "wait": 0.75},
         "ok",
         (("upload", 102.5, 103.25), ("wait", 103.25, 104.0)),
-        (103.0, 104.0),
+        DeviceTime(((103.0, 103.5), (103.75, 104.0)), by_events=True),
         2,
     ),
 ]
@@ -35,6 +36,10 @@ def session() -> Session:
     return Session(100.0, list(SPANS), 4.5, "proved", "ray", workers)
 
 
+def record(*sessions: Session) -> dict[str, Any]:
+    return json.loads(timeline_json(sessions))
+
+
 def write(path: Path, record: Any) -> Path:
     (path / "timeline.json").write_text(json.dumps(record))
     return path
@@ -42,14 +47,23 @@ def write(path: Path, record: Any) -> Path:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     two = [session(), Session(200.0, [], 1.0, "interrupted", "local")]
-    assert read_timeline(write(tmp_path, timeline_record(two))) == two
+    assert read_timeline(write(tmp_path, record(*two))) == two
+
+
+def test_spans_count_once_however_they_came() -> None:
+    whole, one_by_one = session(), session()
+    one_by_one.spans = SPANS[:1]
+    for span in SPANS[1:]:
+        one_by_one.add(span)
+    assert one_by_one.to_json() == one_by_one.to_json() == whole.to_json()
+    assert timeline_json([whole]).count('"phase"') == len(SPANS)
 
 
 def test_times_are_told_from_the_beginning_of_the_session() -> None:
-    record = session().to_record()
-    assert [span["start"] for span in record["spans"]] == [0.0, 1.5, 2.0, 3.0]
-    assert record["spans"][3]["steps"] == [["upload", 2.5, 3.25], ["wait", 3.25, 4.0]]
-    assert record["spans"][3]["on_device"] == [3.0, 4.0]
+    (told,) = record(session())["sessions"]
+    assert [span["start"] for span in told["spans"]] == [0.0, 1.5, 2.0, 3.0]
+    assert told["spans"][3]["steps"] == [["upload", 2.5, 3.25], ["wait", 3.25, 4.0]]
+    assert told["spans"][3]["on_device"] == {"by": "events", "stretches": [[3.0, 3.5], [3.75, 4.0]]}
 
 
 def test_busy_counts_partitions_and_not_the_key() -> None:
@@ -65,6 +79,22 @@ def test_version_one_is_still_read(tmp_path: Path) -> None:
     assert read.wall_seconds == 3.0
 
 
+def test_version_two_had_one_stretch_of_the_queue(tmp_path: Path) -> None:
+    old = record(session())
+    old["version"] = 2
+    old["sessions"][0]["spans"][3]["on_device"] = [3.0, 4.0]
+    (read,) = read_timeline(write(tmp_path, old))
+    assert [span.on_device for span in read.spans] == [None, None, None, DeviceTime(((103.0, 104.0),))]
+
+
+@pytest.mark.parametrize("broken", [{"by": "events"}, {"stretches": []}, {"by": "queue", "stretches": [[1.0]]}, 7])
+def test_a_use_of_the_device_that_makes_no_sense_is_refused(tmp_path: Path, broken: Any) -> None:
+    damaged = record(session())
+    damaged["sessions"][0]["spans"][3]["on_device"] = broken
+    with pytest.raises(FormatError, match="not a timeline"):
+        read_timeline(write(tmp_path, damaged))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -77,14 +107,14 @@ def test_version_one_is_still_read(tmp_path: Path) -> None:
 )
 def test_what_is_not_a_timeline_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     with pytest.raises(FormatError, match="not a timeline"):
-        read_timeline(write(tmp_path, {**timeline_record([session()]), **damage}))
+        read_timeline(write(tmp_path, {**record(session()), **damage}))
 
 
 def test_times_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
-    record = timeline_record([session()])
-    record["sessions"][0]["spans"][0]["end"] = float("nan")
+    damaged = record(session())
+    damaged["sessions"][0]["spans"][0]["end"] = float("nan")
     with pytest.raises(FormatError):
-        read_timeline(write(tmp_path, record))
+        read_timeline(write(tmp_path, damaged))
     (tmp_path / "timeline.json").write_text("[" * 10_000)
     with pytest.raises(InputError):
         read_timeline(tmp_path)

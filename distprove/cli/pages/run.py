@@ -145,13 +145,13 @@ def _devices(session: Session) -> list[str]:
     if not used:
         return []
     rows = [_device_row(use) for use in used]
-    head = ("device", "busy", "busy share", "gaps", "gap, median", "gap, p95", "gap, longest", "idle in all")
+    head = ("device", "seen by", "busy", "busy share", "gaps", "gap, median", "gap, p95", "gap, longest", "idle in all")
     parts = ["<h2>Devices: busy and idle</h2>", chart(device_lanes(session, used))]
-    parts.append(table(head, rows, numbers=range(1, len(head))))
+    parts.append(table(head, rows, numbers=range(2, len(head))))
     parts.append(
         note(
-            "Busy: from the launch of a proof's work to its last result. Gaps are what lies between, from the first "
-            "launch to the last result."
+            "Busy, by the device's events: while it had work; by its queue: from the launch of a proof's work to its "
+            "last result, as the host saw it. Gaps are what lies between, from the first launch to the last result."
         )
     )
     return parts
@@ -161,7 +161,14 @@ def _device_row(use: DeviceUse) -> tuple[str, ...]:
     gaps = Spread.of(end - start for start, end in use.gaps)
     idle = sum(end - start for start, end in use.gaps)
     times = (format_seconds(value) if gaps.count else "-" for value in (gaps.median, gaps.p95, gaps.most, idle))
-    return (use.name, format_seconds(use.busy_seconds), f"{use.share * 100:.1f} %", str(gaps.count), *times)
+    return (
+        use.name,
+        "events" if use.by_events else "queue",
+        format_seconds(use.busy_seconds),
+        f"{use.share * 100:.1f} %",
+        str(gaps.count),
+        *times,
+    )
 
 
 def _inflation(spans: Sequence[Span], isolated: Sequence[Span], name: str) -> list[str]:

@@ -1,0 +1,236 @@
+"""What orchestration costs beside the prover: the same partitions in a bare loop and through the whole pipeline.
+
+The bare loop hands partitions to provers that hold their key, as many in flight as a worker has, and does nothing
+else. The pipeline is what `distprove prove --local` runs: driver, dispatch, governor, leases, verification of every
+proof, journal, a file for each partition, status, the bound proof, timeline and report. Both use the same provers, in
+turn, and the same witnesses, which were made before: nothing is synthesised while the clock runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from actors.prover import ProverWorker
+from actors.synthesiser import SynthesiserWorker
+from cluster.analysis import devices
+from cluster.dispatch import draw_challenge
+from cluster.driver import prove
+from cluster.executors import Finished, InProcessExecutor, Kind, Task, Worker
+from cluster.run import Run
+from cluster.timeline import Place, Session, Span, read_timeline
+from distprove.errors import JobFailed, UsageError
+from distprove.inflight import Timed
+from distprove.job import ExecutorSettings
+from distprove.proof import invalid_among
+from distprove.system import Partition, PartitionProof, PhaseTimes, ProofSystem, Synthesised
+
+TIMED = (
+    "witnesses in host memory, keys loaded: bare, from the first partition handed over to the last proof in host "
+    "memory; pipeline, from making the run's folder to the bound proof, timeline and report in it; the two in turn"
+)
+CHECKED = "every proof of both; those of the bare loop after the clock has stopped"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """All partitions once, one way. Seconds."""
+
+    wall: float
+    proving: float
+    """From the first work on a device to the last result."""
+    device: float
+    """At work, over all devices."""
+    idle_share: float
+    """Of the devices' time from their first work to their last."""
+    by_events: bool
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The passes under one policy."""
+
+    what: str
+    policy: str
+    partitions: int
+    bare: tuple[Pass, ...]
+    pipeline: tuple[Pass, ...]
+
+    def cost(self, part: Callable[[Pass], float] = lambda each: each.wall) -> float:
+        """By how much of the bare loop's time the pipeline takes longer: medians; below 0 where it is faster."""
+        return _median(self.pipeline, part) / _median(self.bare, part) - 1
+
+    @property
+    def by_events(self) -> bool:
+        return all(each.by_events for each in (*self.bare, *self.pipeline))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "policy": self.policy,
+            "partitions": self.partitions,
+            "cost": self.cost(),
+            "cost_while_proving": self.cost(lambda each: each.proving),
+            "by_events": self.by_events,
+            **{
+                name: {
+                    "seconds_per_partition": _median(passes, lambda each: each.wall) / self.partitions,
+                    "device_seconds_per_partition": _median(passes, lambda each: each.device) / self.partitions,
+                    "idle_share": _median(passes, lambda each: each.idle_share),
+                    "beside_proving": _median(passes, lambda each: each.wall - each.proving),
+                    "passes": [asdict(each) for each in passes],
+                }
+                for name, passes in (("bare", self.bare), ("pipeline", self.pipeline))
+            },
+        }
+
+
+def measure_orchestration(
+    system: ProofSystem,
+    settings: ExecutorSettings,
+    what: str,
+    scratch: Path,
+    *,
+    partitions: int | None = None,
+    repeats: int = 5,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Cost, dict[str, Any]]:
+    """What the pipeline costs in this process under `settings`, and the facts of the first prover.
+
+    `partitions`: how many are proven in a pass, the job's own ones again and again; None: the job's. `scratch` holds
+    the runs meanwhile. Raises UsageError where they cannot be repeated, and what `driver.prove` raises.
+    """
+    own = system.plan()
+    if system.needs_barrier and partitions not in (None, len(own)):
+        raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
+    count = len(own) if partitions is None else partitions
+    plan = [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
+    if system.needs_barrier:
+        plan = own
+    tell("making the witnesses")
+    synthesiser = system.synthesiser(system.shared(), settings.threads or 1)
+    witnesses = [synthesiser.synthesise(partition) for partition in own[:count]]
+    executor = PreparedExecutor(settings, witnesses)
+    with executor:
+        tell("loading keys")
+        _pipeline(system, settings, executor, plan, scratch)  # loads, checks the key, warms up
+        facts = executor.provers[0].load({}).value
+        _bare(system, settings, executor, plan)
+        bare, pipeline = [], []
+        for number in range(repeats):
+            tell(f"repeat {number + 1} of {repeats}")
+            bare.append(_bare(system, settings, executor, plan))
+            pipeline.append(_pipeline(system, settings, executor, plan, scratch))
+    return Cost(what, settings.policy, count, tuple(bare), tuple(pipeline)), facts
+
+
+class PreparedExecutor(InProcessExecutor):
+    """An executor whose witnesses are there before they are asked for, and whose workers serve run after run."""
+
+    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised]) -> None:
+        super().__init__(settings)
+        self._witnesses = witnesses
+        self._workers: list[Worker] = []
+        self._checked = False
+
+    @property
+    def provers(self) -> list[ProverWorker]:
+        return list(self._provers.values())
+
+    def witness(self, partition: Partition) -> Synthesised:
+        return replace(self._witnesses[partition.index % len(self._witnesses)], name=partition.name)
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        if not self._workers:
+            self._workers = super().start(system)
+            for name in self._synthesisers:
+                self._synthesisers[name] = _Prepared(system, self)
+        return self._workers
+
+    def check(self, worker: Worker) -> None:
+        if self._checked:
+            self._done.put(Finished(Task(Kind.CHECK, worker.id, None), started=time.time(), ended=time.time()))
+            return
+        self._checked = True
+        super().check(worker)
+
+
+class _Prepared(SynthesiserWorker):
+    """Hands out witnesses that are there."""
+
+    def __init__(self, system: ProofSystem, executor: PreparedExecutor) -> None:
+        super().__init__(system, 1)
+        self._executor = executor
+
+    def synthesise(self, partition: Partition) -> Synthesised:
+        return self._executor.witness(partition)
+
+
+def _bare(
+    system: ProofSystem, settings: ExecutorSettings, executor: PreparedExecutor, plan: Sequence[Partition]
+) -> Pass:
+    """Every prover takes its share of the partitions, `in_flight` at a time."""
+    provers = executor.provers
+    works = [executor.witness(partition) for partition in plan]
+    session = Session(workers=[Place(f"prover-{i}", "prover", "local") for i in range(len(provers))])
+    pools = [ThreadPoolExecutor(settings.in_flight) for _ in provers]
+
+    def each(call: Callable[[ProverWorker, int], Timed]) -> list[Any]:
+        """What `call` gave for each partition, all of them handed over in order."""
+        homes = list(itertools.islice(itertools.cycle(range(len(provers))), len(plan)))
+        asked = [pools[home].submit(call, provers[home], i) for i, home in enumerate(homes)]
+        timed = [future.result() for future in asked]
+        for home, partition, found in zip(homes, plan, timed, strict=True):
+            times: PhaseTimes = found.value[1]
+            session.add(
+                Span(f"prover-{home}", partition.name, "prove", found.started, found.ended, on_device=times.on_device)
+            )
+        return [found.value[0] for found in timed]
+
+    try:
+        began = time.perf_counter()
+        challenge = None
+        if system.needs_barrier:
+            commitments = each(lambda prover, i: prover.commit(plan[i], works[i]))
+            challenge = draw_challenge(system, {p.name: c for p, c in zip(plan, commitments, strict=True)})
+        proofs: list[PartitionProof] = each(lambda prover, i: prover.prove(plan[i], works[i], challenge))
+        wall = time.perf_counter() - began
+    finally:
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
+    if invalid_among(system, proofs):
+        raise JobFailed("a proof of the bare loop does not verify")
+    return _pass(wall, session)
+
+
+def _pipeline(
+    system: ProofSystem, settings: ExecutorSettings, executor: PreparedExecutor, plan: list[Partition], scratch: Path
+) -> Pass:
+    path = scratch / "run"
+    try:
+        began = time.perf_counter()
+        with Run.create(path, system, plan) as run:
+            prove(system, executor, run, settings, plan=plan)
+        wall = time.perf_counter() - began
+        return _pass(wall, read_timeline(path)[-1])
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _pass(wall: float, session: Session) -> Pass:
+    used = [use for use in devices(session) if use.busy]
+    begins, ends = [use.busy[0][0] for use in used], [use.busy[-1][1] for use in used]
+    width = sum(end - begin for begin, end in zip(begins, ends, strict=True))
+    busy = sum(use.busy_seconds for use in used)
+    return Pass(wall, max(ends) - min(begins), busy, 1 - busy / width, all(use.by_events for use in used))
+
+
+def _median(passes: Sequence[Pass], part: Callable[[Pass], float]) -> float:
+    return statistics.median(part(each) for each in passes)

@@ -1,0 +1,106 @@
+"""`distprove bench orchestration`: what driving, checking and recording cost beside the prover."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+from distprove.cli.option_groups import AsJson, takes_groups
+from distprove.cli.programs import import_from_here
+from distprove.cli.prove import Execution, executor_settings
+from distprove.cli.sweep import policies
+from distprove.job import Job
+from kernels.backend import DeviceInfo
+
+if TYPE_CHECKING:
+    from cluster.orchestration import Cost
+
+
+@reports_errors
+@takes_groups
+def orchestration(
+    path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job to measure.")],
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Partitions of a pass: the job's, again and again. Groth16 only.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Passes of each kind; medians count.")] = 5,
+    *,
+    execution: Execution,
+    as_json: AsJson = False,
+) -> None:
+    """The same partitions in a bare loop and through the whole pipeline, in turn: what the pipeline costs.
+
+    Always in this process. Witnesses are made before the clock runs. `--policy` may be a list: off,static,auto.
+    """
+    from cluster import orchestration as bench
+    from distprove.bench.results import report
+    from distprove.machine import inspect_machine
+    from distprove.memory import give_back_large_blocks
+    from distprove.systems import load_system
+
+    import_from_here()
+    job = Job.from_toml(path)
+    settings = executor_settings(job.executor, {**execution.given(), "local": True, "policy": None})
+    give_back_large_blocks()
+    system = load_system(job)
+    rows: list[Cost] = []
+    facts: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="distprove-orchestration-") as folder:
+        for policy in policies(execution.policy or settings.policy):
+            chosen = replace(settings, policy=policy, limits=settings.limits if policy == settings.policy else {})
+
+            def tell(doing: str, policy: str = policy) -> None:
+                err().print(f"[dim]{policy}: {doing}[/]")
+
+            cost, facts = bench.measure_orchestration(
+                system,
+                chosen,
+                job.title or path.stem,
+                Path(folder),
+                partitions=partitions,
+                repeats=repeats,
+                tell=tell,
+            )
+            rows.append(cost)
+    info = DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], facts)
+    document = report("orchestration", bench.TIMED, bench.CHECKED, info, inspect_machine(), rows)
+    if as_json:
+        print_json(document)
+    else:
+        _show(out(), rows, document)
+
+
+def _show(console: Console, rows: Sequence[Cost], document: dict[str, Any]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("policy", "device", "bare", "pipeline", "cost", "proving", "idle", "idle bare"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in (cost.to_dict() for cost in rows):
+        bare, pipeline = row["bare"], row["pipeline"]
+        table.add_row(
+            row["policy"],
+            *(
+                format_seconds(seconds)
+                for seconds in (
+                    pipeline["device_seconds_per_partition"],
+                    bare["seconds_per_partition"],
+                    pipeline["seconds_per_partition"],
+                )
+            ),
+            *(f"{share * 100:.1f} %" for share in (row["cost"], row["cost_while_proving"])),
+            *(f"{each['idle_share'] * 100:.1f} %" for each in (pipeline, bare)),
+        )
+    console.print(table)
+    seen = "events of the device" if all(cost.by_events for cost in rows) else "its queue, as the host saw it"
+    console.print(f"\n[dim]of       [/] {escape(rows[0].what)}: {rows[0].partitions} partitions a pass, times of one")
+    console.print(f"[dim]on       [/] {escape(document['backend']['name'])}; device and idle by {seen}")
+    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
+    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
