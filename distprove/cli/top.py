@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from distprove.cli.console import format_seconds, out, reports_errors
+from distprove.cli.console import format_seconds, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
@@ -127,7 +127,7 @@ def _rate(view: dict[str, Any]) -> str:
 def _provers(view: dict[str, Any]) -> RenderableType:
     provers = [w for w in view["workers"] if w["role"] == "prover"]
     makers = [w for w in view["workers"] if w["role"] != "prover"]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("prover", no_wrap=True)
     table.add_column("GPU", justify="right")
     table.add_column("device", no_wrap=True, overflow="ellipsis", max_width=24)
@@ -154,7 +154,7 @@ def _provers(view: dict[str, Any]) -> RenderableType:
 
 
 def _nodes(view: dict[str, Any]) -> RenderableType:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for title in ("node", "policy"):
         table.add_column(title, no_wrap=True, max_width=16)
     for title in ("CPU", "memory", "leased"):
