@@ -290,9 +290,7 @@ class CpuBackend(Backend):
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
-    def load_points(
-        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
-    ) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         data = point_bytes(curve, group, points)
         n = data.size // (8 * curve.point_limbs(group))
         if n >= MAX_POINTS:

@@ -40,7 +40,6 @@ def test_what_fibonacci_compiles_to() -> None:
     assert air.constraint_names == ("first[0]", "transition[0]", "transition[1]", "last[0]")
     assert air.degrees == (2, 1, 1, 2)
     assert air.quotient_chunks == 1
-    assert air.uses_next
     assert air.interactions is None
     assert air.constraints.scalars == 4 + 4
     assert air.constraints.fold == 4

@@ -21,7 +21,7 @@ AIRS = [
 ]
 FACTS = (
     *("name", "public_count", "main_width", "preprocessed_width", "aux_width", "degree", "degrees", "quotient_chunks"),
-    *("constraint_names", "groups", "uses", "uses_next", "local_width", "global_width"),
+    *("constraint_names", "groups", "uses", "local_width", "global_width"),
 )
 
 
