@@ -30,6 +30,8 @@ class SynthesiserWorker:
 
     def yield_to(self, throttle: Path | None) -> None:
         """From here on a witness waits a moment to begin while the throttle word in this file is raised."""
+        if self._brake is not None:
+            self._brake.close()
         self._brake = Brake(throttle) if throttle is not None else None
 
     def load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
