@@ -106,7 +106,7 @@ def _show(console: Console, result: SweepResult, folder: Path) -> None:
 
     table = plain_table()
     for title in ("jobs", "parallel", "provers", "policy", "a proof", "a minute", "prove p95", "busy", "longest gap"):
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right")
     for measured in result.measured:
         times = [format_seconds(measured.seconds_per_proof), f"{measured.proofs_per_minute:.3g}"]
         times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]

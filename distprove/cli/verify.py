@@ -100,9 +100,9 @@ def export(
     if as_json:
         print_json({"out": str(destination), "partitions": [p.name for p in loaded.partitions]})
         return
-    where, first = escape(str(destination)), loaded.partitions[0].name
+    where, first, count = escape(str(destination)), loaded.partitions[0].name, len(loaded.partitions)
     one = "one" if loaded.system == "groth16" else "them"
-    out().print(f"{len(loaded.partitions)} partitions in {where}. To check {one}:")
+    out().print(f"{count} partition{'s' * (count != 1)} in {where}. To check {one if count > 1 else 'it'}:")
     if loaded.system == "groth16":
         files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
         out().print(f"  snarkjs groth16 verify {files}")
