@@ -9,7 +9,8 @@ Rules:
   ahead of need, but only as many as the provers can take up: they are large.
 * Nothing is proven before one prover has checked the key, for systems that have such a check.
 * No proof counts before it has been verified here. After a bad one the witness is diagnosed; if that is not to blame,
-  the partition goes to another prover if there is one.
+the
+  partition goes to another prover if there is one.
 * An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
 * A worker whose process died is loaded again and goes on. One that fails three times with nothing good in between, or
   does not come back in time, is retired. With no prover or synthesiser left, what remains fails; what is done is kept.

@@ -61,7 +61,7 @@ class CpuMatrix:
     native: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # the sum may be of a witness
 class ReadyPoint:
     """The result of an MSM; on the CPU it is there when the call returns."""
 
