@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from air_examples import Fibonacci, Limbs, Ranges
+from air_examples import Fibonacci, Limbs, Ranges, compile_airs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distprove import canonical
 from distprove.errors import FormatError
-from distprove.stark.air import CompiledAir, compile_air, compile_airs
+from distprove.stark.air import CompiledAir, compile_air
 
 AIRS = [
     *compile_airs([Limbs(), Ranges()], {"p": (0, 3)}),
