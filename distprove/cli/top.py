@@ -63,10 +63,10 @@ def latest_run(folder: Path) -> Path:
 
 def look(folder: Path) -> dict[str, Any]:
     """The run's status; one that has none yet is said to be starting. Raises UsageError, InputError."""
+    from cluster.run import require_run
     from cluster.status import FILE, read_status
 
-    if not (folder / "job.json").is_file():
-        raise UsageError(f"{folder} is not a run (it has no job.json)")
+    require_run(folder)
     if (folder / FILE).exists():
         return read_status(folder)
     counts = dict.fromkeys(("total", "done", "failed", "proved", "retries"), 0)
