@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,16 @@ class SynthesiserWorker:
         self._brake: Brake | None = None
 
     def yield_to(self, throttle: Path | None) -> None:
-        """From here on a witness waits a moment to begin while the throttle word in this file is raised."""
-        self._brake = Brake(throttle) if throttle is not None else None
+        """From here on a witness waits a moment to begin while the throttle word in this file is raised.
+
+        A file that is gone, as when its governor is started anew, holds nobody up.
+        """
+        if self._brake is not None:
+            self._brake.close()
+            self._brake = None
+        if throttle is not None:
+            with suppress(OSError):
+                self._brake = Brake(throttle)
 
     def load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
         """Make the witness program ready; returns public facts. Raises InputError when the program is at fault."""

@@ -83,8 +83,7 @@ class Run:
     @classmethod
     def open(cls, path: Path) -> Run:
         """Open an existing run to resume it. Raises UsageError, InputError or FormatError."""
-        if not (path / "job.json").is_file():
-            raise UsageError(f"{path} is not a run (it has no job.json)")
+        require_run(path)
         lock = _take_lock(path)
         try:
             return cls(path, read_record(path), lock)
@@ -220,13 +219,16 @@ class Run:
         self.close()
 
 
+def require_run(path: Path) -> None:
+    """Raise UsageError unless `path` is the folder of a run."""
+    if not (path / "job.json").is_file():
+        raise UsageError(f"{path} is not a run (it has no job.json)")
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
     file = path / "job.json"
-    try:
-        record = jsontext.loads(read_bounded(file, MAX_RECORD), str(file))
-    except ValueError:
-        raise FormatError(f"{file}: not JSON") from None
+    record = jsontext.read(file, MAX_RECORD)
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
     kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}

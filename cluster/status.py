@@ -23,7 +23,7 @@ from typing import Any
 from cluster.report import Report
 from distprove import jsontext
 from distprove.errors import FormatError
-from distprove.files import read_bounded, write_atomically
+from distprove.files import write_atomically
 
 FORMAT = "distprove.status"
 VERSION = 1
@@ -147,10 +147,7 @@ def node_view(report: dict[str, Any]) -> dict[str, Any]:
 def read_status(folder: Path) -> dict[str, Any]:
     """A run's status.json. Raises InputError or FormatError."""
     path = folder / FILE
-    try:
-        content = jsontext.loads(read_bounded(path, MAX_FILE), str(path))
-    except ValueError:
-        raise FormatError(f"{path}: not JSON") from None
+    content = jsontext.read(path, MAX_FILE)
     if not _is_status(content):
         raise FormatError(f"{path}: not a status that this distprove reads")
     view: dict[str, Any] = content

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.run import read_journal, read_record
+from cluster.run import read_journal, read_record, require_run
 from cluster.timeline import FILE, Session, read_timeline
 from distprove import jsontext
-from distprove.errors import FormatError, UsageError
-from distprove.files import read_bounded
+from distprove.errors import FormatError
 
 MAX_REPORT = 1 << 28
 
@@ -52,8 +51,7 @@ class Story:
     @classmethod
     def read(cls, path: Path) -> Story:
         """Raises UsageError for a folder that is not a run, InputError or FormatError for damaged files."""
-        if not (path / "job.json").is_file():
-            raise UsageError(f"{path} is not a run (it has no job.json)")
+        require_run(path)
         report = read_report(path) if (path / "report.json").exists() else {}
         sessions = read_timeline(path) if (path / FILE).exists() else []
         events = list(read_journal(path)) if (path / "journal.jsonl").exists() else []
@@ -66,10 +64,7 @@ def read_report(path: Path) -> dict[str, Any]:
     Raises InputError or FormatError.
     """
     file = path / "report.json"
-    try:
-        report = jsontext.loads(read_bounded(file, MAX_REPORT), str(file))
-    except ValueError:
-        raise FormatError(f"{file}: not JSON") from None
+    report = jsontext.read(file, MAX_REPORT)
     if not isinstance(report, dict) or report.get("format") != "distprove.report" or not _is_shaped(report):
         raise FormatError(f"{file}: not a report that this distprove reads")
     return report

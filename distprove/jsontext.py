@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from distprove.errors import FormatError
+from distprove.files import read_bounded
 
 MAX_DEPTH = 64
 
@@ -28,6 +30,14 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
     except UnicodeDecodeError:
         raise FormatError(f"{what}: not UTF-8 text") from None
     return json.loads(text, **hooks)
+
+
+def read(path: Path, limit: int) -> Any:
+    """The value in a JSON file of at most `limit` bytes. Raises InputError or FormatError."""
+    try:
+        return loads(read_bounded(path, limit), str(path))
+    except ValueError:
+        raise FormatError(f"{path}: not JSON") from None
 
 
 def check_depth(data: bytes, what: str, max_depth: int = MAX_DEPTH) -> None:

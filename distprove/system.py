@@ -31,7 +31,7 @@ class Partition:
     """Unique within the job, fit for a file name; named after the input's file."""
     digest: bytes
     """32 bytes that bind the partition's content (its input) and the key it is proven under. Public."""
-    source: dict[str, Any]
+    source: dict[str, Any] = field(repr=False)
     """What `synthesise` needs: paths, or small inputs. May be secret; never logged or written to a run."""
 
 
@@ -40,7 +40,7 @@ class Synthesised:
     """A partition ready to be proven. `arrays` are secret."""
 
     name: str
-    arrays: dict[str, NDArray[np.uint64]]
+    arrays: dict[str, NDArray[np.uint64]] = field(repr=False)
     seconds: float = 0.0
 
 

@@ -321,9 +321,7 @@ class Backend(ABC):
     # -- groups -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def load_points(
-        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
-    ) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         """Make fixed points ready for `msm`.
 
         `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file

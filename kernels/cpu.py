@@ -74,7 +74,7 @@ class CpuMatrix:
     native: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # the sum may be of a witness
 class ReadyPoint:
     """The result of an MSM; on the CPU it is there when the call returns."""
 
@@ -320,9 +320,7 @@ class CpuBackend(Backend):
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
-    def load_points(
-        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
-    ) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         data = point_bytes(curve, group, points)
         n = data.size // (8 * curve.point_limbs(group))
         if n >= MAX_POINTS:

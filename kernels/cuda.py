@@ -260,9 +260,7 @@ class CudaBackend(Backend):
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
-    def load_points(
-        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
-    ) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         return self._msm.load_points(curve, group, points, memory)
 
     def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
@@ -168,8 +168,8 @@ class Plan:
 class Extended:
     """One table: columns (w, n) on coset * <w_n>, w > 0, and the array (w, B, n) for their extension."""
 
-    columns: Array
-    out: Array
+    columns: Array = field(repr=False)
+    out: Array = field(repr=False)
     coset: int
 
     @property

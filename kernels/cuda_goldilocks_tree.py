@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
@@ -36,7 +36,7 @@ _PART = np.dtype(
 class LeafShape:
     """Leaves of one matrix (width, B, n): leaf i < `count` holds its rows i + t count, t < 2^log_arity."""
 
-    matrix: Array
+    matrix: Array = field(repr=False)
     log_arity: int
 
     @property

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -75,7 +75,7 @@ class DeepPoint:
     """One opening point of one table height, for `deep`."""
 
     point: Ext
-    matrices: tuple[Array, ...]
+    matrices: tuple[Array, ...] = field(repr=False)
     """Low-degree extensions (w_i, B, n) opened at `point`, in order."""
     weights: Words
     """(sum of w_i, 3): the weight of each column in the combination."""
@@ -90,9 +90,9 @@ class DeepPoint:
 class LdeJob:
     """One table of `GoldilocksKernels.lde_all`; the fields are the arguments of `lde`."""
 
-    columns: Array
+    columns: Array = field(repr=False)
     coset: int = 1
-    out: Array | None = None
+    out: Array | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RowJob:
     """One table of `GoldilocksKernels.evaluate_all`; the fields are the arguments of `evaluate`."""
 
     program: RowProgram
-    inputs: Sequence[Array | None]
+    inputs: Sequence[Array | None] = field(repr=False)
     scalars: Words
     log_cosets: int = 0
     coset_factors: Words | None = None

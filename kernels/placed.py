@@ -116,11 +116,9 @@ class PlacedBackend(Backend):
     def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix:
         return (self._host if SPMV in self.placement.host else self._device).load_matrix(field, matrix)
 
-    def load_points(
-        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
-    ) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         backend = self._host if MSM[group] in self.placement.host else self._device
-        return backend.load_points(curve, group, points, memory=memory, resident=resident)
+        return backend.load_points(curve, group, points, memory=memory)
 
     def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
         return 0 if MSM[group] in self.placement.host else self._device.msm_scratch(curve, group, n)

@@ -2,7 +2,7 @@
 
 The word is 64 bits in a small mapped file: how many critical phases run (16 bits), and until when that may be
 believed (48 bits, milliseconds of the system's monotonic clock). One process writes it and renews the time; any number
-read it, native loops among them (kernels/cpu/threads.h). A writer that dies is believed for `LIFE` and no longer, so
+read it, native loops among them (kernels/cpu/throttle.h). A writer that dies is believed for `LIFE` and no longer, so
 nobody waits for ever.
 
 The writer holds a lock on its file. A file without one was left by a writer that was killed, and the next writer

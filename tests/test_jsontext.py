@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from distprove import jsontext
-from distprove.errors import FormatError
+from distprove.errors import FormatError, InputError
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
@@ -38,3 +39,17 @@ def test_other_faults_keep_their_errors() -> None:
         jsontext.loads(b"[1, 2", "file")
     with pytest.raises(FormatError, match="UTF-8"):
         jsontext.loads(b'["\xff"]', "file")
+
+
+@pytest.mark.parametrize(("content", "says"), [(b"{", "not JSON"), (b"[" * 70, "deeper"), (b"[1, 2, 3]", "larger")])
+def test_files_that_are_refused(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "f.json").write_bytes(content)
+    with pytest.raises(FormatError, match=says):
+        jsontext.read(tmp_path / "f.json", 8 if says == "larger" else 100)
+
+
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_bytes(b"[1, 2]")
+    assert jsontext.read(tmp_path / "f.json", 6) == [1, 2]
+    with pytest.raises(InputError):
+        jsontext.read(tmp_path / "none.json", 6)

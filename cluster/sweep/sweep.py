@@ -19,8 +19,8 @@ from cluster.sweep.grid import Cell, Grid
 from cluster.sweep.measure import measure
 from cluster.sweep.results import SCHEMA, Measured, SweepResult
 from distprove import jsontext
-from distprove.errors import FormatError, UsageError
-from distprove.files import read_bounded, write_atomically
+from distprove.errors import UsageError
+from distprove.files import write_atomically
 from distprove.job import ExecutorSettings
 from distprove.machine import inspect_machine
 from distprove.system import ProofSystem
@@ -82,11 +82,7 @@ def sweep(
 
 def read_cell(path: Path) -> Measured:
     """A setting that was measured. Raises InputError or FormatError."""
-    try:
-        record = jsontext.loads(read_bounded(path, MAX_FILE), str(path))
-    except ValueError:
-        raise FormatError(f"{path}: not JSON") from None
-    return Measured.from_record(record, str(path))
+    return Measured.from_record(jsontext.read(path, MAX_FILE), str(path))
 
 
 def _settle(folder: Path, system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup: int) -> None:
@@ -94,10 +90,7 @@ def _settle(folder: Path, system: ProofSystem, settings: ExecutorSettings, repea
     about = json.loads(_json(_about(system, settings, repeats, warmup)))
     path = folder / "about.json"
     if path.exists():
-        try:
-            before = jsontext.loads(read_bounded(path, MAX_FILE), str(path))
-        except ValueError:
-            raise FormatError(f"{path}: not JSON") from None
+        before = jsontext.read(path, MAX_FILE)
         if before != about:
             known = before if isinstance(before, dict) else {}
             differs = [key for key in about if known.get(key) != about[key]] or ["its format"]

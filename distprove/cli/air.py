@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from distprove.cli.console import out, print_json, reports_errors, warn
+from distprove.cli.console import out, plain_table, print_json, reports_errors, warn
 from distprove.cli.kernels import compilation, compile_for
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
@@ -210,7 +209,7 @@ def _show(air: AirReport) -> None:
         f"degree {air.degree}: {air.quotient_chunks} quotient chunk{'s' if air.quotient_chunks > 1 else ''} "
         f"of 3 columns; blow-up {' or '.join(map(str, air.blowups)) or 'above 8 needed'}"
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("constraint", min_width=24)
     table.add_column("kind", min_width=10)
     table.add_column("degree", justify="right")
@@ -218,7 +217,7 @@ def _show(air: AirReport) -> None:
         table.add_row(escape(constraint.name), constraint.kind, str(constraint.degree))
     console.print(table)
     if air.interactions:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table = plain_table()
         for title in ("bus", "scope", "width", "direction", "at most", "group"):
             table.add_column(title)
         for use in air.interactions:

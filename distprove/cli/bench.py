@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
-from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.errors import UsageError
@@ -283,7 +282,7 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
         print_json(document)
         return
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for title in ("what", "curve", "variant"):
         table.add_column(title, overflow="fold")
     for title in ("size", "median", "min", "data", "PCIe", "ceiling"):
@@ -330,7 +329,7 @@ def _show_proof(facts: dict[str, Any]) -> None:
 
 def _show_contenders(document: dict[str, Any]) -> None:
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("circuit", overflow="fold")
     for name in document["contenders"]:
         table.add_column(escape(name), justify="right")

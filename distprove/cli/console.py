@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from distprove.errors import DistproveError, InputError
 from kernels.backend import BackendError
@@ -31,6 +32,18 @@ def out() -> Console:
 def err() -> Console:
     """Progress, warnings, errors."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def plain_table() -> Table:
+    """A table without lines, its head dimmed."""
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def facts_table() -> Table:
+    """A table without lines or head: names at the left, dimmed, and what there is to say of each."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    return table
 
 
 def print_json(value: Any) -> None:

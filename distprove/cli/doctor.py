@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from distprove.cli.console import out, print_json, reports_errors
+from distprove.cli.console import facts_table, out, print_json, reports_errors
+from distprove.cli.option_groups import AsJson
 from kernels.units import format_bytes
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ MARKS = {"ok": "[green]ok[/]", "note": "[cyan]note[/]", "warning": "[yellow]warn
 
 
 @reports_errors
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why.
 
     Exit code 1 when something found keeps distprove from proving.
@@ -38,8 +36,7 @@ def doctor(
 
 def _show(diagnosis: Diagnosis) -> None:
     console = out()
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
+    table = facts_table()
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
-from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.option_groups import AsJson
 
 if TYPE_CHECKING:
     from kernels.compiler import KernelRow, KernelSource
@@ -25,7 +25,7 @@ def kernels(
         list[str] | None, typer.Option(metavar="SM", help="90, sm_100, ...; repeatable. Default: the GPU's, or 90.")
     ] = None,
     only: Annotated[str, typer.Option(metavar="TEXT", help="Sources whose name contains this.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."""
     from kernels.cuda_sources import all_sources
@@ -58,7 +58,7 @@ def compile_for(archs: Sequence[str], sources: Sequence[KernelSource]) -> list[K
 def _show(rows: list[KernelRow]) -> None:
     console = out()
     for (arch, source), group in itertools.groupby(rows, key=lambda row: (row.arch, row.source)):
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table = plain_table()
         table.add_column(f"{arch}", min_width=24)
         for title in ("registers", "spill st/ld", "stack", "shared"):
             table.add_column(title, justify="right", min_width=9)

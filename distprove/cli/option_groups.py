@@ -31,7 +31,7 @@ class OptionGroup:
 
 
 def takes_groups(command: Command) -> Command:
-    """`command` with each parameter of a `OptionGroup` class replaced by the fields of that class, as typer sees it."""
+    """`command` with each parameter of an `OptionGroup` class replaced by its fields, as typer sees it."""
     groups: dict[str, type[OptionGroup]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():

@@ -7,9 +7,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from distprove.cli.console import out, print_json
+from distprove.cli.console import out, plain_table, print_json
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import Partitions, Soundness, program_app
 
@@ -39,7 +38,7 @@ def security(
 
 def show_security(console: Console, record: dict[str, Any]) -> None:
     """A row for each round, then what they come to. `record` is that of a `SecurityReport`."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("round")
     table.add_column("bits", justify="right")
     table.add_column("error, at most", overflow="fold")

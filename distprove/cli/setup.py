@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from distprove.cli.backends import open_backend
 from distprove.cli.console import format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
@@ -35,9 +36,7 @@ def groth16(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON, and nothing else, on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without."""
     from distprove.groth16.keys import VerificationKey

@@ -15,6 +15,7 @@ from rich.table import Table
 from distprove.bench.results import SCHEMA
 from distprove.cli.console import out as stdout
 from distprove.cli.console import print_json, reports_errors
+from distprove.cli.option_groups import AsJson
 from distprove.files import write_atomically
 
 Cases = Annotated[int, typer.Option(min=1, help="Random machines with loads.")]
@@ -31,7 +32,7 @@ def simulate(
     processes: Processes = 1,
     long: Long = False,
     out: Results = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare the policy auto with off and with the best static setting, on a model of a node (docs/scheduling.md).
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from distprove.cli.console import format_seconds
+from distprove.cli.console import facts_table, format_seconds, plain_table
 from kernels.units import format_bytes
 
 MAX_ROWS = 40
@@ -55,7 +55,7 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
     if len(partitions) <= MAX_ROWS:
         shown = partitions
     pcie = any(p["to_device"] or p["to_host"] for p in shown)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("partition", overflow="fold")
     table.add_column("status")
     for title in ("witness", "prove", "verify", "tries"):
@@ -91,8 +91,7 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     partitions = report["partitions"]
     done = sum(p["status"] in ("proved", "resumed") for p in partitions)
     fresh = sum(p["status"] == "proved" for p in partitions)
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
+    table = facts_table()
     table.add_column(overflow="fold")
     status = report["status"]
     colour = {"proved": "green", "failed": "red"}.get(status, "yellow")

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution, executor_settings
@@ -105,9 +104,9 @@ def _show(console: Console, result: SweepResult, folder: Path) -> None:
     from cluster.sweep.results import CLOSE
     from distprove.cli.pages.sweep import setting_cells
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for title in ("jobs", "parallel", "provers", "policy", "a proof", "a minute", "prove p95", "busy", "longest gap"):
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right")
     for measured in result.measured:
         times = [format_seconds(measured.seconds_per_proof), f"{measured.proofs_per_minute:.3g}"]
         times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]

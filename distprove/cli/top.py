@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from distprove.cli.console import format_seconds, out, reports_errors
+from distprove.cli.console import format_seconds, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
@@ -63,10 +63,10 @@ def latest_run(folder: Path) -> Path:
 
 def look(folder: Path) -> dict[str, Any]:
     """The run's status; one that has none yet is said to be starting. Raises UsageError, InputError."""
+    from cluster.run import require_run
     from cluster.status import FILE, read_status
 
-    if not (folder / "job.json").is_file():
-        raise UsageError(f"{folder} is not a run (it has no job.json)")
+    require_run(folder)
     if (folder / FILE).exists():
         return read_status(folder)
     counts = dict.fromkeys(("total", "done", "failed", "proved", "retries"), 0)
@@ -127,7 +127,7 @@ def _rate(view: dict[str, Any]) -> str:
 def _provers(view: dict[str, Any]) -> RenderableType:
     provers = [w for w in view["workers"] if w["role"] == "prover"]
     makers = [w for w in view["workers"] if w["role"] != "prover"]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("prover", no_wrap=True)
     table.add_column("GPU", justify="right")
     table.add_column("device", no_wrap=True, overflow="ellipsis", max_width=24)
@@ -154,7 +154,7 @@ def _provers(view: dict[str, Any]) -> RenderableType:
 
 
 def _nodes(view: dict[str, Any]) -> RenderableType:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for title in ("node", "policy"):
         table.add_column(title, no_wrap=True, max_width=16)
     for title in ("CPU", "memory", "leased"):

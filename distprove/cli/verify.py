@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from distprove.cli.console import format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import facts_table, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.option_groups import AsJson
 from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
 from distprove.verification import LEAST_SECURITY
@@ -29,7 +29,7 @@ def verify(
         float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
     ] = LEAST_SECURITY,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify a proof: its binding, then all partitions as one batch with random coefficients.
 
@@ -58,8 +58,7 @@ def verify(
         )
     else:
         console = out()
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-        table.add_column(style="dim", no_wrap=True)
+        table = facts_table()
         table.add_column(overflow="fold")
         count = len(loaded.partitions)
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
@@ -83,7 +82,7 @@ def verify(
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack.")],
     destination: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/...")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write what others verify with. Of Groth16: proof.json and public.json of every partition, and the key, as snarkjs
     has them. Of a STARK: verifying_key.msgpack, for `verify --vk`, and the partitions' proofs.
@@ -101,9 +100,9 @@ def export(
     if as_json:
         print_json({"out": str(destination), "partitions": [p.name for p in loaded.partitions]})
         return
-    where, first = escape(str(destination)), loaded.partitions[0].name
+    where, first, count = escape(str(destination)), loaded.partitions[0].name, len(loaded.partitions)
     one = "one" if loaded.system == "groth16" else "them"
-    out().print(f"{len(loaded.partitions)} partitions in {where}. To check {one}:")
+    out().print(f"{count} partition{'s' * (count != 1)} in {where}. To check {one if count > 1 else 'it'}:")
     if loaded.system == "groth16":
         files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
         out().print(f"  snarkjs groth16 verify {files}")

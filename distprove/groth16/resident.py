@@ -36,10 +36,6 @@ class ResidentKey:
     points_h: PointTable
 
     @property
-    def domain(self) -> int:
-        return 1 << self.log_domain
-
-    @property
     def nbytes(self) -> int:
         """Bytes that the key takes on the backend, precomputed multiples included."""
         tables = (self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)

@@ -92,16 +92,6 @@ def total(a: Words, axis: int = 0) -> Words:
     return join((a & _LOW).sum(axis=axis), (a >> _32).sum(axis=axis))
 
 
-def power(a: Words, exponent: int) -> Words:
-    """a^exponent, elementwise."""
-    result = np.ones_like(a)
-    for bit in bin(exponent)[2:]:
-        result = mul(result, result)
-        if bit == "1":
-            result = mul(result, a)
-    return result
-
-
 def inverse(a: Words) -> Words:
     """1 / a; zero stays zero. Products of pairs, of pairs of pairs, ... (Montgomery's trick): few are inverted."""
     level = np.where(a == 0, np.uint64(1), a).reshape(-1)

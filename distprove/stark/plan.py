@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from distprove.stark.memory import committed_bytes, peak_bytes
 from distprove.stark.shape import ProofShape
 from kernels.backend import OutOfMemory
+from kernels.units import format_bytes
 
 UNPLANNED = 64
 """One part of so many of a device's memory is left to what no plan counts: tables of roots, partial sums, and what
@@ -62,8 +63,8 @@ def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = Fa
     if not fitting:
         rows = ", ".join(f"2^{t.log_height} x {t.widths[1]}" for t in shape.tables)
         raise OutOfMemory(
-            f"a partition with tables of {rows} needs {known[-1].peak / 2**30:.2f} GiB at blow-up "
-            f"{shape.key.params.blowup}, {known[-1].name}; the device has {(budget - held) / 2**30:.2f}: cut the job "
+            f"a partition with tables of {rows} needs {format_bytes(known[-1].peak)} at blow-up "
+            f"{shape.key.params.blowup}, {known[-1].name}; the device has {format_bytes(budget - held)}: cut the job "
             "into more partitions, or take a lower blow-up"
         )
     roomy = [plan for plan in fitting if leaves_room(shape, plan, budget, held, key_streamed=key_streamed)]

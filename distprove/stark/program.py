@@ -29,7 +29,7 @@ class Slice:
 class Trace:
     """A partition's trace: per table of the program its main columns, and the public values."""
 
-    main: list[Array]
+    main: list[Array] = field(repr=False)
     """(width, rows) per table, canonical uint64 in the backend's memory; rows a power of two."""
     public: tuple[int, ...]
 

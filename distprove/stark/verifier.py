@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import logup
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
-from distprove.stark.challenges import (
-    ProofTranscript,
-    next_point,
-    quotient_cosets,
-)
+from distprove.stark.challenges import ProofTranscript, next_point, quotient_cosets
 from distprove.stark.field import (
     GENERATOR,
     ONE,

@@ -54,6 +54,14 @@ def run(*args: object) -> Any:
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
+def why_refused(done: Any) -> str:
+    """What a command that was refused for its usage or input said, on one line."""
+    assert done.exit_code == 2, done.output
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+    return " ".join(done.stderr.split())
+
+
 @pytest.fixture(scope="session")
 def small_job(tmp_path_factory: pytest.TempPathFactory) -> SmallJob:
     job = SmallJob(tmp_path_factory.mktemp("job"))

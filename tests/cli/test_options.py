@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from distprove.cli.app import app
 from distprove.cli.bench import parse_sizes
 from distprove.cli.prove import executor_settings, exit_code
 from distprove.cli.variadic import spread
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings
+from tests.cli.conftest import run, why_refused
 
 REPEATABLE = {"--input", "--wtns"}
 
@@ -92,23 +91,17 @@ def test_bad_usage_exits_2_and_says_what(
     args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, args)
-    assert done.exit_code == 2, done.output
-    assert says in " ".join(done.stderr.split())
-    assert "Traceback" not in done.output
-    assert done.stdout == ""
+    assert says in why_refused(run(*args))
 
 
 def test_an_unknown_key_of_a_job_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     job.write_text('system = "groth16"\nzkey = "c.zkey"\nwitneses = ["w/*.wtns"]\n')
-    done = CliRunner().invoke(app, ["prove", str(job), "--out", str(tmp_path / "run")])
-    assert done.exit_code == 2
-    assert "`witnesses`" in done.stderr
+    assert "`witnesses`" in why_refused(run("prove", job, "--out", tmp_path / "run"))
 
 
 def test_errors_are_json_too_when_json_is_asked_for(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["verify", str(tmp_path / "no.msgpack"), "--json"])
+    done = run("verify", tmp_path / "no.msgpack", "--json")
     assert done.exit_code == 2
     error = json.loads(done.stdout)
     assert error["status"] == "error"

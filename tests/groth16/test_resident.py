@@ -38,11 +38,9 @@ class CountingBackend(CpuBackend):
     def _gone(self, nbytes: int) -> None:
         self.held -= nbytes
 
-    def load_points(
-        self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None, resident: bool = True
-    ) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         self.held_at_loads.append(self.held)
-        return super().load_points(curve, group, points, memory=memory, resident=resident)
+        return super().load_points(curve, group, points, memory=memory)
 
 
 @pytest.fixture

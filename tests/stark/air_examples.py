@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from distprove.errors import AirError
-from distprove.stark.air import Air, Bus, Example, PartitionTrace, Table
+from distprove.stark.air import Air, Bus, CompiledAir, Example, PartitionTrace, Table, trace_air
+from distprove.stark.air.compiler import compile_definition, number_buses
+from distprove.stark.air.definition import Layout
 from distprove.stark.field import P, Words
+
+
+def compile_airs(airs: Sequence[Air], layout: Layout) -> list[CompiledAir]:
+    """Tables that belong together, their buses numbered from 1 in the order in which they are first used."""
+    definitions = [trace_air(air, layout) for air in airs]
+    numbers = number_buses(definitions)
+    return [compile_definition(definition, numbers) for definition in definitions]
 
 
 class Fibonacci(Air):

@@ -13,7 +13,7 @@ from stark_reference import ReferenceKernels
 
 from distprove.errors import AirError
 from distprove.stark import field, logup
-from distprove.stark.air import Air, CompiledAir, Table, check_trace, compile_air, evaluate_at_point
+from distprove.stark.air import Air, CompiledAir, Table, check_trace, compile_air
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P
 from kernels.backend import SizeError
@@ -137,7 +137,7 @@ def test_rows_agree_with_python_integers(tree: Tree, seed: int) -> None:
     for row in range(HEIGHT):  # constants are columns whose value at every point is the same
         this = [field.embed(fixed[:, row]), field.embed(main[:, row]), None, np.zeros((3, 3), dtype=np.uint64)]
         next_ = [None, field.embed(main[:, (row + 1) % HEIGHT]), None, None]
-        assert evaluate_at_point(air.constraints, this, next_, scalars) == (expected[row], 0, 0)
+        assert PointProgram(air.constraints)(this, next_, scalars) == (expected[row], 0, 0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -159,7 +159,7 @@ def test_points_agree_with_the_extension(tree: Tree, seed: int) -> None:
         air, public, local=None, global_=None, terminals=(None, None), n=HEIGHT, alpha=(2, 3, 4)
     )
     given_ = [fixed, this, None, np.zeros((3, 3), dtype=np.uint64)]
-    assert evaluate_at_point(air.constraints, given_, [None, next_, None, None], scalars) == interpret(tree, leaf).value
+    assert PointProgram(air.constraints)(given_, [None, next_, None, None], scalars) == interpret(tree, leaf).value
 
 
 def test_a_point_program_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_points_of_a_wrong_shape_are_refused() -> None:
     rng = np.random.default_rng(1)
     fixed, main, selectors = words(rng, 1, 3), words(rng, 2, 3), words(rng, 3, 3)
     scalars = words(rng, air.constraints.scalars, 3)
-    assert evaluate_at_point(air.constraints, [fixed, None, None, None], [None, main, None, None], scalars)
+    assert PointProgram(air.constraints)([fixed, None, None, None], [None, main, None, None], scalars)
     for this, next_, given_ in (
         ([fixed, main, None, selectors], [None, None, None, None], scalars),
         ([None, main, None, selectors], [None, main, None, None], scalars),
@@ -201,6 +201,6 @@ def test_points_of_a_wrong_shape_are_refused() -> None:
         ([fixed, main, None, selectors], [None, main, None, None], scalars[:-1]),
     ):
         with pytest.raises(SizeError):
-            evaluate_at_point(air.constraints, this, next_, given_)
+            PointProgram(air.constraints)(this, next_, given_)
     with pytest.raises(SizeError):
         PointProgram(RowProgram((1,), np.array([[Op.LOAD, 0, 0, 0]], dtype=np.int32), (), 0, (0,)))

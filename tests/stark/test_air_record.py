@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from air_examples import Fibonacci, Limbs, Ranges
+from air_examples import Fibonacci, Limbs, Ranges, compile_airs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distprove import canonical
 from distprove.errors import FormatError
-from distprove.stark.air import CompiledAir, compile_air, compile_airs
+from distprove.stark.air import CompiledAir, compile_air
 
 AIRS = [
     *compile_airs([Limbs(), Ranges()], {"p": (0, 3)}),
@@ -21,7 +21,7 @@ AIRS = [
 ]
 FACTS = (
     *("name", "public_count", "main_width", "preprocessed_width", "aux_width", "degree", "degrees", "quotient_chunks"),
-    *("constraint_names", "groups", "uses", "uses_next", "local_width", "global_width"),
+    *("constraint_names", "groups", "uses", "local_width", "global_width"),
 )
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from air_examples import Limbs, Ranges, limbs_traces
+from air_examples import Limbs, Ranges, compile_airs, limbs_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stark_reference import ReferenceBackend, ReferenceKernels, domain
+from stark_reference import ReferenceBackend, ReferenceKernels, domain, power
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import field, logup
-from distprove.stark.air import Air, Bus, CompiledAir, Table, check_trace, compile_air, compile_airs
+from distprove.stark.air import Air, Bus, CompiledAir, Table, check_trace, compile_air
 from distprove.stark.field import Ext, P, Words
 from kernels.goldilocks_field import GENERATOR, root_of_unity
 
@@ -44,8 +44,8 @@ def fraction(times: int, number: int, values: list[int], challenges: tuple[Ext, 
 def test_a_fingerprint_is_the_sum_that_it_is_said_to_be() -> None:
     z, beta = LOCAL
     expected = field.e_add(z, (9, 0, 0))
-    for power, value in enumerate((3, 0, P - 1), 1):
-        expected = field.e_add(expected, field.e_scale(field.e_pow(beta, power), value))
+    for exponent, value in enumerate((3, 0, P - 1), 1):
+        expected = field.e_add(expected, field.e_scale(field.e_pow(beta, exponent), value))
     assert logup.fingerprint(9, (3, 0, P - 1), z, beta) == expected
     assert logup.fingerprint(9, (3, 0, P - 1), z, beta) != logup.fingerprint(8, (3, 0, P - 1), z, beta)
 
@@ -151,7 +151,7 @@ def quotient_identity(
     log_chunks = chunks.bit_length() - 1
     extended = [None if m is None else kernels.lde(m, log_blowup) for m in (fixed, main, columns)]
     points = domain(log_n, log_blowup)[:: (1 << log_blowup) // chunks]
-    vanishing = field.sub(field.power(points[:, 0], n), np.uint64(1))
+    vanishing = field.sub(power(points[:, 0], n), np.uint64(1))
     scalars = logup.constraint_scalars(air, PUBLIC, local=LOCAL, global_=GLOBAL, terminals=terminals, n=n, alpha=ALPHA)
     selectors = kernels.selectors(log_n, log_blowup, log_blowup)
     quotient = kernels.evaluate(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
-from stark_programs import Fibonacci, Ring
+from stark_programs import Fibonacci, FibonacciAir, Ring
 from stark_reference import ReferenceBackend
 
-from distprove.errors import InvalidProof
+from distprove.errors import FormatError, InvalidProof
+from distprove.stark.air import Air
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import VerifyingKey, make_key
 from distprove.stark.params import Parameters
@@ -47,6 +50,16 @@ def check(key: VerifyingKey, names, publics, proofs) -> None:
 def test_honest_jobs_verify(program: Program, log_blowup: int) -> None:
     params = Parameters(log_blowup, 9, 3, 1, log_final=1, log_cap=2)
     check(*prove_job(program, 2, params))
+
+
+def test_tables_of_one_name_are_refused() -> None:
+    class Twice(Fibonacci):
+        @property
+        def tables(self) -> Sequence[Air]:
+            return (FibonacciAir(), FibonacciAir())
+
+    with pytest.raises(FormatError, match="two tables have the same name"):
+        make_key(Twice(3), SMALL, ReferenceBackend())
 
 
 def test_a_wrong_public_value_does_not() -> None:

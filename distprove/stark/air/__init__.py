@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from distprove.stark.air.check import BoundaryTuple, Example, Failure, PartitionTrace, check_partitions, check_trace
 from distprove.stark.air.compiled import BusUse, CompiledAir, Group
-from distprove.stark.air.compiler import compile_air, compile_airs
+from distprove.stark.air.compiler import compile_air
 from distprove.stark.air.cpp_rows import CppRows
 from distprove.stark.air.definition import Air, Bus, Table, trace_air
 from distprove.stark.air.expression import Expression
-from distprove.stark.air.point import evaluate_at_point
-from distprove.stark.air.report import AirReport, report_air, report_airs
+from distprove.stark.air.report import AirReport, report_airs
 
 __all__ = [
     "Air",
@@ -28,9 +27,6 @@ __all__ = [
     "check_partitions",
     "check_trace",
     "compile_air",
-    "compile_airs",
-    "evaluate_at_point",
-    "report_air",
     "report_airs",
     "trace_air",
 ]

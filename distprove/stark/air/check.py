@@ -1,11 +1,13 @@
 """Debugging an AIR: which constraint fails in which row, on what values, and which tuples do not balance on their bus.
 
 Everything is computed in NumPy on the trace itself, without extension, challenge or proof. What is reported holds
-values of the trace, which may be secret: this is for the desk of an AIR's author, and no prover calls it.
+values of the trace, which may be secret: it is for the desk of an AIR's author. A prover that diagnoses a bad proof
+(`StarkProver.diagnose`) tells rule and row of it, and no value.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -72,7 +74,7 @@ class BoundaryTuple:
 class PartitionTrace:
     """What one partition is filled with."""
 
-    main: Sequence[Words]
+    main: Sequence[Words] = dataclasses.field(repr=False)
     """Per table its main columns, (width, n), n a power of two; tables may differ in height."""
     public: Public
 

@@ -176,14 +176,6 @@ class CompiledAir:
         return chunks_for(self.degree)
 
     @cached_property
-    def uses_next(self) -> bool:
-        """Whether any constraint or interaction reads the next row of a main or preprocessed column."""
-        return any(
-            bool(((p.code[:, 0] == Op.LOAD) & (p.code[:, 1] <= MAIN) & (p.code[:, 3] == 1)).any())
-            for p in self.programs
-        )
-
-    @cached_property
     def at_point(self) -> PointProgram:
         """The constraints, ready to be evaluated at points. Cached: preparing it takes as long as an evaluation."""
         return PointProgram(self.constraints)

@@ -45,21 +45,8 @@ def compile_air(air: Air, public_layout: Layout, buses: Mapping[str, int]) -> Co
     return compile_definition(trace_air(air, public_layout), buses)
 
 
-def compile_airs(airs: Sequence[Air], public_layout: Layout) -> list[CompiledAir]:
-    """Compile the tables of a program together: buses are numbered from 1 in the order in which they are first used.
-
-    Raises AirError when two tables have one name, or declare one bus in two ways.
-    """
-    definitions = [trace_air(air, public_layout) for air in airs]
-    names = [definition.name for definition in definitions]
-    if len(set(names)) < len(names):
-        raise AirError(f"two tables of a program have one name: {', '.join(names)}")
-    numbers = number_buses(definitions)
-    return [compile_definition(definition, numbers) for definition in definitions]
-
-
 def number_buses(definitions: Sequence[Definition]) -> dict[str, int]:
-    """Bus name -> number, from 1, in the order of first use."""
+    """Bus name -> number, from 1, in the order of first use. Raises AirError for a bus that is declared in two ways."""
     buses: dict[str, Bus] = {}
     for definition in definitions:
         for interaction in definition.interactions:

@@ -82,7 +82,11 @@ class PointProgram:
         ]
 
     def __call__(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Ext:
-        """See `evaluate_at_point`."""
+        """The fold of the program at a point.
+
+        `this`, `next_`: per input matrix its columns' values (w, 3) at the point and at w_n times the point, canonical;
+        None for a matrix that is not read there. `scalars`: (program.scalars, 3). Raises SizeError for other shapes.
+        """
         self._check(this, next_, scalars)
         values = np.empty((3, len(self.program.code)), dtype=np.uint64)
         values[:, : len(self._leaves)] = self._load(this, next_, scalars)
@@ -125,19 +129,6 @@ class PointProgram:
         out[scalar] = scalars[a[scalar]]
         out[base, 0] = scalars[a[base], 0]
         return np.ascontiguousarray(out.T)
-
-
-def evaluate_at_point(
-    program: RowProgram, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words
-) -> Ext:
-    """The fold of `program` at a point.
-
-    `this`, `next_`: per input matrix its columns' values (w, 3) at the point and at w_n times the point, canonical;
-    None for a matrix that is not read there. `scalars`: (program.scalars, 3). Raises SizeError for other shapes.
-
-    To evaluate one program often, keep its `PointProgram` (or call `CompiledAir.at_point`).
-    """
-    return PointProgram(program)(this, next_, scalars)
 
 
 def _cells(leaves: NDArray[np.int32], matrices: int) -> list[_Cells]:

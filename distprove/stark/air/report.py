@@ -63,11 +63,6 @@ class AirReport:
         return asdict(self)
 
 
-def report_air(air: Air) -> AirReport:
-    """The report of one AIR by itself. Raises AirError when it cannot be compiled."""
-    return report_airs([air])[0]
-
-
 def report_airs(airs: Sequence[Air], layout: Layout | None = None) -> list[AirReport]:
     """The reports of the tables of a program. Without its `layout`, each has the public values that it says itself."""
     definitions = [trace_air(air, layout) for air in airs]

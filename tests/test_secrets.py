@@ -1,0 +1,41 @@
+"""What holds a witness, a trace or something made from one does not show it, wherever it is printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from distprove.inflight import Timed
+from distprove.stark.air import PartitionTrace
+from distprove.stark.program import Trace
+from distprove.system import Partition, Synthesised
+from kernels.cpu import ReadyPoint
+from kernels.cuda_goldilocks_lde import Extended
+from kernels.cuda_goldilocks_tree import LeafShape
+from kernels.cuda_sources import sample_program
+from kernels.goldilocks import DeepPoint, LdeJob, RowJob
+
+SECRET = 918273645
+ARRAY = np.full((2, 2, 2), SECRET, dtype=np.uint64)
+SYNTHESISED = Synthesised("p", {"witness": ARRAY})
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        SYNTHESISED,
+        Timed((SYNTHESISED, 1), 0.0, 1.0),
+        Partition(0, "p", b"", {"inputs": {"age": SECRET}}),
+        Trace([ARRAY], ()),
+        PartitionTrace([ARRAY], {}),
+        LdeJob(ARRAY, out=ARRAY),
+        RowJob(sample_program(), [ARRAY], np.zeros((4, 3), np.uint64)),
+        DeepPoint((1, 2, 3), (ARRAY,), np.zeros((2, 3), np.uint64), (4, 5, 6)),
+        Extended(ARRAY, ARRAY, 7),
+        LeafShape(ARRAY, 0),
+        ReadyPoint(ARRAY),
+    ],
+    ids=lambda holder: type(holder).__name__,
+)
+def test_no_repr_shows_what_is_secret(holder: object) -> None:
+    assert str(SECRET) not in f"{holder!r} {holder}"
