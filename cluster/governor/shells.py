@@ -330,7 +330,8 @@ class NodeGovernor:
                     self._state.release(ticket)
                     self._tell()
                     raise
-                if ticket not in self._state.leases and request.holder not in self._state.holders:
+                gone = request.holder not in self._state.holders and request.holder != NOBODY
+                if ticket not in self._state.leases and gone:
                     raise ClusterError("the holder that asked is gone")
             return ticket, self._state.leases[ticket].threads
 
@@ -402,7 +403,8 @@ class NodeGovernor:
         jobs = {driver.holder for driver in self._drivers.values()}
         for holder in self._state.holders:
             # A process number may be used again; together with the time of its start it is unique.
-            if holder not in jobs if holder[0] < 0 else holder != _process(holder[0]):
+            alive = holder in jobs if holder[0] < 0 else holder == _process(holder[0])
+            if not alive:
                 self._state.reclaim(holder)
                 self._tell()
 
