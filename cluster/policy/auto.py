@@ -8,8 +8,8 @@ from math import hypot, sqrt
 from statistics import fmean
 
 from cluster.policy.flow import Flow, Rate
-from cluster.policy.limits import YIELD, Decision, Limits, Observation, Policy
-from cluster.policy.moves import FREE, Move, Usage, moves
+from cluster.policy.limits import YIELD, Decision, Limits, Observation, Policy, static
+from cluster.policy.moves import BEGINNING, Move, Usage, moves
 from distprove.phases import Phase
 
 BEGIN = 12
@@ -39,7 +39,7 @@ DRAINING = 0.75
 PATIENCE = 150
 """Proofs before a failed move is tried again; thrice as many after each further failure, and after a clear one."""
 CHECK = 400
-"""Proofs before limits are first compared with none; twice as many each further time."""
+"""Proofs before limits are first compared with those of the beginning; twice as many each further time."""
 
 
 @dataclass
@@ -87,9 +87,9 @@ class _Kept:
 class Auto(Policy):
     """Tries other limits, one move at a time, and keeps those under which more proofs came per second.
 
-    It begins with no limits but the lane's. Where the memory bus has room to spare nothing is tried. A trial is
-    compared with the throughput just before it; it ends as soon as it is clearly worse, and lasts longer the less clear
-    it is. It is kept if it gained more than noise explains, and did not live on partitions prepared before it.
+    It begins with the limits of `static`. Where the memory bus has room to spare nothing is tried. A trial is compared
+    with the throughput just before it; it ends as soon as it is clearly worse, and lasts longer the less clear it is.
+    It is kept if it gained more than noise explains, and did not live on partitions prepared before it.
 
     Trials have an allowance, in proofs that they may cost: it grows with the square root of the proofs made, as the
     regret of a search can, and by half of what kept moves have gained. So a session in which there is nothing to gain
@@ -97,15 +97,16 @@ class Auto(Policy):
 
     What was kept is watched: a gain that does not last is given back. So is a verdict: if throughput is lower after a
     trial than before it, the trial was compared with a good moment and may be tried again. Now and then limits are
-    compared with none. When the system is short of memory, synthesis is halved at once, whatever else goes on.
+    compared with those of the beginning. When the system is short of memory, synthesis is halved at once, whatever else
+    goes on.
     """
 
     name = "auto"
 
-    def __init__(self, threads: int) -> None:
-        """`threads`: of the node."""
+    def __init__(self, threads: int, limits: Limits | None = None) -> None:
+        """`threads`: of the node; `limits` to begin with, None: those of `static`."""
         self._threads = threads
-        self.limits = Limits()
+        self.limits = self._start = limits or static(threads, {}).limits
         self._proofs = 0
         self._skip = BEGIN
         self._flow = Flow(0.0)
@@ -120,7 +121,7 @@ class Auto(Policy):
         self._gain = 0.0
         """Of all kept moves together, as a share of the throughput without them."""
         self._check, self._check_after = CHECK, CHECK
-        """Proofs of the session after which limits are next compared with none, and proofs between."""
+        """Proofs of the session after which they are next compared with those of the beginning, and proofs between."""
 
     @property
     def wants_bandwidth(self) -> bool:
@@ -196,10 +197,10 @@ class Auto(Policy):
         """What to try now, if anything."""
         if self._allowance < LEAST or (self._probes and fmean(self._probes) > SPARE):
             return None
-        if self.limits != Limits() and self._proofs >= self._check:
+        if self.limits != self._start and self._proofs >= self._check:
             self._check_after *= 2
             self._check = self._proofs + self._check_after
-            return Move(FREE, Limits())
+            return Move(BEGINNING, self._start)
         bandwidth = fmean(self._probes) if self._probes else 0.0
         failed = "pools of half the threads" in self._failed
         ready = [
@@ -256,7 +257,7 @@ class Auto(Policy):
     def _keep(self, t: float, trial: _Trial, gain: float) -> list[Decision]:
         self._trial = None
         self._cost += min(0.0, trial.lost(t))
-        if trial.move.name == FREE:
+        if trial.move.name == BEGINNING:
             self._kept, self._gain = [], 0.0
         else:
             self._kept.append(_Kept(trial.move, trial.before, trial.base))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.policy.auto import Auto
 from cluster.policy.limits import Fixed, Policy
 from distprove.phases import Phase
 from distprove.topology import Topology
@@ -9,11 +10,11 @@ from kernels.cpu import MSM_THREAD_BYTES
 
 
 def fitted(policy: Policy, topology: Topology) -> Policy:
-    """`policy` on a node of that topology. `static` without a limit for group sums gets one where the node's threads
-    keep more at hand, in a sum of all of them, than its third-level caches hold."""
+    """`policy` on a node of that topology. `static` without a limit for group sums, and `auto` to begin with, get one
+    where the node's threads keep more at hand, in a sum of all of them, than its third-level caches hold."""
     room = topology.threads_in_cache(MSM_THREAD_BYTES)
-    if policy.name != "static" or Phase.CPU_MSM in policy.limits.phases or room is None:
+    threads = policy.limits.threads
+    if room is None or threads is None or room >= threads or Phase.CPU_MSM in policy.limits.phases:
         return policy
-    if policy.limits.threads is None or room >= policy.limits.threads:
-        return policy
-    return Fixed(policy.name, policy.limits.with_phase(Phase.CPU_MSM, room))
+    limits = policy.limits.with_phase(Phase.CPU_MSM, room)
+    return Auto(threads, limits) if policy.name == Auto.name else Fixed(policy.name, limits)

@@ -16,7 +16,7 @@ POOLS = (Phase.SPMV, Phase.CPU_MSM)
 """Phases whose leases are whole pools: limited together."""
 UPSTREAM = (Phase.SYNTHESIS, Phase.SPMV)
 """Phases that a partition goes through before a prover takes it."""
-FREE = "no limits"
+BEGINNING = "the limits of the beginning"
 
 
 @dataclass(frozen=True)

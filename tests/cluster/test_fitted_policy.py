@@ -27,9 +27,15 @@ def test_without_need_or_knowledge_there_is_none(topology: Topology) -> None:
     assert fitted(policy, topology) is policy
 
 
-def test_what_was_asked_for_wins_and_other_policies_are_left_alone() -> None:
-    for policy in (static(16, {Phase.CPU_MSM: 16}), off(), Auto(16)):
+def test_what_was_asked_for_wins_and_off_is_left_alone() -> None:
+    for policy in (static(16, {Phase.CPU_MSM: 16}), off()):
         assert fitted(policy, SHORT) is policy
+
+
+def test_auto_begins_with_it() -> None:
+    policy = fitted(Auto(16), SHORT)
+    assert isinstance(policy, Auto)
+    assert policy.limits == Limits({Phase.CPU_MSM: 6}, 16)
 
 
 def test_a_governor_fits_its_policy_when_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:

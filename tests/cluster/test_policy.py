@@ -19,6 +19,7 @@ from distprove.job import ExecutorSettings
 from distprove.phases import Phase
 
 THREADS = 16
+BEGINNING = static(THREADS, {}).limits
 
 
 def drive(
@@ -71,11 +72,11 @@ def test_it_goes_on_in_a_direction_that_pays() -> None:
 @given(st.integers(0, 1000), st.floats(0.0, 0.1), st.floats(0.3, 0.97))
 @settings(max_examples=20, deadline=None)
 def test_where_nothing_is_to_be_gained_next_to_nothing_is_lost(seed: int, noise: float, worse: float) -> None:
-    """Any limits are slower than none: what trials cost grows as the square root of the proofs made."""
+    """Any other limits are slower: what trials cost grows as the square root of the proofs made."""
     draw, auto, proofs = random.Random(seed), Auto(THREADS), 4000
 
     def rate(limits: Limits, _: int) -> float:
-        return 1.0 if limits == Limits() else worse
+        return 1.0 if limits == BEGINNING else worse
 
     decisions, ended = drive(auto, lambda limits, n: rate(limits, n) * draw.lognormvariate(0.0, noise), proofs)
     mean = math.exp(noise**2 / 2)  # of the time of a proof
@@ -86,7 +87,7 @@ def test_where_nothing_is_to_be_gained_next_to_nothing_is_lost(seed: int, noise:
 
 def test_what_failed_is_tried_again_ever_later() -> None:
     auto = Auto(THREADS)
-    decisions, _ = drive(auto, lambda limits, _: 1.0 if limits == Limits() else 0.9, 20_000)
+    decisions, _ = drive(auto, lambda limits, _: 1.0 if limits == BEGINNING else 0.9, 20_000)
     times = [d.t for d in decisions if "to see" in d.reason]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert len(gaps) > 6
@@ -111,12 +112,12 @@ def test_a_gain_that_does_not_last_is_given_back() -> None:
     auto = Auto(THREADS)
 
     def rate(limits: Limits, made: int) -> float:
-        return 1.0 if limits == Limits() else 1.2 if made < 400 else 0.8
+        return 1.0 if limits == BEGINNING else 1.2 if made < 400 else 0.8
 
     decisions, _ = drive(auto, rate, 900)
     assert any("kept" in d.reason for d in decisions)
     assert any("did not last" in d.reason for d in decisions)
-    assert auto.limits == Limits()
+    assert auto.limits == BEGINNING
 
 
 def test_a_trial_that_was_compared_with_a_good_moment_is_tried_again_at_once() -> None:
@@ -134,16 +135,16 @@ def test_a_trial_that_was_compared_with_a_good_moment_is_tried_again_at_once() -
     assert Phase.CPU_MSM in auto.limits.phases
 
 
-def test_now_and_then_limits_are_compared_with_none() -> None:
-    """A load that changes little by little, so that no single window shows it: in the end none are better."""
+def test_now_and_then_limits_are_compared_with_those_of_the_beginning() -> None:
+    """A load that changes little by little, so that no single window shows it: in the end the first ones are better."""
     auto = Auto(THREADS)
 
     def rate(limits: Limits, made: int) -> float:
-        return 1.0 if limits == Limits() else max(0.9, 1.15 - made / 20_000)
+        return 1.0 if limits == BEGINNING else max(0.9, 1.15 - made / 20_000)
 
     decisions, _ = drive(auto, rate, 8000)
     assert any("kept" in d.reason for d in decisions)
-    assert auto.limits == Limits()
+    assert auto.limits == BEGINNING
 
 
 def test_short_memory_halves_synthesis_whatever_else_goes_on() -> None:
@@ -180,7 +181,7 @@ def test_the_policy_follows_the_settings() -> None:
     chosen = policy_for(ExecutorSettings(limits={"synthesis": 3}), 8)
     assert (chosen.name, chosen.limits) == ("static", Limits({Phase.SYNTHESIS: 3}, threads=8))
     assert policy_for(ExecutorSettings(policy="off"), 8).limits == off().limits == Limits(lane=None)
-    assert policy_for(ExecutorSettings(policy="auto"), 8).limits == Limits()
+    assert policy_for(ExecutorSettings(policy="auto"), 8).limits == static(8, {}).limits
     assert not static(8, {}).observe(Observation(0.0, (0.0,)))
 
 
