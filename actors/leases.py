@@ -71,13 +71,13 @@ class Governed:
             yield
             return
         # Neither is retried: a governor that was started anew counts from there.
-        self.governor.taken.options(max_task_retries=0).remote()
+        self.governor.taken.options(max_task_retries=0).remote(os.getpid())
         proven = False
         try:
             yield
             proven = True
         finally:
-            self.governor.returned.options(max_task_retries=0).remote(proven)
+            self.governor.returned.options(max_task_retries=0).remote(os.getpid(), proven)
 
 
 class RemoteLease:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -226,6 +227,8 @@ class NodeGovernor:
         self._steward = Steward(self._state, policy or static(threads, {}))
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)
+        self._provers: Counter[Holder] = Counter()
+        """Partitions that each prover has now."""
         self._ever = False
         """Whether there has been a driver."""
         self._epoch = time.time() - time.monotonic()
@@ -347,14 +350,16 @@ class NodeGovernor:
         becomes of the process."""
         await self._change(lambda state: state.hand_on(ticket, memory, self._job(driver)))
 
-    async def taken(self) -> None:
-        """A prover of this node took a partition."""
+    async def taken(self, pid: int) -> None:
+        """A prover of this node, the process of that number, took a partition."""
         async with self._changed:
+            self._provers[_process(pid)] += 1
             self._steward.taken()
 
-    async def returned(self, proven: bool) -> None:
+    async def returned(self, pid: int, proven: bool) -> None:
         """It is done with it; `proven`: and there is a proof."""
         async with self._changed:
+            self._provers[_process(pid)] -= 1
             self._steward.returned(time.monotonic(), proven)
 
     async def report(self, began: float | None = None) -> dict[str, Any]:
@@ -407,6 +412,9 @@ class NodeGovernor:
             if not alive:
                 self._state.reclaim(holder)
                 self._tell()
+        for prover in [prover for prover in self._provers if prover != _process(prover[0])]:
+            for _ in range(self._provers.pop(prover)):
+                self._steward.returned(time.monotonic(), proven=False)
 
 
 def _process(pid: int) -> Holder:

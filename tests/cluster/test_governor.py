@@ -468,6 +468,25 @@ def test_a_node_keeps_what_the_driver_asks_for() -> None:
     assert (report["pinned"], report["peak_pinned"]) == (50, 40)
 
 
+def test_a_prover_that_died_has_no_partition() -> None:
+    """Else its node would never again be seen to starve."""
+
+    async def story() -> tuple[int, int]:
+        governor = NodeGovernor(4, 100)
+        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        try:
+            await governor.taken(os.getpid())
+            await governor.taken(process.pid)
+            before = governor._steward.proving
+        finally:
+            process.kill()
+            process.wait()
+        await governor.report()  # it looks who lives
+        return before, governor._steward.proving
+
+    assert asyncio.run(story()) == (2, 1)
+
+
 def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
     async def story() -> None:
         governor = NodeGovernor(4, 100)
