@@ -1,8 +1,7 @@
 """The workers as Ray actors: placement, the node's governor and clocks around `ProverWorker` and `SynthesiserWorker`.
 
-A prover's default group has as many threads as partitions may be in flight; `ProverWorker` lets one compute at a time.
-`ping` has a group of its own, so that a busy actor still answers. Only `load` is retried by Ray, which is how a
-restarted actor gets its key again; a lost computation is the driver's to hand out anew.
+A prover has as many threads as partitions may be in flight; `ProverWorker` lets one compute at a time. Only `load` is
+retried by Ray, which is how a restarted actor gets its key again; a lost computation is the driver's to hand out anew.
 
 Values that go to the driver are small. A witness is a second return value, which stays in the object store of the node
 that made it until the prover's node fetches it.
@@ -30,9 +29,6 @@ from distprove.phases import Phase
 from distprove.system import Partition, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
 from kernels.leases import Lease
-
-HEALTH = {"health": 1}
-"""Concurrency groups of both actors."""
 
 
 class RemoteProver:
@@ -67,10 +63,6 @@ class RemoteProver:
         """Give back the device, in the node's deallocation lane."""
         with self._governed.lease(lane=True):
             self._worker.close()
-
-    @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
-    def ping(self) -> bool:
-        return True
 
     def _lease(self, threads: int, least: int = 0) -> Lease:
         @contextmanager
@@ -111,10 +103,6 @@ class RemoteSynthesiser:
             nbytes = sum(array.nbytes for array in work.arrays.values())
             kept = lease.hand_on(nbytes) if keep else None
             return Timed((nbytes, work.seconds, kept), started, time.time()), work
-
-    @ray.method(concurrency_group="health")  # type: ignore[untyped-decorator, unused-ignore]
-    def ping(self) -> bool:
-        return True
 
 
 def _arena(governed: Governed) -> HostArena:

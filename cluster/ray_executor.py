@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.remote import HEALTH, RemoteProver, RemoteSynthesiser
+from actors.remote import RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
 from cluster.executors import (
     Executor,
@@ -283,7 +283,7 @@ class RayExecutor(Executor):
             raise
 
     def _hire(self, name: str, role: Role, spot: Place, cls: type, *arguments: Any) -> Worker:
-        actor = ray.remote(concurrency_groups=HEALTH)(cls).options(
+        actor = ray.remote(cls).options(
             num_cpus=spot.num_cpus,
             num_gpus=spot.num_gpus,
             max_restarts=-1,

@@ -27,7 +27,6 @@ from typing import Any
 
 from distprove import jsontext
 from distprove.errors import FormatError
-from distprove.files import read_bounded
 from distprove.system import Step
 from kernels.busy import DeviceTime
 
@@ -148,10 +147,7 @@ def timeline_json(sessions: Sequence[Session]) -> str:
 def read_timeline(run: Path) -> list[Session]:
     """The sessions in a run's timeline.json, oldest first. Raises InputError or FormatError."""
     path = run / FILE
-    try:
-        record = jsontext.loads(read_bounded(path, MAX_FILE), str(path))
-    except ValueError:
-        raise FormatError(f"{path}: not JSON") from None
+    record = jsontext.read(path, MAX_FILE)
     try:
         return _sessions(record)
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -32,6 +32,7 @@ from cluster.governor.keys import Keys
 from cluster.policy import Limits
 from distprove.errors import ClusterError
 from distprove.phases import CRITICAL, SHARING, Phase
+from kernels.units import format_bytes
 
 
 @dataclass(frozen=True)
@@ -140,12 +141,12 @@ class Governor:
         ):
             return
         who = "a key, with what provers make of it and their buffers, " if request.key is not None else ""
-        also = f" and {_mib(request.pinned)} of pinned memory" if request.pinned else ""
-        beside = f", {_mib(memory)} of that for keys in use" if memory else ""
+        also = f" and {format_bytes(request.pinned)} of pinned memory" if request.pinned else ""
+        beside = f", {format_bytes(memory)} of that for keys in use" if memory else ""
         raise ClusterError(
-            f"{who}needs {request.threads} threads and {_mib(request.memory)} of host memory{also}; "
-            f"this node's budget is {self.budget.threads} threads and {_mib(self.budget.memory)}{beside}"
-            + (f" and {_mib(self.budget.pinned)} of pinned memory" if also else "")
+            f"{who}needs {request.threads} threads and {format_bytes(request.memory)} of host memory{also}; "
+            f"this node's budget is {self.budget.threads} threads and {format_bytes(self.budget.memory)}{beside}"
+            + (f" and {format_bytes(self.budget.pinned)} of pinned memory" if also else "")
         )
 
     def release(self, ticket: int) -> None:
@@ -379,7 +380,3 @@ class _HeldBack:
             or (self.threads and request.shares_threads)
             or (self.memory and bool(request.memory or request.pinned or request.key))
         )
-
-
-def _mib(count: int) -> str:
-    return f"{count / 2**20:.0f} MiB"

@@ -432,7 +432,7 @@ def test_two_phase_memory_and_keys_through_the_shell() -> None:
 def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
     governor = Governor(BUDGET)
     kept = governor.request(Request(NOBODY, key="job", memory=90, pinned=40))
-    with pytest.raises(ClusterError, match="0 MiB of that for keys in use"):
+    with pytest.raises(ClusterError, match="100 B, 90 B of that for keys in use"):
         governor.request(Request((1, 0.0), threads=1, memory=20))
     governor.shrink_key(kept, 70, 20)
     ticket = governor.request(Request((1, 0.0), threads=1, memory=30, pinned=30))
