@@ -18,6 +18,21 @@ UPSTREAM = (Phase.SYNTHESIS, Phase.SPMV)
 """Phases that a partition goes through before a prover takes it."""
 BEGINNING = "the limits of the beginning"
 
+# Where a move is worth a trial, found on simulated machines (other ones than docs/results/simulate.json has): trials
+# beyond these bounds seldom gained and were dear.
+FITS = 1.1
+"""Threads that pools held on average, as a share of the node's, up to which their work may fit half of them."""
+MOST_HELD = 3.0
+"""The same for one pool at a time: where more of them run at once, one after the other is slower."""
+OFTEN_HELD, SELDOM_HELD = 0.5, 0.3
+"""The same below which one pool at a time would change little; after halving failed, less is enough to try it."""
+TIGHT, CROWDED = 0.92, 0.75
+"""Share of the memory bandwidth that a probe finds, above which pools are not halved, and not put in turn."""
+FULL = 0.8
+"""Threads that limited pools hold on average, as a share of their limit, above which they need it."""
+HUNGRY = 0.3
+"""Share of the time that provers starve, above which less synthesis at once does not help."""
+
 
 @dataclass(frozen=True)
 class Move:
@@ -83,18 +98,19 @@ def moves(threads: int, limits: Limits, usage: Usage, bandwidth: float, pools_fa
 
     if pools and now is None:
         # Half the threads for each, where their work fits that; all of them, one pool at a time, where it does not.
-        if used <= 1.1 * threads and bandwidth <= 0.92:
+        if used <= FITS * threads and bandwidth <= TIGHT:
             yield Move("pools of half the threads", pooled(max(1, threads // 2)))
-        if (0.5 * threads < used <= 3.0 * threads and bandwidth <= 0.75) or (
-            pools_failed and 0.3 * threads < used <= 1.1 * threads and bandwidth <= 0.92
-        ):
+        often = OFTEN_HELD * threads < used <= MOST_HELD * threads and bandwidth <= CROWDED
+        instead = pools_failed and SELDOM_HELD * threads < used <= FITS * threads and bandwidth <= TIGHT
+        if often or instead:
             yield Move("one pool at a time", pooled(threads))
-    elif now is not None and now > 1 and used <= 0.8 * now:
+    elif now is not None and now > 1 and used <= FULL * now:
         yield Move(f"pools of {now // 2}", pooled(now // 2))
 
     held, most = limits.phases.get(Phase.SYNTHESIS), usage.most(Phase.SYNTHESIS)
-    if most > 1 and usage.starved <= 0.3:
+    if most > 1 and usage.starved <= HUNGRY:
         if held is None:
+            # What it used on average, with some room; where it used nearly all of it all the time, two thirds.
             first = max(1, ceil(1.25 * usage.mean(Phase.SYNTHESIS)))
             first = first if first <= 0.8 * most else max(1, int(0.7 * most))
             yield Move("less synthesis at once", limits.with_phase(Phase.SYNTHESIS, first))
