@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
+from distprove.phases import Phase
 from distprove.place import ChoosesPlacement, Placing
 from distprove.system import ProofSystem
 from kernels.backend import Backend
@@ -54,6 +57,32 @@ def least_of(threads: int) -> int:
     """With how many of its threads a prover without a GPU makes do while others hold some: half. With one or two of
     many it would still be at one operation long after the others are done."""
     return max(1, threads // 2)
+
+
+class Governs(Protocol):
+    """Gives leases of threads: the governor of this process, or the node's over Ray."""
+
+    def lease(self, *, phase: Phase, threads: int, least: int) -> AbstractContextManager[Granted]: ...
+
+
+class Granted(Protocol):
+    """A lease that is held."""
+
+    threads: int
+
+
+def leases_from(governor: Governs, choice: BackendChoice) -> Leases:
+    """What a prover of that choice holds, as `governor` grants it."""
+
+    def leased(threads: int, least: int = 0) -> Lease:
+        @contextmanager
+        def lease(phase: str) -> Iterator[int]:
+            with governor.lease(phase=Phase(phase), threads=threads, least=least) as held:
+                yield held.threads
+
+        return lease
+
+    return Leases(leased(choice.threads, least_of(choice.threads)), leased(choice.host_threads))
 
 
 def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +18,7 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from actors.backends import BackendChoice, Leases, least_of
+from actors.backends import BackendChoice, leases_from
 from actors.leases import Governed
 from actors.prover import SWITCH_INTERVAL, ProverWorker
 from actors.synthesiser import SynthesiserWorker
@@ -28,7 +26,6 @@ from distprove.inflight import Timed
 from distprove.phases import Phase
 from distprove.system import Partition, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
-from kernels.leases import Lease
 
 
 class RemoteProver:
@@ -37,8 +34,7 @@ class RemoteProver:
     def __init__(self, system: ProofSystem, choice: BackendChoice, driver: str) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._governed = Governed(driver)
-        leases = Leases(self._lease(choice.threads, least_of(choice.threads)), self._lease(choice.host_threads))
-        self._worker = ProverWorker(system, choice, leases, _arena(self._governed))
+        self._worker = ProverWorker(system, choice, leases_from(self._governed, choice), _arena(self._governed))
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
     def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
@@ -63,14 +59,6 @@ class RemoteProver:
         """Give back the device, in the node's deallocation lane."""
         with self._governed.lease(lane=True):
             self._worker.close()
-
-    def _lease(self, threads: int, least: int = 0) -> Lease:
-        @contextmanager
-        def lease(phase: str) -> Iterator[int]:
-            with self._governed.lease(phase=Phase(phase), threads=threads, least=least) as held:
-                yield held.threads
-
-        return lease
 
 
 class RemoteSynthesiser:

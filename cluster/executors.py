@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.backends import BackendChoice, Leases, least_of
+from actors.backends import BackendChoice, leases_from
 from actors.prover import SWITCH_INTERVAL, ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from cluster.connect import prepare
@@ -39,7 +39,6 @@ from distprove.phases import Phase
 from distprove.place import parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
-from kernels.leases import Lease
 
 KEEPERS = 4
 """Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
@@ -257,8 +256,7 @@ class InProcessExecutor(Executor):
         self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
         throttle = self._governor.start(len(choices) * settings.in_flight)
         for index, choice in enumerate(choices):
-            leases = Leases(self._lease(choice.threads, least_of(choice.threads)), self._lease(choice.host_threads))
-            prover = ProverWorker(system, choice, leases, self._arena)
+            prover = ProverWorker(system, choice, leases_from(self._governor, choice), self._arena)
             prover.yield_to(throttle)
             self._provers[f"prover-{index}"] = prover
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
@@ -337,14 +335,6 @@ class InProcessExecutor(Executor):
 
     def verifying(self) -> AbstractContextManager[object]:
         return self._governor.lease(phase=Phase.VERIFICATION, threads=1)
-
-    def _lease(self, threads: int, least: int = 0) -> Lease:
-        @contextmanager
-        def lease(phase: str) -> Iterator[int]:
-            with self._governor.lease(phase=phase, threads=threads, least=least) as held:
-                yield held.threads
-
-        return lease
 
     def close(self, *, now: bool = False) -> None:
         for thread in self._threads.values():

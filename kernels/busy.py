@@ -2,8 +2,7 @@
 
 Events stand before a piece of work's first launch and after its last, and around each wait of the thread that computes,
 because there the stream may run dry: what lies between the event before such a wait and the one before the next launch
-is idle. Gaps from one kernel to the next, where the host launches more slowly than
-the device works, stay inside.
+is idle. Gaps from one kernel to the next, where the host launches more slowly than the device works, stay inside.
 
 An event costs some microseconds of the host, and few are needed: two for a piece of work and two for a wait, at most
 `MOST_EVENTS`. Their times become the host's by one event that the host waited for when it was idle. From then on only
