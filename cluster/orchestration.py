@@ -111,9 +111,8 @@ def measure_orchestration(
     if system.needs_barrier and partitions not in (None, len(own)):
         raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
     count = len(own) if partitions is None else partitions
-    plan = [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
-    if system.needs_barrier:
-        plan = own
+    repeated = [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
+    plan = own if system.needs_barrier else repeated
     tell("making the witnesses")
     synthesiser = system.synthesiser(system.shared(), settings.threads or 1)
     witnesses = [synthesiser.synthesise(partition) for partition in own[:count]]

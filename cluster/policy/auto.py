@@ -9,7 +9,7 @@ from statistics import fmean
 
 from cluster.policy.flow import Flow, Rate
 from cluster.policy.limits import YIELD, Decision, Limits, Observation, Policy, static
-from cluster.policy.moves import BEGINNING, Move, Usage, moves
+from cluster.policy.moves import BEGINNING, HALVED, Move, Usage, moves
 from distprove.phases import Phase
 
 BEGIN = 12
@@ -121,7 +121,7 @@ class Auto(Policy):
         self._gain = 0.0
         """Of all kept moves together, as a share of the throughput without them."""
         self._check, self._check_after = CHECK, CHECK
-        """Proofs of the session after which they are next compared with those of the beginning, and proofs between."""
+        """Proofs after which limits are next compared with those of the beginning, and proofs until the time after."""
 
     @property
     def wants_bandwidth(self) -> bool:
@@ -202,10 +202,9 @@ class Auto(Policy):
             self._check = self._proofs + self._check_after
             return Move(BEGINNING, self._start)
         bandwidth = fmean(self._probes) if self._probes else 0.0
-        failed = "pools of half the threads" in self._failed
         ready = [
             move
-            for move in moves(self._threads, self.limits, self._usage, bandwidth, failed)
+            for move in moves(self._threads, self.limits, self._usage, bandwidth, HALVED in self._failed)
             if move.limits != self.limits and self._failed_before(move).until <= self._proofs
         ]
         return min(ready, key=lambda move: self._failed_before(move).wait, default=None)

@@ -17,6 +17,7 @@ POOLS = (Phase.SPMV, Phase.CPU_MSM)
 UPSTREAM = (Phase.SYNTHESIS, Phase.SPMV)
 """Phases that a partition goes through before a prover takes it."""
 BEGINNING = "the limits of the beginning"
+HALVED = "pools of half the threads"
 
 # Where a move is worth a trial, found on simulated machines (other ones than docs/results/simulate.json has): trials
 # beyond these bounds seldom gained and were dear.
@@ -99,7 +100,7 @@ def moves(threads: int, limits: Limits, usage: Usage, bandwidth: float, pools_fa
     if pools and now is None:
         # Half the threads for each, where their work fits that; all of them, one pool at a time, where it does not.
         if used <= FITS * threads and bandwidth <= TIGHT:
-            yield Move("pools of half the threads", pooled(max(1, threads // 2)))
+            yield Move(HALVED, pooled(max(1, threads // 2)))
         often = OFTEN_HELD * threads < used <= MOST_HELD * threads and bandwidth <= CROWDED
         instead = pools_failed and SELDOM_HELD * threads < used <= FITS * threads and bandwidth <= TIGHT
         if often or instead:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from distprove.cli.console import err, format_seconds, out, print_json, reports_errors
+from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution, executor_settings
@@ -80,7 +79,7 @@ def orchestration(
 
 
 def _show(console: Console, rows: Sequence[Cost], document: dict[str, Any]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for title in ("policy", "device", "bare", "pipeline", "cost", "proving", "idle", "idle bare"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in (cost.to_dict() for cost in rows):
