@@ -88,9 +88,8 @@ class RemoteSynthesiser:
             work = self._worker.synthesise(partition)
             # A subclass of ndarray, such as a map of a file, would be copied into the message instead of the store.
             work.arrays = {name: np.asarray(array) for name, array in work.arrays.items()}
-            nbytes = sum(array.nbytes for array in work.arrays.values())
-            kept = lease.hand_on(nbytes) if keep else None
-            return Timed((nbytes, work.seconds, kept), started, time.time()), work
+            kept = lease.hand_on(work.nbytes) if keep else None
+            return Timed((work.nbytes, work.seconds, kept), started, time.time()), work
 
 
 def _arena(governed: Governed) -> HostArena:

@@ -1,9 +1,10 @@
 """What orchestration costs beside the prover: the same partitions in a bare loop and through the whole pipeline.
 
-The bare loop hands partitions to provers that hold their key, as many in flight as a worker has, and does nothing
-else. The pipeline is what `distprove prove --local` runs: driver, dispatch, governor, leases, verification of every
-proof, journal, a file for each partition, status, the bound proof, timeline and report. Both use the same provers, in
-turn, and the same witnesses, which were made before: nothing is synthesised while the clock runs.
+The bare loop hands partitions to provers in this process that hold their key, as many in flight as a worker has, and
+does nothing else. The pipeline is what `distprove prove --local` runs: driver, dispatch, governor, leases, verification
+of every proof, journal, a file for each partition, status, the bound proof, timeline and report. They take turns, with
+the same witnesses, which were made before: nothing is synthesised while the clock runs. Where the pipeline's provers
+are processes, the bare loop has provers of its own on the same devices; else both use the same ones.
 """
 
 from __future__ import annotations
@@ -14,23 +15,37 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from actors.backends import leases_from
+from actors.process import Kept, SentWitness
 from actors.prover import ProverWorker
-from actors.synthesiser import SynthesiserWorker
 from cluster.analysis import devices
 from cluster.dispatch import draw_challenge
 from cluster.driver import prove
-from cluster.executors import Finished, InProcessExecutor, Kind, Task, Worker
+from cluster.executors import Worker
+from cluster.local_executor import (
+    InProcessExecutor,
+    LocalSynthesiser,
+    LocalWitness,
+    ProcessExecutor,
+    isolates,
+    local_devices,
+    prover_choices,
+)
 from cluster.run import Run
+from cluster.tasks import Finished, Kind, Task
 from cluster.timeline import Place, Session, Span, read_timeline
 from distprove.errors import JobFailed, UsageError
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
+from distprove.machine import usable_threads
 from distprove.proof import invalid_among
 from distprove.system import Partition, PartitionProof, PhaseTimes, ProofSystem, Synthesised
+from kernels.host_arena import HostArena
 
 TIMED = (
     "witnesses in host memory, keys loaded: bare, from the first partition handed over to the last proof in host "
@@ -116,41 +131,42 @@ def measure_orchestration(
     tell("making the witnesses")
     synthesiser = system.synthesiser(system.shared(), settings.threads or 1)
     witnesses = [synthesiser.synthesise(partition) for partition in own[:count]]
-    executor = PreparedExecutor(settings, witnesses)
-    with executor:
+
+    def given(partition: Partition) -> Synthesised:
+        return replace(witnesses[partition.index % len(witnesses)], name=partition.name)
+
+    with ExitStack() as stack:
+        executor: PreparedThreads | PreparedProcesses = PreparedThreads(settings, given)
+        if isolates(settings):
+            executor = PreparedProcesses(settings, witnesses, stack.enter_context(HostArena(shared=True)))
+        stack.enter_context(executor)
         tell("loading keys")
         _pipeline(system, settings, executor, plan, scratch)  # loads, checks the key, warms up
-        facts = executor.provers[0].load({}).value
-        _bare(system, settings, executor, plan)
+        provers = executor.bare_provers(system)
+        loaded = [prover.load(system.shared()) for prover in provers]
+
+        def bare_pass() -> Pass:
+            return _bare(system, settings, provers, plan, [given(partition) for partition in plan])
+
+        bare_pass()
         bare, pipeline = [], []
         for number in range(repeats):
             tell(f"repeat {number + 1} of {repeats}")
-            bare.append(_bare(system, settings, executor, plan))
+            bare.append(bare_pass())
             pipeline.append(_pipeline(system, settings, executor, plan, scratch))
-    return Cost(what, settings.policy, count, tuple(bare), tuple(pipeline)), facts
+    return Cost(what, settings.policy, count, tuple(bare), tuple(pipeline)), loaded[0].value
 
 
-class PreparedExecutor(InProcessExecutor):
+class _Prepared(InProcessExecutor):
     """An executor whose witnesses are there before they are asked for, and whose workers serve run after run."""
 
-    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised]) -> None:
+    def __init__(self, settings: ExecutorSettings) -> None:
         super().__init__(settings)
-        self._witnesses = witnesses
         self._workers: list[Worker] = []
         self._checked = False
 
-    @property
-    def provers(self) -> list[ProverWorker]:
-        return list(self._provers.values())
-
-    def witness(self, partition: Partition) -> Synthesised:
-        return replace(self._witnesses[partition.index % len(self._witnesses)], name=partition.name)
-
     def start(self, system: ProofSystem) -> list[Worker]:
-        if not self._workers:
-            self._workers = super().start(system)
-            for name in self._synthesisers:
-                self._synthesisers[name] = _Prepared(system, self)
+        self._workers = self._workers or super().start(system)
         return self._workers
 
     def check(self, worker: Worker) -> None:
@@ -161,23 +177,88 @@ class PreparedExecutor(InProcessExecutor):
         super().check(worker)
 
 
-class _Prepared(SynthesiserWorker):
-    """Hands out witnesses that are there."""
+class PreparedThreads(_Prepared):
+    """On threads."""
 
-    def __init__(self, system: ProofSystem, executor: PreparedExecutor) -> None:
-        super().__init__(system, 1)
-        self._executor = executor
+    def __init__(self, settings: ExecutorSettings, given: Callable[[Partition], Synthesised]) -> None:
+        super().__init__(settings)
+        self._given = given
 
-    def synthesise(self, partition: Partition) -> Synthesised:
-        return self._executor.witness(partition)
+    def _synthesiser(self, name: str, system: ProofSystem, threads: int) -> LocalSynthesiser:
+        return _Giver(self._given)
+
+    def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
+        """Those of the pipeline."""
+        return [prover for prover in self._provers.values() if isinstance(prover, ProverWorker)]
+
+
+class PreparedProcesses(_Prepared, ProcessExecutor):
+    """In processes, with the witnesses in an arena of this one."""
+
+    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised], arena: HostArena) -> None:
+        super().__init__(settings)
+        kept = Kept(arena)
+        self._ready = [kept.send(work) for work in witnesses]
+        self._bare: list[ProverWorker] = []
+
+    def _synthesiser(self, name: str, system: ProofSystem, threads: int) -> LocalSynthesiser:
+        def given(partition: Partition) -> LocalWitness:
+            return _ReadyWitness(replace(self._ready[partition.index % len(self._ready)], name=partition.name))
+
+        return _Giver(given)
+
+    def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
+        """As many as the pipeline has, on the same devices; made here."""
+        threads = self.settings.threads or usable_threads()
+        choices = prover_choices(self.settings, system, local_devices(self.settings), threads)
+        self._bare = [ProverWorker(system, choice, leases_from(self._governor, choice)) for choice in choices]
+        return self._bare
+
+    def close(self, *, now: bool = False) -> None:
+        for prover in self._bare:
+            prover.close()
+        super().close(now=now)
+
+
+@dataclass(frozen=True)
+class _ReadyWitness:
+    """One of ours, as a `HeldWitness`."""
+
+    sent: SentWitness
+
+    @property
+    def nbytes(self) -> int:
+        return self.sent.nbytes
+
+    @property
+    def seconds(self) -> float:
+        return self.sent.seconds
+
+    def release(self) -> None:
+        """It stays, for the next pass."""
+
+
+@dataclass(frozen=True)
+class _Giver:
+    """A synthesiser that hands out what is there."""
+
+    synthesise: Callable[[Partition], LocalWitness]
+
+    def yield_to(self, throttle: Path | None) -> None:
+        pass
+
+    def load(self, shared: object) -> dict[str, Any]:
+        return {"device": "CPU", "kind": "cpu"}
 
 
 def _bare(
-    system: ProofSystem, settings: ExecutorSettings, executor: PreparedExecutor, plan: Sequence[Partition]
+    system: ProofSystem,
+    settings: ExecutorSettings,
+    provers: Sequence[ProverWorker],
+    plan: Sequence[Partition],
+    works: Sequence[Synthesised],
 ) -> Pass:
     """Every prover takes its share of the partitions, `in_flight` at a time."""
-    provers = executor.provers
-    works = [executor.witness(partition) for partition in plan]
     session = Session(workers=[Place(f"prover-{i}", "prover", "local") for i in range(len(provers))])
     pools = [ThreadPoolExecutor(settings.in_flight) for _ in provers]
 
@@ -210,7 +291,7 @@ def _bare(
 
 
 def _pipeline(
-    system: ProofSystem, settings: ExecutorSettings, executor: PreparedExecutor, plan: list[Partition], scratch: Path
+    system: ProofSystem, settings: ExecutorSettings, executor: InProcessExecutor, plan: list[Partition], scratch: Path
 ) -> Pass:
     path = scratch / "run"
     try:

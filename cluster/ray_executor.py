@@ -26,22 +26,12 @@ from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.remote import RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
-from cluster.executors import (
-    Executor,
-    Finished,
-    Kind,
-    Role,
-    Task,
-    Work,
-    Worker,
-    WorkerDied,
-    WorkLost,
-    keeps_lease,
-)
+from cluster.executors import Executor, Role, Work, Worker, WorkerDied, WorkLost, keeps_lease
 from cluster.governor import NodeGovernor, predicted_bytes
 from cluster.placement import Node, Place, place
 from cluster.policy import policy_for
 from cluster.residents import Residents, of_node, of_prover
+from cluster.tasks import Finished, Kind, Task
 from distprove.errors import ClusterError
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings

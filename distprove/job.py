@@ -62,7 +62,9 @@ class ExecutorSettings:
     """How a job is run. None means: chosen from what the machine or cluster has."""
 
     local: bool = False
-    """Run in this process, without Ray."""
+    """Run on this machine, without Ray."""
+    isolate: bool | None = None
+    """With `local`: each worker in a process of its own, or all on threads of this one. None: the former with GPUs."""
     address: str | None = None
     """A Ray cluster to join ("auto", or host:port); None starts one for the purpose."""
     backend: str = "auto"
@@ -98,6 +100,8 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         if self.local and self.address is not None:
             raise UsageError("local and address exclude each other")
+        if self.isolate is not None and not self.local:
+            raise UsageError("isolate is for local: over Ray every worker is a process")
         for name, least in (
             ("gpus", 0),
             ("threads", 1),
@@ -201,6 +205,7 @@ class Job:
 _COMMON_KEYS = {"system": str, "title": str, "executor": dict}
 _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "local": bool,
+    "isolate": bool,
     "address": str,
     "backend": str,
     "gpus": int,

@@ -43,6 +43,10 @@ class Synthesised:
     arrays: dict[str, NDArray[np.uint64]] = field(repr=False)
     seconds: float = 0.0
 
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
 
 @dataclass(frozen=True)
 class PartitionProof:

@@ -10,6 +10,9 @@ writing, on a thread of the arena's own. (Giving the pages back to the system cl
 faults and interrupts that the arena is there to save.)
 
 That thread also unmaps what exceeds the bound, under the lane that it is given: one block at a time, in slices.
+
+The memory of an arena may be such that other processes can map it (`kernels.shared_arrays`): then arrays pass from one
+to another without a copy.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import contextlib
 import ctypes
 import math
 import mmap
+import os
 import threading
 import weakref
 from collections import deque
@@ -68,10 +72,10 @@ class ArenaUse:
 class HostArena:
     """Hands out arrays, and takes back their memory by itself. Thread-safe. Its owner closes it."""
 
-    def __init__(self, keep: int | None = None, lane: Lane | None = None) -> None:
+    def __init__(self, keep: int | None = None, lane: Lane | None = None, *, shared: bool = False) -> None:
         """`keep` bounds the bytes kept for reuse (None: an eighth of the machine's memory). `lane` is entered, on the
-        arena's own thread, while a block is unmapped."""
-        self._shelves = _Shelves(psutil.virtual_memory().total // 8 if keep is None else keep)
+        arena's own thread, while a block is unmapped. `shared`: in memory that other processes can map; Linux only."""
+        self._shelves = _Shelves(psutil.virtual_memory().total // 8 if keep is None else keep, shared)
         self._lane: Lane = lane or nullcontext
         self._starting = threading.Lock()
         self._keeper: threading.Thread | None = None
@@ -87,6 +91,11 @@ class HostArena:
 
     def use(self) -> ArenaUse:
         return self._shelves.use()
+
+    def locate(self, array: NDArray[Any]) -> tuple[int, int] | None:
+        """Of a contiguous array in shared memory of this arena: the descriptor of its memory, and at what byte of that
+        it begins. None for any other."""
+        return self._shelves.locate(array) if array.flags.c_contiguous else None
 
     def settle(self) -> None:
         """Wait until what has come back so far is cleared, and what exceeds the bound unmapped."""
@@ -151,39 +160,47 @@ class _Block:
     """Of the usable bytes, a multiple of the huge page for blocks of that size."""
     offset: int
     size: int
+    descriptor: int | None = None
+    """Of memory that other processes can map; closed with the last reference to it."""
 
     @classmethod
-    def make(cls, size: int) -> _Block:
+    def make(cls, size: int, shared: bool = False) -> _Block:
         huge = size >= HUGE_BLOCK
         spare = HUGE_PAGE if huge else 0
         try:
-            memory = _map(size + spare, huge)
+            memory, descriptor = _map_shared(size + spare) if shared else (_map(size + spare), None)
         except OSError:
             free = psutil.virtual_memory().available
             raise OutOfMemory(
                 f"{format_bytes(size)} of host memory needed; {format_bytes(free)} are available"
             ) from None
+        if huge and hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without them
+                memory.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         offset = -start % HUGE_PAGE if spare else 0
-        return cls(memory, start + offset, offset, size)
+        return cls(memory, start + offset, offset, size, descriptor)
 
     def clear(self, nbytes: int) -> None:
         ctypes.memset(self.address, 0, nbytes)  # lets go of the interpreter's lock
 
     def drop_pages(self) -> None:
         """Give the pages back to the system, a slice at a time; what is left to unmap is empty."""
-        if not hasattr(mmap, "MADV_DONTNEED"):
+        # What is shared stays in memory until nobody has it mapped, unless it is removed.
+        advice = getattr(mmap, "MADV_DONTNEED" if self.descriptor is None else "MADV_REMOVE", None)
+        if advice is None:
             return
         for begin in range(0, len(self.memory), SLICE):
-            self.memory.madvise(mmap.MADV_DONTNEED, begin, min(SLICE, len(self.memory) - begin))
+            self.memory.madvise(advice, begin, min(SLICE, len(self.memory) - begin))
 
 
 class _Shelves:
     """The blocks that are not in use. `give` may be called at any point of any thread, also while it holds the lock:
     Python runs it when the last view dies."""
 
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, shared: bool = False) -> None:
         self.keep = keep
+        self.shared = shared
         self.closed = False
         self.calls: SimpleQueue[threading.Event | bool | None] = SimpleQueue()
         """For the arena's thread: True for a block that came back, an event to set, None for the end."""
@@ -193,6 +210,8 @@ class _Shelves:
         self._used: list[tuple[_Block, int]] = []
         self._clear: list[_Block] = []
         """The longest unused first."""
+        self._mappable: list[_Block] = []
+        """All blocks that other processes can map, in use or not."""
         self._mapped = self._made = self._reused = self._unmapped = 0
 
     def give(self, block: _Block, nbytes: int) -> None:
@@ -215,10 +234,12 @@ class _Shelves:
                     block, nbytes = used
             self._reused += block is not None
         if block is None:
-            block = _Block.make(size)
+            block = _Block.make(size, self.shared)
             with self._lock:
                 self._mapped += size
                 self._made += 1
+                if self.shared:
+                    self._mappable.append(block)
         block.clear(nbytes)
         return block
 
@@ -243,9 +264,21 @@ class _Shelves:
             if sum(block.size for block in self._clear) <= (0 if self.closed else self.keep):
                 return None
             block = self._clear.pop(0)
+            if self.shared:
+                self._mappable.remove(block)
             self._mapped -= block.size
             self._unmapped += 1
             return block
+
+    def locate(self, array: NDArray[Any]) -> tuple[int, int] | None:
+        address = int(array.__array_interface__["data"][0])
+        with self._lock:
+            for block in self._mappable:
+                within = address - block.address
+                if within >= 0 and within + array.nbytes <= block.size:
+                    assert block.descriptor is not None
+                    return block.descriptor, block.offset + within
+        return None
 
     def use(self) -> ArenaUse:
         with self._lock:
@@ -279,15 +312,24 @@ def _keep(shelves: _Shelves, lane: Lane) -> None:
             del block
 
 
-def _map(size: int, huge: bool) -> mmap.mmap:
-    """Private anonymous memory, on huge pages if asked for and where the system allows it. Raises OSError."""
+def _map(size: int) -> mmap.mmap:
+    """Private anonymous memory. Raises OSError."""
     if not hasattr(mmap, "MAP_ANONYMOUS"):
         return mmap.mmap(-1, size)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if huge and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _map_shared(size: int) -> tuple[mmap.mmap, int]:
+    """Anonymous memory that other processes can map, and its descriptor. Raises OSError."""
+    descriptor = os.memfd_create("distprove-arena", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, size)
+        memory = mmap.mmap(descriptor, size)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    weakref.finalize(memory, os.close, descriptor).atexit = False
+    return memory, descriptor
 
 
 def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:

@@ -106,7 +106,7 @@ class LocalGovernor:
         `least` threads will do, if others hold some (see `Request.least`).
         """
         holder = (threading.get_ident(), 0.0)
-        ticket, granted = self._acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least))
+        ticket, granted = self.acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least))
         lease = LocalLease(self, ticket, granted)
         try:
             yield lease
@@ -115,11 +115,15 @@ class LocalGovernor:
 
     def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
-        return self._acquire(Request(NOBODY, memory=memory, pinned=pinned, key=key))[0]
+        return self.acquire(Request(NOBODY, memory=memory, pinned=pinned, key=key))[0]
 
     def release(self, ticket: int) -> None:
-        """End what `keep` began or `hand_on` left. A ticket that is not known is ignored."""
+        """End what `keep` or `acquire` began or `hand_on` left. A ticket that is not known is ignored."""
         self._change(lambda state: state.release(ticket))
+
+    def reclaim(self, holder: Holder) -> None:
+        """Take back what a holder has that is no more, and end its waiting."""
+        self._change(lambda state: state.reclaim(holder))
 
     @contextmanager
     def proving(self) -> Iterator[None]:
@@ -139,13 +143,16 @@ class LocalGovernor:
         with self._changed:
             return self._steward.report(lambda t: t + self._epoch - (began or 0.0))
 
-    def _acquire(self, request: Request) -> tuple[int, int]:
-        """(ticket, threads), once granted."""
+    def acquire(self, request: Request) -> tuple[int, int]:
+        """(ticket, threads), once granted; until `release` or `reclaim`. Raises ClusterError if it never can be had, or
+        when the holder is reclaimed while it waits."""
         with self._changed:
             ticket = self._state.request(request)
             self._tell()
             try:
                 while ticket not in self._state.leases:
+                    if not self._state.waits(ticket):
+                        raise ClusterError("the holder that asked is gone")
                     if not self._evict_one():
                         self._changed.wait()
             except BaseException:

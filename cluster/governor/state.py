@@ -204,6 +204,11 @@ class Governor:
         self.keys.forget(key)
         self._grant()
 
+    def waits(self, ticket: int) -> bool:
+        """Whether that request is still to be granted."""
+        queues = (*self._queues.values(), self.lane_waiting)
+        return any(ticket == asked for queue in queues for asked, _ in queue)
+
     @property
     def waiting(self) -> list[tuple[int, Request]]:
         """Requests for anything but the lane that wait, with their tickets, in order of arrival."""

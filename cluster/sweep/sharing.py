@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from queue import Empty
 
-from cluster.executors import Executor, Finished, Kind, Task, Work, Worker, WorkerDied
+from cluster.executors import Executor, Work, Worker, WorkerDied
+from cluster.tasks import Finished, Kind, Task
 from distprove.errors import ClusterError
 from distprove.system import Partition, ProofSystem
 

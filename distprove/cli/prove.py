@@ -34,8 +34,16 @@ class Execution(OptionGroup):
     """The settings of a job that may be given on the command line; None where one was not."""
 
     local: Annotated[
-        bool, typer.Option("--local", help="Run in this process, without Ray.", rich_help_panel=EXECUTION)
+        bool, typer.Option("--local", help="Run on this machine, without Ray.", rich_help_panel=EXECUTION)
     ] = False
+    isolate: Annotated[
+        bool | None,
+        typer.Option(
+            help="With --local: each worker in a process of its own, or all on threads of this one. Default: "
+            "the former with GPUs.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = None
     address: Annotated[
         str | None,
         typer.Option(

@@ -45,18 +45,26 @@ def ray_cluster() -> Iterator[Any]:
         cluster.shutdown()
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
+@pytest.fixture(params=["local", "processes", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
 def settings(request: pytest.FixtureRequest) -> ExecutorSettings:
     """Settings of each executor, with the toy backend."""
     if request.param == "ray":
         return request.getfixturevalue("ray_settings")
-    return ExecutorSettings(local=True, threads=2, **TOY)
+    return ExecutorSettings(local=True, isolate=request.param == "processes", threads=2, **TOY)
+
+
+@pytest.fixture(params=["processes", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
+def isolated(request: pytest.FixtureRequest) -> ExecutorSettings:
+    """Settings of the executors whose workers are processes: for what takes those."""
+    if request.param == "ray":
+        return request.getfixturevalue("ray_settings")
+    return ExecutorSettings(local=True, isolate=True, threads=2, **TOY)
 
 
 @pytest.fixture
 def local() -> ExecutorSettings:
-    """In process: for what has nothing to do with the executor."""
-    return ExecutorSettings(local=True, threads=2, **TOY)
+    """On threads: for what has nothing to do with the executor."""
+    return ExecutorSettings(local=True, isolate=False, threads=2, **TOY)
 
 
 @pytest.fixture

@@ -19,14 +19,16 @@ from distprove.system import PartitionProof
 Make = Callable[..., Faults]
 
 
-@pytest.mark.parametrize("barrier", [False, True])
-@pytest.mark.parametrize("stages", [False, True])
+@pytest.mark.parametrize(
+    ("barrier", "stages", "isolate"),
+    [(False, False, False), (False, True, False), (True, False, False), (True, True, False), (False, True, True)],
+)
 def test_both_ways_prove_every_partition(
-    faults: Make, local: ExecutorSettings, tmp_path: Path, barrier: bool, stages: bool
+    faults: Make, local: ExecutorSettings, tmp_path: Path, barrier: bool, stages: bool, isolate: bool
 ) -> None:
     names = [f"{name}{i}" for name in ("partition-", "p") for i in range(7)]
     system = ToySystem(3, faults(slow=dict.fromkeys(names, 0.01)), needs_barrier=barrier, stages=stages)
-    settings = replace(local, gpu_workers=2, policy="auto")
+    settings = replace(local, gpu_workers=2, policy="auto", isolate=isolate)
     count = 3 if barrier else 7
     cost, facts = measure_orchestration(
         system, settings, "squares", tmp_path, partitions=None if barrier else count, repeats=2

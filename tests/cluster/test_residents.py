@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from actors.backends import BackendChoice
-from cluster.executors import InProcessExecutor
 from cluster.governor import default_memory
+from cluster.local_executor import InProcessExecutor
 from cluster.residents import Residents, of_node, of_prover
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError

@@ -145,7 +145,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from cluster.driver import prove
-from cluster.executors import InProcessExecutor
+from cluster.local_executor import InProcessExecutor
 from cluster.run import Run
 from distprove.job import ExecutorSettings
 from toy_system import Faults, ToySystem

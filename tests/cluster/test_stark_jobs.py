@@ -27,7 +27,7 @@ from kernels.cpu import CpuBackend
 
 PARTITIONS = 5
 PARAMS = Parameters(log_blowup=1, queries=20, grinding_bits=2, security_bits=1)
-LOCAL = ExecutorSettings(local=True, threads=2, backend="cpu")
+LOCAL = ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
 RAY = ExecutorSettings(backend="cpu", threads=1)
 
 
@@ -60,7 +60,7 @@ def provers_of(report: dict[str, Any]) -> list[int]:
 def test_any_number_of_provers_gives_the_same_proof(
     tmp_path: Path, expected: bytes, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.executors.local_devices", lambda settings: list(range(count)))
+    monkeypatch.setattr("cluster.local_executor.local_devices", lambda settings: list(range(count)))
     monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: CpuBackend(threads=1))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert len(provers_of(report)) == count

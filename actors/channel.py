@@ -1,0 +1,174 @@
+"""Calls between two processes of one machine, in both directions, over one connection.
+
+Each side names a table of what the other may call. A call waits on the thread that made it, so any number may be under
+way; they are served on threads of the channel's own, in no order. What is told (`tell`) has no answer, and is served in
+the order in which it was sent, before anything that was sent after it begins.
+
+Messages are pickled: both ends are processes of one program, and one was started by the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+Handler = Callable[..., Any]
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class RemoteError(Exception):
+    """An error of the other side that cannot be sent: its type's name."""
+
+
+class Channel:
+    """One end. It ends with the process at the other one."""
+
+    def __init__(
+        self, connection: Connection, handlers: Mapping[str, Handler], on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`handlers` are what the other side may call or tell, by name. `on_end` is called once, on the channel's own
+        thread, when the connection has ended and every call of ours has been told so."""
+        self._connection = connection
+        self._handlers = handlers
+        self._on_end = on_end
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._waiting: dict[int, _Answer] = {}
+        self._crew = _Crew()
+        self.ended = False
+        """Whether the other side is known to be gone."""
+        self._reader = threading.Thread(target=self._read, name="distprove-channel", daemon=True)
+        self._reader.start()
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What the other side's handler returns. Raises what it raises, or ChannelClosed."""
+        answer, number = _Answer(), next(self._numbers)
+        with self._lock:
+            if self.ended:
+                raise ChannelClosed
+            self._waiting[number] = answer
+        try:
+            self._send(("call", number, name, arguments))
+            answer.ready.acquire()
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Have the other side's handler run; it must be quick. Raises ChannelClosed where that is known."""
+        self._send(("tell", 0, name, arguments))
+
+    def _send(self, message: tuple[Any, ...]) -> None:
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)  # before the lock: it may be long
+        with self._sending:
+            try:
+                self._connection.send_bytes(data)
+            except (OSError, ValueError):  # the latter: a peer that went while it was being written to
+                raise ChannelClosed from None
+
+    def _read(self) -> None:
+        try:
+            while True:
+                self._take(*pickle.loads(self._connection.recv_bytes()))
+        except (EOFError, OSError):
+            pass
+        finally:
+            with self._lock:
+                self.ended = True
+                waiting = list(self._waiting.values())
+            with self._sending:
+                self._connection.close()
+            for answer in waiting:
+                answer.give(None, ChannelClosed())
+            self._crew.end()
+            self._on_end()
+
+    def _take(self, kind: str, number: int, name: str, body: Any) -> None:
+        if kind == "tell":
+            self._handlers[name](*body)
+        elif kind == "call":
+            self._crew.hand(lambda: self._serve(number, name, body))
+        else:
+            with self._lock:
+                answer = self._waiting.get(number)
+            if answer is not None:
+                answer.give(*body)
+
+    def _serve(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        value, error = None, None
+        try:
+            value = self._handlers[name](*arguments)
+        except BaseException as raised:  # whatever it is, the caller must hear of it
+            error = _sendable(raised)
+        try:
+            self._send(("answer", number, name, (value, error)))
+        except ChannelClosed:
+            pass
+        except Exception as unsendable:  # of the value
+            self._send(("answer", number, name, (None, _sendable(unsendable))))
+
+
+class _Answer:
+    """What a call came to."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Lock()
+        self.ready.acquire()
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def give(self, value: Any, error: BaseException | None) -> None:
+        self.value, self.error = value, error
+        self.ready.release()
+
+
+class _Crew:
+    """Daemon threads, as many as there are jobs at once; those without one wait for the next."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._count = 0
+
+    def hand(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            else:
+                self._count += 1
+                threading.Thread(target=self._work, name=f"distprove-call-{self._count}", daemon=True).start()
+        self._jobs.put(job)
+
+    def end(self) -> None:
+        """Idle threads end, and the others when they are done."""
+        for _ in range(self._count):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job  # what it held shall not live on until the next comes
+            with self._lock:
+                self._idle += 1
+
+
+def _sendable(error: BaseException) -> BaseException:
+    """The error, without its traceback, or its name where it cannot be sent."""
+    try:
+        again = pickle.loads(pickle.dumps(error))
+    except Exception:
+        again = None
+    return again if isinstance(again, BaseException) else RemoteError(type(error).__name__)
