@@ -25,12 +25,12 @@ from typing import Any
 
 from actors.backends import BackendChoice, leases_from
 from actors.channel import Channel
-from actors.prover import SWITCH_INTERVAL, ProverWorker
+from actors.prover import SWITCH_INTERVAL, ProverWorker, process_facts
 from actors.synthesiser import SynthesiserWorker
 from distprove.inflight import Timed
 from distprove.memory import give_back_large_blocks
 from distprove.phases import Phase
-from distprove.system import Partition, ProofSystem, Synthesised
+from distprove.system import Partition, PartitionProof, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
 from kernels.shared_arrays import Receiver, Sent, share
 
@@ -72,7 +72,17 @@ class SynthesiserSpec:
         return _Synthesiser(self, channel, throttle)
 
 
-Spec = ProverSpec | SynthesiserSpec
+@dataclass(frozen=True)
+class VerifierSpec:
+    """A verifier to be."""
+
+    system: ProofSystem
+
+    def serve(self, channel: Channel, throttle: Path | None) -> _Verifier:
+        return _Verifier(self.system)
+
+
+Spec = ProverSpec | SynthesiserSpec | VerifierSpec
 
 
 def pickled(spec: Spec) -> bytes:
@@ -110,7 +120,7 @@ class _Server:
     """The worker, once it is known what it is."""
 
     def __init__(self, connection: int) -> None:
-        self._worker: _Prover | _Synthesiser | None = None
+        self._worker: _Prover | _Synthesiser | _Verifier | None = None
         self._made = threading.Event()
         self._channel = Channel(
             Connection(connection), {"load": self._load, "ask": self._ask, "drop": self._drop}, lambda: os._exit(1)
@@ -186,6 +196,20 @@ class _Synthesiser:
 
     def drop(self, number: int) -> None:
         self._kept.drop(number)
+
+
+class _Verifier:
+    """Verifies proofs; nothing of them is secret."""
+
+    def __init__(self, system: ProofSystem) -> None:
+        self._system = system
+
+    def load(self) -> dict[str, Any]:
+        self._system.key_digest()  # what a verifier compiles, it has then compiled
+        return process_facts()
+
+    def verify(self, proof: PartitionProof) -> bool:
+        return self._system.verify(proof)
 
 
 class Kept:

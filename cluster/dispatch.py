@@ -28,11 +28,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from cluster.executors import Executor, Role, Work, Worker, WorkerDied, WorkLost
+from cluster.executors import Executor, Role, Work, Worker
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
 from cluster.status import status_view
-from cluster.tasks import Finished, Kind
+from cluster.tasks import Finished, Kind, WorkerDied, WorkLost
 from cluster.timeline import Session, Span
 from distprove import canonical
 from distprove.errors import FormatError, InputError

@@ -18,6 +18,7 @@ from typing import Any
 
 from cluster.connect import prepare
 from cluster.tasks import Finished, Kind, Task, TaskThreads
+from cluster.verifiers import Verifiers
 from distprove.inflight import Turn
 from distprove.job import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem
@@ -52,14 +53,6 @@ class Work:
     """The node whose governor counts its memory until it is forgotten, and the ticket there."""
 
 
-class WorkerDied(Exception):
-    """The worker's process ended before the task did. The worker comes back; it must be loaded again."""
-
-
-class WorkLost(Exception):
-    """The witness is gone (its node died); it must be made again."""
-
-
 class Executor(ABC):
     """See the module's text. Use as a context manager; `start` once, then submit and wait."""
 
@@ -71,6 +64,10 @@ class Executor(ABC):
         self._verifier: TaskThreads | None = None
         self._keepers: TaskThreads | None = None
         self._system: ProofSystem | None = None
+        self.verifiers: Verifiers | None = None
+        """Processes that verify, where threads would not do; whoever started them closes them."""
+        self._verifying = 1
+        """Threads that verify, without these."""
 
     @abstractmethod
     def start(self, system: ProofSystem) -> list[Worker]:
@@ -103,14 +100,15 @@ class Executor(ABC):
 
     def verify(self, proof: PartitionProof) -> None:
         """Verify beside the driver, whatever the prover's machine may have said."""
-        assert self._system is not None, "start first"
+        verifies = self.verifiers or self._system
+        assert verifies is not None, "start first"
         if self._verifier is None:
-            self._verifier = TaskThreads("verifier", self._done)
-        system = self._system
+            count = self._verifying if self.verifiers is None else self.verifiers.count
+            self._verifier = TaskThreads("verifier", self._done, count)
 
         def verified(_: Turn | None) -> bool:
             with self.verifying():
-                return system.verify(proof)
+                return verifies.verify(proof)
 
         self._verifier.submit(Task(Kind.VERIFY, None, proof.name), verified)
 

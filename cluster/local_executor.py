@@ -26,6 +26,7 @@ from cluster.policy import policy_for
 from cluster.processes import ProverProcess, SynthesiserProcess
 from cluster.residents import of_node, of_prover
 from cluster.tasks import Finished, Kind, Task, TaskThreads
+from cluster.verifiers import verifiers_for
 from distprove.errors import ClusterError
 from distprove.inflight import Line, Timed, Turn
 from distprove.job import ExecutorSettings
@@ -107,6 +108,7 @@ class InProcessExecutor(Executor):
             prover = self._provers[name] = self._prover(name, system, choice)
             prover.yield_to(throttle)
             self._threads[name] = TaskThreads(name, self._done, settings.in_flight, prover.line)
+        self._verifying = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
         count = settings.synthesisers or min(ahead * len(devices or choices), threads)
@@ -210,6 +212,11 @@ class ProcessExecutor(InProcessExecutor):
         super().__init__(settings)
         self._processes: dict[str, ProverProcess | SynthesiserProcess] = {}
 
+    def start(self, system: ProofSystem) -> list[Worker]:
+        workers = super().start(system)
+        self.verifiers = verifiers_for(system, len(self._provers))
+        return workers
+
     def _prover(self, name: str, system: ProofSystem, choice: BackendChoice) -> LocalProver:
         prover = self._processes[name] = ProverProcess(name, system, choice, self._governor)
         return prover
@@ -231,6 +238,8 @@ class ProcessExecutor(InProcessExecutor):
             for process in self._processes.values():
                 process.end()
         super().close(now=now)
+        if self.verifiers is not None:
+            self.verifiers.close()
         for process in self._processes.values():
             with self._governor.lease(lane=True):  # its memory goes with it
                 process.end()

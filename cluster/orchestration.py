@@ -197,8 +197,8 @@ class PreparedProcesses(_Prepared, ProcessExecutor):
 
     def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised], arena: HostArena) -> None:
         super().__init__(settings)
-        kept = Kept(arena)
-        self._ready = [kept.send(work) for work in witnesses]
+        self._kept = Kept(arena)
+        self._ready = [self._kept.send(work) for work in witnesses]
         self._bare: list[ProverWorker] = []
 
     def _synthesiser(self, name: str, system: ProofSystem, threads: int) -> LocalSynthesiser:

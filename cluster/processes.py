@@ -17,8 +17,8 @@ from typing import Any
 from actors.backends import BackendChoice
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.process import ProverSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
-from cluster.executors import WorkerDied, WorkLost
 from cluster.governor import LocalGovernor, Request
+from cluster.tasks import WorkerDied, WorkLost
 from distprove.inflight import Timed, Turn
 from distprove.phases import Phase
 from distprove.system import Partition, ProofSystem
@@ -30,7 +30,8 @@ PATIENCE = 10.0
 class WorkerProcess:
     """A process with one worker, started when the worker is loaded and again after its death."""
 
-    def __init__(self, name: str, spec: Spec, governor: LocalGovernor) -> None:
+    def __init__(self, name: str, spec: Spec, governor: LocalGovernor | None = None) -> None:
+        """`governor` gives leases to a worker that asks for any."""
         self._name = name
         self._spec = pickled(spec)
         self._governor = governor
@@ -43,16 +44,15 @@ class WorkerProcess:
         """See the workers. Before `load`."""
         self._throttle = throttle
 
-    def load(self, shared: object = None, turn: Turn | None = None) -> Timed:
-        """Start the process if there is none, and load the worker. `shared` is read there anew."""
+    def load(self, shared: object = None, turn: Turn | None = None) -> Any:
+        """Start the process if there is none, and load the worker: what it says. `shared` is read there anew."""
         with self._lock:
             if self._over:
                 raise WorkerDied(f"{self._name} was ended")
             if self._child is None or self._child.ended:
                 self._child = _Child(self._name, self._governor)
             child = self._child
-        loaded: Timed = child.call("load", self._spec, self._throttle)
-        return loaded
+        return child.call("load", self._spec, self._throttle)
 
     def end(self) -> None:
         """End the process, whatever it is at, for good."""
@@ -150,7 +150,7 @@ class HeldWitness:
 class _Child:
     """One life of a worker's process."""
 
-    def __init__(self, name: str, governor: LocalGovernor) -> None:
+    def __init__(self, name: str, governor: LocalGovernor | None) -> None:
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
@@ -165,7 +165,9 @@ class _Child:
                 pass_fds=[theirs.fileno()],
             )
         self._holder = (self._process.pid, time.time())
-        handlers: dict[str, Handler] = {"acquire": self._acquire, "release": governor.release}
+        handlers: dict[str, Handler] = {}
+        if governor is not None:
+            handlers = {"acquire": self._acquire, "release": governor.release}
         self._channel = Channel(ours, handlers, self._gone)
 
     @property
@@ -197,6 +199,7 @@ class _Child:
 
     def _acquire(self, phase: str, threads: int, least: int, lane: bool) -> tuple[int, int]:
         """A lease for the process: its ticket, and of how many threads it is."""
+        assert self._governor is not None
         thread = next(self._leases)
         request = Request(self._holder, threads, lane=lane, phase=Phase(phase), thread=thread, least=least)
         ticket, granted = self._governor.acquire(request)
@@ -205,5 +208,6 @@ class _Child:
         return ticket, granted
 
     def _gone(self) -> None:
-        self._governor.reclaim(self._holder)
+        if self._governor is not None:
+            self._governor.reclaim(self._holder)
         self._process.wait()

@@ -26,15 +26,17 @@ from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.remote import RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
-from cluster.executors import Executor, Role, Work, Worker, WorkerDied, WorkLost, keeps_lease
+from cluster.executors import Executor, Role, Work, Worker, keeps_lease
 from cluster.governor import NodeGovernor, predicted_bytes
 from cluster.placement import Node, Place, place
 from cluster.policy import policy_for
 from cluster.residents import Residents, of_node, of_prover
-from cluster.tasks import Finished, Kind, Task
+from cluster.tasks import Finished, Kind, Task, WorkerDied, WorkLost
+from cluster.verifiers import verifiers_for
 from distprove.errors import ClusterError
 from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
+from distprove.machine import usable_threads
 from distprove.phases import Phase
 from distprove.place import Placing, parse_place
 from distprove.system import Partition, PartitionProof, ProofSystem
@@ -105,6 +107,8 @@ class RayExecutor(Executor):
             workers.append(self._hire(name, Role.SYNTHESISER, spot, *arguments))
         self._attend(nodes)
         self._keep_keys()
+        self._verifying = min(len(provers), usable_threads())
+        self.verifiers = verifiers_for(system, len(provers))
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
         self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
@@ -190,6 +194,8 @@ class RayExecutor(Executor):
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)  # first: the verifier's lease is of a governor that ends here
+        if self.verifiers is not None:
+            self.verifiers.close()
         if (self._actors or self._governors) and ray.is_initialized():
             if not now:
                 closing = [a.close.remote() for name, a in self._actors.items() if name.startswith("prover-")]

@@ -1,4 +1,4 @@
-"""Threads that take an executor's tasks."""
+"""What an executor is asked, and the threads that take it."""
 
 from __future__ import annotations
 
@@ -50,6 +50,14 @@ class Finished:
     error: BaseException | None = None
     started: float = 0.0
     ended: float = 0.0
+
+
+class WorkerDied(Exception):
+    """The worker's process ended before the task did. The worker comes back; it must be loaded again."""
+
+
+class WorkLost(Exception):
+    """The witness is gone (its node died); it must be made again."""
 
 
 _Call = Callable[["Turn | None"], Any]

@@ -169,6 +169,8 @@ class ProofSystem(Protocol):
     name: str
     needs_barrier: bool
     """Whether `commit` must have run for every partition before any `prove`."""
+    verifies_in_python: bool
+    """Whether `verify` holds the interpreter's lock most of the time: then threads verify no faster than one."""
 
     def key_digest(self) -> bytes:
         """SHA-256 of the verification key in its canonical encoding."""

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from queue import Empty
 
-from cluster.executors import Executor, Work, Worker, WorkerDied
-from cluster.tasks import Finished, Kind, Task
+from cluster.executors import Executor, Work, Worker
+from cluster.tasks import Finished, Kind, Task, WorkerDied
 from distprove.errors import ClusterError
 from distprove.system import Partition, ProofSystem
 
@@ -121,6 +121,7 @@ class Client(Executor):
 
     def start(self, system: ProofSystem) -> list[Worker]:
         self._system = system
+        self.verifiers = self._executor.verifiers
         return self._shared.workers
 
     def load(self, worker: Worker) -> None:

@@ -42,6 +42,7 @@ class Groth16System(Groth16Verifier):
 
     name = "groth16"
     needs_barrier = False
+    verifies_in_python = False
 
     def __init__(self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None) -> None:
         """`sources` are circom input JSON files when `wasm` is given, `.wtns` witnesses otherwise.

@@ -91,6 +91,7 @@ class StarkSystem:
 
     name = "stark"
     needs_barrier = True
+    verifies_in_python = True
 
     def __init__(self, program: Program, params: Parameters, partitions: int) -> None:
         """Raises UsageError when the program does not take these parameters or this number of partitions."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ray_nodes import free_port, patiently, raylet
-from toy_system import Faults, ToySystem
+from toy_system import TOY_BACKEND, Faults, ToySystem
 
 from cluster.driver import prove
 from cluster.executors import open_executor
@@ -18,7 +18,7 @@ from cluster.run import Run
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
 
-TOY = {"backend": "toy_system:toy_backend"}
+TOY = {"backend": TOY_BACKEND}
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import DeviceInfo
 from kernels.busy import QueueWatch
 
+TOY_BACKEND = "toy_system:toy_backend"
 SECRET = 0x5EC12E7_0123456789  # appears in no file, message or report
 
 
@@ -93,8 +94,11 @@ class ToySystem:
     count: int
     faults: Faults
     needs_barrier: bool = False
+    verifies_in_python: bool = False
     name: str = "toy"
     key: bytes = b"toy key"
+    witness_bytes: int = 1 << 15
+    """Beside its two words."""
     stages: bool = False
     """Whether provers take in one partition while they are at another."""
 
@@ -117,7 +121,7 @@ class ToySystem:
         ]
 
     def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> ToySynthesiser:
-        return ToySynthesiser(self.faults)
+        return ToySynthesiser(self.faults, self.witness_bytes)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         return 1 << 20
@@ -152,6 +156,7 @@ class ToySystem:
 @dataclass
 class ToySynthesiser:
     faults: Faults
+    witness_bytes: int
 
     def synthesise(self, partition: Partition) -> Synthesised:
         name = partition.name
@@ -160,7 +165,9 @@ class ToySynthesiser:
         if self.faults.strikes("kill_synthesiser", name):
             os.kill(os.getpid(), signal.SIGKILL)
         words = np.array([int(partition.source["secret"]) % 2**32, partition.index], dtype=np.uint64)
-        return Synthesised(name, {"witness": np.concatenate([words, np.zeros(1 << 12, np.uint64)])}, 0.001)
+        return Synthesised(
+            name, {"witness": np.concatenate([words, np.zeros(self.witness_bytes // 8, np.uint64)])}, 0.001
+        )
 
 
 @dataclass

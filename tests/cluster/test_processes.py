@@ -1,0 +1,339 @@
+"""Workers in processes of this machine: calls between processes, witnesses in shared memory, what dies with whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from toy_system import TOY_BACKEND, Faults, ToySystem
+
+from actors.channel import Channel, ChannelClosed, RemoteError
+from actors.process import Kept
+from cluster.executors import Role, Work, Worker
+from cluster.governor import Budget, LocalGovernor, Request
+from cluster.local_executor import InProcessExecutor, ProcessExecutor, local_executor
+from cluster.tasks import Finished, Kind, WorkLost
+from cluster.verifiers import Verifiers
+from distprove.errors import ClusterError, InvalidKey, UsageError
+from distprove.job import ExecutorSettings
+from distprove.system import PartitionProof, Synthesised
+from kernels.host_arena import LARGE, HostArena
+from kernels.shared_arrays import Receiver, SharedArray, share
+
+Make = Callable[..., Faults]
+
+
+class Unsendable(Exception):
+    """Takes two arguments, and keeps neither where pickle looks."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__()
+
+
+def refuse(error: BaseException) -> None:
+    raise error
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    """Two ends that know the same calls, in one process."""
+    told: list[int] = []
+    handlers = {
+        "add": lambda a, b: a + b,
+        "fail": lambda: refuse(InvalidKey("point 3 is not on the curve")),
+        "odd": lambda: refuse(Unsendable(1, 2)),
+        "lock": threading.Lock,
+        "tell": told.append,
+        "told": lambda: list(told),
+        "wait": lambda: time.sleep(60),
+    }
+    one, two = Pipe()
+    yield Channel(one, handlers), Channel(two, handlers)
+    for end in (one, two):
+        with suppress(OSError):
+            end.close()
+
+
+def test_calls_go_both_ways_at_once(ends: tuple[Channel, Channel]) -> None:
+    results: list[int] = []
+
+    def calls(end: Channel, base: int) -> None:
+        results.extend(end.call("add", base, i) for i in range(200))
+
+    threads = [threading.Thread(target=calls, args=(end, base)) for end in ends for base in (0, 1000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == sorted([*range(200), *range(1000, 1200)] * 2)
+
+
+def test_errors_come_back(ends: tuple[Channel, Channel]) -> None:
+    with pytest.raises(InvalidKey, match="point 3 is not on the curve"):
+        ends[0].call("fail")
+    with pytest.raises(RemoteError, match="Unsendable"):
+        ends[0].call("odd")
+    with pytest.raises(TypeError, match="pickle"):  # of a value
+        ends[0].call("lock")
+    assert ends[0].call("add", 1, 2) == 3
+
+
+def test_what_is_told_arrives_in_order_and_before_the_next_call(ends: tuple[Channel, Channel]) -> None:
+    for number in range(100):
+        ends[0].tell("tell", number)
+    assert ends[0].call("told") == list(range(100))
+
+
+def test_whoever_waits_for_an_end_that_is_gone_is_told() -> None:
+    one, two = Pipe()
+    gone = threading.Event()
+    end = Channel(one, {}, gone.set)
+    thread = threading.Timer(0.05, two.close)
+    thread.start()
+    with pytest.raises(ChannelClosed):
+        end.call("wait")
+    assert gone.wait(10)
+    assert end.ended
+    with pytest.raises(ChannelClosed):
+        end.call("wait")
+    with pytest.raises(ChannelClosed):
+        end.tell("wait")
+
+
+def test_arrays_are_read_where_they_lie() -> None:
+    with HostArena(shared=True) as arena:
+        made = arena.empty((LARGE // 32, 4))
+        made[:] = np.arange(made.size).reshape(made.shape)
+        part = made[3:]
+        elsewhere = np.arange(LARGE // 8, dtype=np.uint64)
+        small = np.arange(5, dtype=np.uint64)
+        receiver = Receiver()
+        for array, copied in ((made, False), (part, part.nbytes < LARGE), (elsewhere, True), (small, False)):
+            sent, kept = share(array, arena)
+            assert isinstance(sent, SharedArray) == (array.nbytes >= LARGE)
+            assert (kept is not array) == (copied and array.nbytes >= LARGE)
+            seen = receiver.array(sent)
+            assert np.array_equal(seen, array)
+            assert seen.dtype == array.dtype
+            if isinstance(sent, SharedArray):
+                kept.flat[0] = 77
+                assert seen.flat[0] == 77, "a copy"
+                with pytest.raises(ValueError, match="read-only"):
+                    seen.flat[0] = 1
+
+
+def test_an_array_whose_memory_is_gone_is_not_mistaken() -> None:
+    arena = HostArena(keep=0, shared=True)
+    sent, kept = share(np.ones(LARGE, np.uint8), arena)
+    assert isinstance(sent, SharedArray)
+    del kept
+    arena.settle()
+    arena.close()
+    other = os.memfd_create("another", 0)  # perhaps under the same number
+    try:
+        os.ftruncate(other, LARGE)
+        with pytest.raises(OSError, match=r"gone|No such file"):
+            Receiver().array(sent)
+    finally:
+        os.close(other)
+
+
+def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
+    with HostArena(shared=True) as arena:
+        kept = Kept(arena)
+        sent = kept.send(Synthesised("p0", {"wires": np.full(LARGE, 7, np.uint8)}, 0.5))
+        assert (sent.nbytes, sent.seconds, sent.name) == (LARGE, 0.5, "p0")
+        assert "7" not in repr(sent).replace(str(sent.nbytes), "")
+        seen = Receiver().array(sent.arrays["wires"])
+        assert (seen == 7).all()
+        kept.drop(sent.number)
+        kept.drop(sent.number)
+        arena.settle()
+        assert not seen.any()
+
+
+def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
+    governor = LocalGovernor(Budget(threads=2, memory=1 << 20))
+    gone, lives = (11, 1.0), (12, 1.0)
+    governor.acquire(Request(gone, threads=2))
+    errors: list[BaseException] = []
+
+    def waits() -> None:
+        try:
+            governor.acquire(Request(gone, threads=1, thread=1))
+        except ClusterError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    while not governor._state.waiting:
+        time.sleep(0.001)
+    governor.reclaim(gone)
+    thread.join(10)
+    assert [str(error) for error in errors] == ["the holder that asked is gone"]
+    assert governor.acquire(Request(lives, threads=2))[1] == 2
+
+
+def settled(executor: ProcessExecutor) -> Finished:
+    finished = executor.wait(60)
+    assert finished is not None
+    return finished
+
+
+def started(executor: ProcessExecutor, system: ToySystem) -> dict[Role, Worker]:
+    """One worker of each kind, loaded."""
+    workers = {worker.role: worker for worker in executor.start(system)}
+    for worker in workers.values():
+        executor.load(worker)
+    for _ in workers:
+        assert settled(executor).error is None
+    return workers
+
+
+def process_of(executor: ProcessExecutor, worker: Worker) -> psutil.Process:
+    executor.load(worker)  # a second time: it says where it is
+    facts = settled(executor).value
+    return psutil.Process(facts["pid"])
+
+
+@pytest.fixture
+def apart() -> ExecutorSettings:
+    return ExecutorSettings(local=True, isolate=True, threads=2, synthesisers=1, backend=TOY_BACKEND)
+
+
+def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: ExecutorSettings) -> None:
+    system = ToySystem(1, faults(), witness_bytes=LARGE)
+    (partition,) = system.plan()
+    with ProcessExecutor(apart) as executor:
+        workers = started(executor, system)
+        executor.synthesise(workers[Role.SYNTHESISER], partition)
+        work = settled(executor).value
+        assert isinstance(work, Work)
+        assert work.nbytes >= LARGE
+        executor.prove(workers[Role.PROVER], partition, work, None)
+        assert settled(executor).error is None
+        process_of(executor, workers[Role.SYNTHESISER]).kill()
+        while not isinstance((finished := settled_proof(executor, workers, partition, work)).error, WorkLost):
+            assert finished.error is None, "it may take a moment to die"
+        executor.forget(work)
+
+
+def settled_proof(executor: ProcessExecutor, workers: dict[Role, Worker], partition: object, work: Work) -> Finished:
+    executor.prove(workers[Role.PROVER], partition, work, None)  # type: ignore[arg-type]
+    finished = settled(executor)
+    assert finished.task.kind is Kind.PROVE
+    return finished
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings, now: bool) -> None:
+    system = ToySystem(1, faults(slow={"p0": 60.0 if now else 0.0}), verifies_in_python=True)
+    (partition,) = system.plan()
+    before = set(psutil.Process().children(recursive=True))
+    executor = ProcessExecutor(apart)
+    workers = started(executor, system)
+    executor.synthesise(workers[Role.SYNTHESISER], partition)
+    executor.prove(workers[Role.PROVER], partition, settled(executor).value, None)
+    if not now:
+        assert settled(executor).error is None
+    assert set(psutil.Process().children(recursive=True)) - before
+    executor.close(now=now)
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+def script(tmp_path: Path, body: str) -> subprocess.Popen[str]:
+    path = tmp_path / "script.py"
+    path.write_text(body)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parent), *sys.path]))}
+    return subprocess.Popen([sys.executable, path], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_no_process_outlives_a_killed_driver(tmp_path: Path) -> None:
+    body = f"""
+import time
+from pathlib import Path
+from toy_system import Faults, ToySystem
+from cluster.local_executor import ProcessExecutor
+from distprove.job import ExecutorSettings
+executor = ProcessExecutor(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r}))
+workers = executor.start(ToySystem(1, Faults(Path({str(tmp_path)!r}))))
+for worker in workers:
+    executor.load(worker)
+print(*[executor.wait(60).value["pid"] for worker in workers], flush=True)
+time.sleep(600)
+"""
+    with script(tmp_path, body) as driver:
+        assert driver.stdout is not None
+        processes = [psutil.Process(int(pid)) for pid in driver.stdout.readline().split()]
+        assert len(processes) == 2
+        driver.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive
+
+
+def test_what_a_script_defines_for_itself_reaches_its_workers(tmp_path: Path) -> None:
+    """The script has no guard: it must not be run again in the processes that it starts."""
+    body = f"""
+from pathlib import Path
+from toy_system import Faults, ToySystem
+from cluster.driver import prove
+from cluster.executors import open_executor
+from cluster.run import Run
+from distprove.job import ExecutorSettings
+class Mine(ToySystem):
+    def synthesis_bytes(self, partition):
+        return 4096
+system = Mine(2, Faults(Path({str(tmp_path)!r})))
+settings = ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r})
+with Run.create(Path({str(tmp_path)!r}) / "run", system, system.plan()) as run, open_executor(settings) as executor:
+    prove(system, executor, run, settings)
+print("proved once")
+"""
+    with script(tmp_path, body) as driver:
+        output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 0
+    assert output == "proved once\n"
+
+
+def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) -> None:
+    system = ToySystem(1, faults(), verifies_in_python=True)
+    (partition,) = system.plan()
+    good = PartitionProof("p0", partition.digest, (4,), {"tag": system.tag("p0", (4,), None), "challenge": None})
+    bad = PartitionProof("p0", partition.digest, (5,), good.data)
+    verifiers = Verifiers(system, 2)
+    try:
+        assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
+        children = [child for child in psutil.Process().children() if "verifier" in " ".join(child.cmdline())]
+        assert len(children) == 2
+        for child in children:
+            child.kill()
+        psutil.wait_procs(children, timeout=20)
+        assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
+    finally:
+        verifiers.close()
+
+
+def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ExecutorSettings(local=True)
+    assert type(local_executor(settings)) is InProcessExecutor
+    assert type(local_executor(ExecutorSettings(local=True, isolate=True))) is ProcessExecutor
+    monkeypatch.setattr("cluster.local_executor.local_devices", lambda settings: [0])
+    assert type(local_executor(settings)) is ProcessExecutor
+    assert type(local_executor(ExecutorSettings(local=True, isolate=False))) is InProcessExecutor
+    monkeypatch.setattr("cluster.local_executor.available", lambda: False)
+    assert type(local_executor(settings)) is InProcessExecutor
+    with pytest.raises(ClusterError, match="Linux"):
+        local_executor(ExecutorSettings(local=True, isolate=True))
+    with pytest.raises(UsageError, match="isolate is for local"):
+        ExecutorSettings(isolate=True)
