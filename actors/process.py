@@ -129,7 +129,8 @@ class _Server:
 
     def _load(self, spec: bytes, throttle: Path | None) -> Any:
         self._made.wait()
-        self._worker = pickle.loads(spec).serve(self._channel, throttle)
+        if self._worker is None:
+            self._worker = pickle.loads(spec).serve(self._channel, throttle)
         return self._worker.load()
 
     def _ask(self, name: str, *arguments: Any) -> Any:

@@ -236,6 +236,20 @@ def settled_proof(executor: ProcessExecutor, workers: dict[Role, Worker], partit
     return finished
 
 
+def test_a_worker_that_is_loaded_again_is_the_same(faults: Make, apart: ExecutorSettings) -> None:
+    system = ToySystem(1, faults(bad_first_prover=True))
+    (partition,) = system.plan()
+    with ProcessExecutor(apart) as executor:
+        workers = started(executor, system)
+        executor.synthesise(workers[Role.SYNTHESISER], partition)
+        work = settled(executor).value
+        for _ in range(2):
+            proof, _ = settled_proof(executor, workers, partition, work).value
+            assert not system.verify(proof), "another prover"
+            executor.load(workers[Role.PROVER])
+            assert settled(executor).error is None
+
+
 @pytest.mark.parametrize("now", [False, True])
 def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings, now: bool) -> None:
     system = ToySystem(1, faults(slow={"p0": 60.0 if now else 0.0}), verifies_in_python=True)
