@@ -21,7 +21,7 @@ from actors.synthesiser import SynthesiserWorker
 from cluster.devices import cuda_devices
 from cluster.executors import Executor, Role, Work, Worker, keeps_lease
 from cluster.governor import Budget, LocalGovernor, node_budget, predicted_bytes
-from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, shares, split_threads
+from cluster.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, shares, split_threads, synthesis_threads
 from cluster.policy import policy_for
 from cluster.processes import ProverProcess, SynthesiserProcess
 from cluster.residents import of_node, of_prover
@@ -110,8 +110,11 @@ class InProcessExecutor(Executor):
             self._threads[name] = TaskThreads(name, self._done, settings.in_flight, prover.line)
         self._verifying = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
-        ahead = SYNTHESISERS_PER_GPU if choices[0].name == "cuda" else 1
-        count = settings.synthesisers or min(ahead * len(devices or choices), threads)
+        count = min(len(choices), threads)
+        if choices[0].name == "cuda":
+            left = synthesis_threads(threads, choices[0].host_threads, len(choices), choices[0].placing)
+            count = min(SYNTHESISERS_PER_GPU * len(devices), left)
+        count = settings.synthesisers or count
         for index in range(count):
             name = f"synthesiser-{index}"
             synthesiser = self._synthesisers[name] = self._synthesiser(name, system, max(1, threads // count))

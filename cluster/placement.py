@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
-from distprove.place import parse_place
+from distprove.place import Placing, parse_place
 
-SYNTHESISERS_PER_GPU = 8
-"""A witness takes a CPU several times as long as its proof takes a GPU (40 ms and 5.4 ms for a circuit of 2^16 rows,
-with circom's program on one core and an H200); with fewer the GPU waits."""
+SYNTHESISERS_PER_GPU = 16
+"""At most. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms for a circuit of 2^16
+rows, with circom's program on one core of 16 at work and an H200); with fewer the GPU waits."""
 
 
 GPU_THREADS = 8
@@ -47,6 +47,12 @@ class Place:
 def host_threads(threads: int, provers: int) -> int:
     """Threads for operations placed on the CPU beside each of a node's provers on GPUs: half, the rest synthesises."""
     return max(1, threads // (2 * provers))
+
+
+def synthesis_threads(threads: int, beside: int, provers: int, placing: Placing) -> int:
+    """Of a node's threads, those left to synthesis where each prover on a GPU has `beside` for what is placed on the
+    CPU by name."""
+    return max(1, threads - provers * beside) if placing.placement.host else threads
 
 
 def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
@@ -138,7 +144,8 @@ def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSet
         here = [prover for prover in provers if prover.node == node]
         room = node.cpus - sum(prover.num_cpus for prover in here)
         if here and here[0].num_gpus:
-            count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), max(1, int(room)))
+            left = synthesis_threads(int(room), here[0].host_threads, len(here), parse_place(settings.place))
+            count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), left)
         elif here:
             count = 1
         else:

@@ -81,8 +81,9 @@ class ExecutorSettings:
     """Where operations run, as `distprove.place` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the same."""
     device_memory: int | None = None
     """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
-    in_flight: int = 2
-    """Partitions handed to a prover at a time: the second one's witness travels while the first is proven."""
+    in_flight: int = 3
+    """Partitions handed to a prover at a time: the second one's witness travels while the first is proven, and the
+    third is there when that is over, before the driver has heard of it."""
     parallel: int | None = None
     """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time."""
     gpu_workers: int | None = None

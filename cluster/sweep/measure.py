@@ -6,8 +6,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from cluster.analysis import Spread, devices, phase_samples
@@ -44,39 +47,92 @@ class _Attempt:
     error: BaseException | None = None
 
 
-def measure(
+def measure_in_turn(
     system: ProofSystem,
     base: ExecutorSettings,
-    cell: Cell,
+    cells: Sequence[Cell],
     scratch: Path,
     *,
     repeats: int,
     warmup: int,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Measured:
-    """Start the workers that `cell` asks for, prove, and take the figures. `scratch` holds the runs meanwhile.
+    tell: Callable[[Cell, str], None] = lambda _, __: None,
+) -> list[Measured]:
+    """Start the workers that each cell asks for, prove, and take the figures. `scratch` holds the runs meanwhile.
+
+    The workers of all cells are there at once, and each cell has a repeat in turn, forwards and backwards: what the
+    machine does meanwhile, it does to all alike. Memory is that of all together.
 
     Raises what `driver.prove` raises; a measurement in which a partition failed is none.
     """
-    settings = cell.settings(base)
-    starting = time.perf_counter()
-    tell("starting workers")
-    with MemoryWatch() as memory, open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
-        load_seconds = time.perf_counter() - starting
-        # The first round has the workers load the key, and check it; those that follow only warm up.
-        tell("loading keys")
-        first = _round(system, shared, settings, replace(cell, jobs=1), scratch / "load")
-        load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
+    with ExitStack() as stack:
+        benches = [
+            stack.enter_context(Bench(system, base, cell, scratch / cell.id, partial(tell, cell))) for cell in cells
+        ]
         for number in range(warmup):
-            tell(f"warming up, {number + 1} of {warmup}")
-            _round(system, shared, settings, cell, scratch / "warmup")
-        memory.reset()
-        rounds = []
+            for bench in benches:
+                bench.warm(number, warmup)
         for number in range(repeats):
-            tell(f"repeat {number + 1} of {repeats}")
-            rounds.append(_round(system, shared, settings, cell, scratch / "repeat"))
-        nodes = [NodeStory.of(record) for record in executor.governor_report(rounds[0][0].began)]
-        return _figures(cell, rounds, nodes, memory.peak, load_seconds, warmup)
+            for bench in benches[:: -1 if number % 2 else 1]:
+                bench.repeat(number, repeats)
+        return [bench.figures() for bench in benches]
+
+
+class Bench:
+    """The workers of one setting, with their key loaded, and what was measured of it. Use as a context manager."""
+
+    def __init__(
+        self, system: ProofSystem, base: ExecutorSettings, cell: Cell, scratch: Path, tell: Callable[[str], None]
+    ) -> None:
+        self._system = system
+        self._cell = cell
+        self._settings = cell.settings(base)
+        self._scratch = scratch
+        self._tell = tell
+        self._stack = ExitStack()
+        self._rounds: list[list[Copy]] = []
+        self._warmed = 0
+
+    def __enter__(self) -> Bench:
+        starting = time.perf_counter()
+        self._tell("starting workers")
+        with ExitStack() as stack:
+            self._memory = stack.enter_context(MemoryWatch())
+            self._executor = stack.enter_context(open_executor(self._settings))
+            self._shared = stack.enter_context(SharedExecutor(self._executor, self._system))
+            self._load_seconds = time.perf_counter() - starting
+            # The first round has the workers load the key, and check it; those that follow only warm up.
+            self._tell("loading keys")
+            first = self._round(replace(self._cell, jobs=1), "load")
+            self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def warm(self, number: int, total: int) -> None:
+        """A round that does not count."""
+        self._tell(f"warming up, {number + 1} of {total}")
+        self._round(self._cell, "warmup")
+        self._warmed += 1
+
+    def repeat(self, number: int, total: int) -> None:
+        """A round that counts."""
+        self._tell(f"repeat {number + 1} of {total}")
+        if not self._rounds:
+            self._memory.reset()
+        self._rounds.append(self._round(self._cell, "repeat"))
+
+    def figures(self) -> Measured:
+        """What the repeats came to."""
+        began = self._rounds[0][0].began
+        nodes = [NodeStory.of(record) for record in self._executor.governor_report(began)]
+        return _figures(self._cell, self._rounds, nodes, self._memory.peak, self._load_seconds, self._warmed)
+
+    def _round(self, cell: Cell, name: str) -> list[Copy]:
+        return _round(self._system, self._shared, self._settings, cell, self._scratch / name)
 
 
 def _round(

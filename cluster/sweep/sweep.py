@@ -1,4 +1,5 @@
-"""A sweep: every setting of a grid, measured one after the other; what is measured is kept, and not measured again.
+"""A sweep: every setting of a grid, measured one after the other, or all in turn; what is measured is kept, and not
+measured again.
 
 DIR/about.json        what is measured: the job's key and partitions, repeats; a sweep of something else is refused
 DIR/cells/<id>.json   a setting that was measured
@@ -16,7 +17,7 @@ from typing import Any
 
 from cluster.driver import interruptible
 from cluster.sweep.grid import Cell, Grid
-from cluster.sweep.measure import measure
+from cluster.sweep.measure import measure_in_turn
 from cluster.sweep.results import SCHEMA, Measured, SweepResult
 from distprove import jsontext
 from distprove.errors import UsageError
@@ -48,35 +49,43 @@ def sweep(
     *,
     repeats: int = 3,
     warmup: int = 1,
+    in_turn: bool = False,
     watch: Callable[[Step], None] = lambda _: None,
 ) -> SweepResult:
-    """Measure what `folder` does not hold yet, the isolated setting first.
+    """Measure what `folder` does not hold yet, the isolated setting first. `in_turn`: by `measure_in_turn`.
 
     Raises UsageError for a folder that holds something else, and what `measure` raises; settings that were measured
     before that are kept.
     """
-    _settle(folder, system, settings, repeats, warmup)
+    if in_turn and not settings.local:
+        raise UsageError("settings can be measured in turn only without Ray: over it their workers wait for each other")
+    about = _about(system, settings, repeats, warmup, in_turn)
+    _settle(folder, about)
     isolated = grid.isolation()
     cells = list(dict.fromkeys([isolated, *grid.cells()]))
     done: dict[Cell, Measured] = {}
-    for number, cell in enumerate(cells, 1):
-        path = folder / "cells" / f"{cell.id}.json"
-        if path.exists():
-            done[cell] = read_cell(path)
-            watch(Step(cell, number, len(cells), "kept", done[cell]))
-            continue
 
-        def tell(doing: str, cell: Cell = cell, number: int = number) -> None:
-            watch(Step(cell, number, len(cells), doing))
+    def tell(cell: Cell, doing: str) -> None:
+        watch(Step(cell, cells.index(cell) + 1, len(cells), doing, done.get(cell)))
 
+    for cell in cells:
+        if _path(folder, cell).exists():
+            done[cell] = read_cell(_path(folder, cell))
+            tell(cell, "kept")
+    missing = [cell for cell in cells if cell not in done]
+    for group in [missing] if in_turn and missing else [[cell] for cell in missing]:
         try:
             with interruptible():
-                done[cell] = measure(system, settings, cell, folder / "work", repeats=repeats, warmup=warmup, tell=tell)
+                found = measure_in_turn(
+                    system, settings, group, folder / "work", repeats=repeats, warmup=warmup, tell=tell
+                )
         finally:
             shutil.rmtree(folder / "work", ignore_errors=True)
-        write_atomically(path, _json(done[cell].to_record()))
-        watch(Step(cell, number, len(cells), "measured", done[cell]))
-    about = {**_about(system, settings, repeats, warmup), "machine": inspect_machine().to_dict()}
+        for cell, measured in zip(group, found, strict=True):
+            write_atomically(_path(folder, cell), _json(measured.to_record()))
+            done[cell] = measured
+            tell(cell, "measured")
+    about |= {"machine": inspect_machine().to_dict()}
     return SweepResult([done[cell] for cell in grid.cells()], done[isolated], about)
 
 
@@ -85,9 +94,13 @@ def read_cell(path: Path) -> Measured:
     return Measured.from_record(jsontext.read(path, MAX_FILE), str(path))
 
 
-def _settle(folder: Path, system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup: int) -> None:
+def _path(folder: Path, cell: Cell) -> Path:
+    return folder / "cells" / f"{cell.id}.json"
+
+
+def _settle(folder: Path, about: dict[str, Any]) -> None:
     """Make the folder of a sweep, or make sure that the one that is there is of the same."""
-    about = json.loads(_json(_about(system, settings, repeats, warmup)))
+    about = json.loads(_json(about))
     path = folder / "about.json"
     if path.exists():
         before = jsontext.read(path, MAX_FILE)
@@ -101,7 +114,7 @@ def _settle(folder: Path, system: ProofSystem, settings: ExecutorSettings, repea
     write_atomically(path, _json(about))
 
 
-def _about(system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup: int) -> dict[str, Any]:
+def _about(system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup: int, in_turn: bool) -> dict[str, Any]:
     """What the figures of a sweep have in common; nothing of an input but how many there are."""
     compared = {field.name for field in fields(Cell)}
     kept = [field.name for field in fields(ExecutorSettings) if field.name not in compared]
@@ -113,6 +126,7 @@ def _about(system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup
         "partitions": len(system.plan()),
         "repeats": repeats,
         "warmup": warmup,
+        "in_turn": in_turn,
         "executor": {name: getattr(settings, name) for name in kept},
     }
 

@@ -44,6 +44,13 @@ def sweep(
     ] = "",
     repeats: Annotated[int, typer.Option(min=1, help="Measurements of each setting; medians count.")] = 3,
     warmup: Annotated[int, typer.Option(min=0, help="Rounds before those, of each setting.")] = 1,
+    in_turn: Annotated[
+        bool,
+        typer.Option(
+            "--in-turn",
+            help="A repeat of each setting in turn, with the workers of all at hand: for a machine whose speed drifts.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.
@@ -71,7 +78,16 @@ def sweep(
     job = replace(job, executor=executor_settings(job.executor, {**execution.given(), "policy": None}))
     give_back_large_blocks()
     system = load_system(job)
-    result = run_sweep(system, job.executor, grid, destination, repeats=repeats, warmup=warmup, watch=_watcher(err()))
+    result = run_sweep(
+        system,
+        job.executor,
+        grid,
+        destination,
+        repeats=repeats,
+        warmup=warmup,
+        in_turn=in_turn,
+        watch=_watcher(err()),
+    )
     document = result.to_record()
     best = replace(job, executor=result.best.cell.settings(job.executor))
     for name, text in (

@@ -134,15 +134,15 @@ def test_clients_share_workers_that_load_and_check_once(
         assert {p["status"] for p in read_report(tmp_path / str(number))["partitions"]} == {"proved"}
 
 
-@pytest.mark.parametrize("barrier", [False, True])
+@pytest.mark.parametrize(("barrier", "in_turn"), [(False, False), (True, False), (False, True)])
 def test_a_sweep_measures_every_setting_and_keeps_it(
-    faults: Make, local: ExecutorSettings, tmp_path: Path, barrier: bool
+    faults: Make, local: ExecutorSettings, tmp_path: Path, barrier: bool, in_turn: bool
 ) -> None:
     names = [f"copy{copy}-{i}" for copy in range(2) for i in range(3)]
     system = ToySystem(3, faults(slow=dict.fromkeys(names, 0.02)), needs_barrier=barrier)
     grid = Grid(jobs=(1, 2), parallel=(2,), policy=("static",))
     steps: list[Step] = []
-    result = sweep(system, local, grid, tmp_path / "sweep", repeats=2, warmup=1, watch=steps.append)
+    result = sweep(system, local, grid, tmp_path / "sweep", repeats=2, in_turn=in_turn, watch=steps.append)
     assert [m.cell.id for m in result.measured] == ["jobs1-parallel2-policystatic", "jobs2-parallel2-policystatic"]
     assert result.isolated.cell == Cell(1, 1, None, "static")
     for each in result.measured:
@@ -166,13 +166,18 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
     # Again: nothing is measured that is there.
     (folder / "cells" / f"{result.measured[0].cell.id}.json").unlink()
     again: list[Step] = []
-    second = sweep(system, local, grid, folder, repeats=2, warmup=1, watch=again.append)
-    assert [step.doing for step in again if step.measured] == ["kept", "measured", "kept"]
+    second = sweep(system, local, grid, folder, repeats=2, in_turn=in_turn, watch=again.append)
+    assert [step.doing for step in again if step.measured] == ["kept", "kept", "measured"]
+    repeated = [step.cell for step in steps if step.doing.startswith("repeat")]
+    one, *others = dict.fromkeys(repeated)
+    assert repeated == ([one, *others, *others[::-1], one] if in_turn else [c for c in (one, *others) for _ in range(2)])
     assert second.measured[1] == result.measured[1]
     with pytest.raises(UsageError, match="differs in repeats"):
-        sweep(system, local, grid, folder, repeats=3)
+        sweep(system, local, grid, folder, repeats=3, in_turn=in_turn)
     with pytest.raises(UsageError, match="differs in partitions"):
-        sweep(ToySystem(4, system.faults), local, grid, folder, repeats=2)
+        sweep(ToySystem(4, system.faults), local, grid, folder, repeats=2, in_turn=in_turn)
+    with pytest.raises(UsageError, match="only without Ray"):
+        sweep(system, replace(local, local=False, isolate=None), grid, folder, in_turn=True)
 
 
 def test_a_folder_with_something_else_is_refused(faults: Make, local: ExecutorSettings, tmp_path: Path) -> None:
@@ -200,7 +205,7 @@ def test_an_interrupt_ends_every_copy_and_keeps_what_is_done(
     kept = measured(Cell(1, 1), 1.0, prove=1.0)
     (tmp_path / "sweep" / "cells").mkdir(parents=True)
     (tmp_path / "sweep" / "cells" / "jobs1-parallel1.json").write_text(json.dumps(kept.to_record()))
-    about = json.loads(json.dumps(module._about(system, local, 1, 0)))
+    about = json.loads(json.dumps(module._about(system, local, 1, 0, False)))
     (tmp_path / "sweep" / "about.json").write_text(json.dumps(about))
 
     def interrupt(step: Step) -> None:

@@ -156,7 +156,7 @@ class ToySystem:
 @dataclass
 class ToySynthesiser:
     faults: Faults
-    witness_bytes: int
+    witness_bytes: int = 1 << 15
 
     def synthesise(self, partition: Partition) -> Synthesised:
         name = partition.name
