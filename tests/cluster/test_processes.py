@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import pytest
 from toy_system import TOY_BACKEND, Faults, ToySystem
 
 from actors.channel import Channel, ChannelClosed, RemoteError
-from actors.process import Kept
+from actors.process import Kept, VerifierSpec, pickled
 from cluster.executors import Role, Work, Worker
 from cluster.governor import Budget, LocalGovernor, Request
 from cluster.local_executor import InProcessExecutor, ProcessExecutor, local_executor
@@ -296,28 +297,23 @@ time.sleep(600)
     assert not alive
 
 
-def test_what_a_script_defines_for_itself_reaches_its_workers(tmp_path: Path) -> None:
-    """The script has no guard: it must not be run again in the processes that it starts."""
+def test_what_a_script_defines_for_itself_goes_by_value(tmp_path: Path) -> None:
+    """Its module is not to be had in a worker's process, and must not be run again there."""
     body = f"""
 from pathlib import Path
 from toy_system import Faults, ToySystem
-from cluster.driver import prove
-from cluster.executors import open_executor
-from cluster.run import Run
-from distprove.job import ExecutorSettings
+from actors.process import VerifierSpec, pickled
 class Mine(ToySystem):
     def synthesis_bytes(self, partition):
         return 4096
-system = Mine(2, Faults(Path({str(tmp_path)!r})))
-settings = ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r})
-with Run.create(Path({str(tmp_path)!r}) / "run", system, system.plan()) as run, open_executor(settings) as executor:
-    prove(system, executor, run, settings)
-print("proved once")
+print(pickled(VerifierSpec(Mine(2, Faults(Path({str(tmp_path)!r}))))).hex())
 """
     with script(tmp_path, body) as driver:
         output, _ = driver.communicate(timeout=120)
     assert driver.returncode == 0
-    assert output == "proved once\n"
+    system = pickle.loads(bytes.fromhex(output)).system
+    assert (type(system).__name__, system.count, system.synthesis_bytes(None)) == ("Mine", 2, 4096)
+    assert b"cloudpickle" not in pickled(VerifierSpec(ToySystem(2, Faults(tmp_path))))
 
 
 def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) -> None:

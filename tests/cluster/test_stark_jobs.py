@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,13 @@ def test_any_number_of_provers_gives_the_same_proof(
     monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: CpuBackend(threads=1))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert len(provers_of(report)) == count
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
+
+
+def test_workers_and_verifiers_in_processes_give_the_same_proof(tmp_path: Path, expected: bytes) -> None:
+    report = run_job(tmp_path / "run", fibonacci(), replace(LOCAL, isolate=True))
+    assert {p["attempts"] for p in report["partitions"]} == {1}
+    assert len({w["facts"]["pid"] for w in report["workers"]} | {os.getpid()}) == len(report["workers"]) + 1
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected
 
 

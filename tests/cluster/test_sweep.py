@@ -170,7 +170,9 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
     assert [step.doing for step in again if step.measured] == ["kept", "kept", "measured"]
     repeated = [step.cell for step in steps if step.doing.startswith("repeat")]
     one, *others = dict.fromkeys(repeated)
-    assert repeated == ([one, *others, *others[::-1], one] if in_turn else [c for c in (one, *others) for _ in range(2)])
+    assert repeated == (
+        [one, *others, *others[::-1], one] if in_turn else [c for c in (one, *others) for _ in range(2)]
+    )
     assert second.measured[1] == result.measured[1]
     with pytest.raises(UsageError, match="differs in repeats"):
         sweep(system, local, grid, folder, repeats=3, in_turn=in_turn)
