@@ -16,7 +16,7 @@ from ray.exceptions import RayError
 from distprove.phases import Phase
 
 NAMESPACE = "distprove"
-PROTOCOL = 1
+PROTOCOL = 2
 """Of a governor's calls: jobs whose distprove has another one do not share it."""
 
 
@@ -89,12 +89,12 @@ class RemoteLease:
         self._ticket = ticket
         self.threads = threads
 
-    def hand_on(self, memory: int) -> tuple[str, int] | None:
+    def hand_on(self, memory: int, errand: tuple[str, int]) -> tuple[str, int] | None:
         """Give back all but `memory` bytes, which outlive this process, but not the driver: the node and the ticket to
-        release there."""
+        release there. `errand` is what the driver had asked for."""
         if self._governor is None:
             return None
-        ray.get(self._governor.hand_on.remote(self._ticket, memory, self._driver))
+        ray.get(self._governor.hand_on.remote(self._ticket, memory, self._driver, errand))
         ticket, self._ticket = self._ticket, 0
         return ray.get_runtime_context().get_node_id(), ticket
 

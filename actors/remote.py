@@ -77,18 +77,20 @@ class RemoteSynthesiser:
         return Timed({**facts, **_place()}, started, time.time())
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator, unused-ignore]
-    def synthesise(self, partition: Partition, memory: int, keep: bool) -> tuple[Timed, Synthesised]:
+    def synthesise(
+        self, partition: Partition, memory: int, errand: tuple[str, int] | None
+    ) -> tuple[Timed, Synthesised]:
         """(bytes, seconds and lease of the witness, the witness). `memory` is what to lease, in bytes.
 
-        `keep`: the witness's share of that stays leased, by the node and ticket that are returned, until the driver
-        gives it back.
+        `errand`: by that name the witness's share of that is handed on to the driver, which gives it back by the node
+        and ticket that are returned. None: nothing stays leased.
         """
         with self._governed.lease(phase=Phase.SYNTHESIS, threads=self._threads, memory=memory) as lease:
             started = time.time()
             work = self._worker.synthesise(partition)
             # A subclass of ndarray, such as a map of a file, would be copied into the message instead of the store.
             work.arrays = {name: np.asarray(array) for name, array in work.arrays.items()}
-            kept = lease.hand_on(work.nbytes) if keep else None
+            kept = lease.hand_on(work.nbytes, errand) if errand is not None else None
             return Timed((work.nbytes, work.seconds, kept), started, time.time()), work
 
 

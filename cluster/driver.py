@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 
@@ -68,17 +69,20 @@ def prove(
 
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
-            if isinstance(system, VerifiesJob):
-                try:
-                    system.verify_job(ordered)
-                except (InvalidProof, FormatError) as error:
-                    raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
             proof = Proof.assemble(system, ordered)
+            with ThreadPoolExecutor(1) as beside:
+                binding = beside.submit(lambda: proof.binding)  # mostly hashing, which lets go of the lock
+                if isinstance(system, VerifiesJob):
+                    try:
+                        system.verify_job(ordered)
+                    except (InvalidProof, FormatError) as error:
+                        raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
+                explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
+                binding.result()
             content = proof.to_bytes()
-            Proof.from_bytes(content)
+            Proof.from_bytes(content, binding=proof.binding)
             run.store_proof(content)
-            if isinstance(system, Explains):
-                report.proven = system.explain(ordered)
+            report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter
             report.status, report.error = "interrupted", "interrupted; the run can be resumed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import threading
 import time
@@ -62,6 +63,11 @@ class RayExecutor(Executor):
         self._shared: dict[str, ray.ObjectRef] = {}
         self._running: dict[ray.ObjectRef, tuple[Task, float]] = {}
         self._witnesses: dict[str, ray.ObjectRef] = {}
+        self._homes: dict[str, str] = {}
+        """The node of each worker."""
+        self._numbers = itertools.count(1)
+        self._errands: dict[str, tuple[str, int]] = {}
+        """What each synthesiser was asked for last, by which its governor knows it."""
         self._beside = 0
         """Tasks at work in this process."""
         self._name = f"job-{secrets.token_hex(8)}"
@@ -119,9 +125,12 @@ class RayExecutor(Executor):
 
     def synthesise(self, worker: Worker, partition: Partition) -> None:
         assert self._system is not None, "start first"
-        need, keep = predicted_bytes(self._system, partition), keeps_lease(self._system)
-        facts, witness = self._actors[worker.id].synthesise.remote(partition, need, keep)
+        need = predicted_bytes(self._system, partition)
+        errand = (worker.id, next(self._numbers)) if keeps_lease(self._system) else None
+        facts, witness = self._actors[worker.id].synthesise.remote(partition, need, errand)
         self._witnesses[partition.name] = witness
+        if errand is not None:
+            self._errands[worker.id] = errand
         self._submit(Task(Kind.SYNTHESISE, worker.id, partition.name), facts)
 
     def commit(self, worker: Worker, partition: Partition, work: Work) -> None:
@@ -182,6 +191,12 @@ class RayExecutor(Executor):
         governor = self._governors.get(work.lease[0]) if work.lease is not None else None
         if governor is not None and work.lease is not None:
             governor.release.options(max_task_retries=0).remote(work.lease[1])
+
+    def _abandon(self, worker: str) -> None:
+        """A synthesiser's answer is lost: so is the ticket of what it may have handed on."""
+        governor, errand = self._governors.get(self._homes[worker]), self._errands.get(worker)
+        if governor is not None and errand is not None:
+            governor.abandon.options(max_task_retries=0).remote(self._name, errand)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         reports = []
@@ -291,6 +306,7 @@ class RayExecutor(Executor):
             scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),
         )
         self._actors[name] = actor.remote(*arguments)
+        self._homes[name] = spot.node.id
         return Worker(name, role, spot.node.address)
 
     def _govern(self, node: Node) -> Any:
@@ -324,6 +340,8 @@ class RayExecutor(Executor):
             timed: Timed = ray.get(ref)
         except RayError as error:
             finished.error, finished.ended = _told(error), time.time()
+            if task.kind is Kind.SYNTHESISE and isinstance(finished.error, (WorkerDied, WorkLost)):
+                self._abandon(task.worker or "")
             return finished
         finished.started, finished.ended = timed.started, timed.ended
         finished.value = Work(witness, *timed.value) if task.kind is Kind.SYNTHESISE else timed.value

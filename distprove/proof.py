@@ -102,8 +102,12 @@ class Proof:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes, what: str = "proof") -> Proof:
-        """Parse and check the binding; no partition proof is verified yet. Raises FormatError or InvalidProof."""
+    def from_bytes(cls, data: bytes, what: str = "proof", binding: bytes | None = None) -> Proof:
+        """Parse and check the binding; no partition proof is verified yet. Raises FormatError or InvalidProof.
+
+        `binding`: computed by who wrote `data` just now, and not computed again. There is one encoding of a proof, and
+        `data` is found to be it; so what is parsed is what that binding is of, if `data` states the same.
+        """
         top = canonical.decode(data, what)
         if not isinstance(top, dict) or top.get("format") != FORMAT:
             raise FormatError(f"{what}: not a distprove proof")
@@ -125,7 +129,7 @@ class Proof:
                 )
         if proof.job_digest != top["job"]:
             raise InvalidProof(f"{what}: the partitions are not those that the job digest binds")
-        if proof.binding != top["binding"]:
+        if (binding or proof.binding) != top["binding"]:
             raise InvalidProof(f"{what}: the content does not match its binding")
         return proof
 

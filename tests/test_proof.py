@@ -62,6 +62,15 @@ def test_round_trip(proof: Proof, tmp_path: Path) -> None:
     again.verify(Judge(), expected_job=proof.job_digest)
 
 
+def test_a_binding_that_is_known_is_compared_and_not_computed(proof: Proof, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = proof.to_bytes()
+    with pytest.raises(InvalidProof, match="its binding"):
+        Proof.from_bytes(content, binding=bytes(32))
+    known = proof.binding
+    monkeypatch.delattr(Proof, "binding")
+    assert Proof.from_bytes(content, binding=known) == proof
+
+
 def test_anyone_can_compute_the_job_digest(proof: Proof) -> None:
     assert proof.job_digest == job_digest("toy", b"k" * 32, [("a", (0, 1, 2**255)), ("b", ()), ("c", (7,))])
 

@@ -73,12 +73,7 @@ class StarkProof:
     @classmethod
     def from_record(cls, record: Any, key: VerifyingKey, what: str = "proof") -> tuple[StarkProof, ProofShape]:
         """Parse a proof under `key`; every length is checked, every element canonical. Raises FormatError."""
-        fields = {"challenge": bytes, "heights": bytes, "roots": list, "terminals": bytes, "values": list}
-        more = {"fri_roots": list, "final": bytes, "nonce": int, "trees": list}
-        check_fields(record, {**fields, **more}, what)
-        log_heights = tuple(record["heights"])
-        if not heights_fit(key, log_heights):
-            raise FormatError(f"{what}: not the heights of a proof under this key")
+        log_heights = heights_in(record, key, what)
         shape = ProofShape(key, log_heights)
         rounds = list(shape.rounds.values())
         own = len(rounds) - ("preprocessed" in shape.rounds)
@@ -103,6 +98,17 @@ class StarkProof:
             ),
         )
         return proof, shape
+
+
+def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int, ...]:
+    """The heights that a proof under `key` states, its other fields unread. Raises FormatError."""
+    fields = {"challenge": bytes, "heights": bytes, "roots": list, "terminals": bytes, "values": list}
+    more = {"fri_roots": list, "final": bytes, "nonce": int, "trees": list}
+    check_fields(record, {**fields, **more}, what)
+    log_heights = tuple(record["heights"])
+    if not heights_fit(key, log_heights):
+        raise FormatError(f"{what}: not the heights of a proof under this key")
+    return log_heights
 
 
 def _opened_tree(record: Any, shape: TreeShape, queries: int, what: str) -> OpenedTree:

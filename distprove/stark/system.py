@@ -23,7 +23,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
-from distprove.stark.proof import StarkProof
+from distprove.stark.proof import StarkProof, heights_in
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
@@ -77,7 +77,7 @@ class StarkVerifier:
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program with its arguments, what the public values say, and how secure the job's proof is."""
-        heights = [StarkProof.from_record(p.data, self.key, p.name)[0].log_heights for p in proofs]
+        heights = [heights_in(p.data, self.key, p.name) for p in proofs]
         return {
             "program": self.key.program,
             "arguments": dict(self.key.arguments),

@@ -66,11 +66,13 @@ class Measured:
     done: list[int] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
     mappings: list[int] = field(default_factory=list)
+    handles: list[int] = field(default_factory=list)
 
     def take(self, done: int, pid: int) -> None:
         self.done.append(done)
         self.resident.append(psutil.Process(pid).memory_info().rss)
         self.mappings.append(len(Path(f"/proc/{pid}/maps").read_text().splitlines()))
+        self.handles.append(psutil.Process(pid).num_fds())
 
     def show(self, what: str) -> None:
         for done, resident, mappings in zip(self.done, self.resident, self.mappings, strict=True):
@@ -121,19 +123,27 @@ def test_memory_and_mappings_stay_flat(files: Path, tmp_path: Path, monkeypatch:
     assert report["leases"] >= 4 * COUNT
 
 
-@pytest.mark.ray
-@pytest.mark.slow
-def test_killed_actors_leave_no_lease_and_no_deadlock(files: Path, tmp_path: Path, ray_cluster: Any) -> None:
+def actor_pid(executor: Executor, worker: str) -> int:
     import ray
 
-    from cluster.ray_executor import RayExecutor  # not before the fixture: Ray reads its environment then
+    return int(ray.get(executor._actors[worker].__ray_call__.remote(lambda _: os.getpid())))  # type: ignore[attr-defined]
 
+
+def child_pid(_: Executor, worker: str) -> int:
+    (child,) = (p for p in psutil.Process().children() if f"distprove-{worker}" in p.cmdline())
+    return int(child.pid)
+
+
+@pytest.mark.parametrize("how", ["processes", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
+def test_killed_workers_leave_no_lease_and_no_deadlock(
+    files: Path, tmp_path: Path, request: pytest.FixtureRequest, how: str
+) -> None:
+    local = how == "processes"
+    if not local:
+        request.getfixturevalue("ray_cluster")
+    pid_of = child_pid if local else actor_pid
     measured = {"prover-0": Measured(), "synthesiser-0": Measured()}
     killed: list[int] = []
-
-    def pid_of(executor: Executor, worker: str) -> int:
-        assert isinstance(executor, RayExecutor)
-        return int(ray.get(executor._actors[worker].__ray_call__.remote(lambda _: os.getpid())))
 
     def seen(progress: Progress, executor: Executor) -> None:
         if progress.event != "proved":
@@ -146,8 +156,10 @@ def test_killed_actors_leave_no_lease_and_no_deadlock(files: Path, tmp_path: Pat
             for worker, taken in measured.items():
                 taken.take(progress.done, pid_of(executor, worker))
 
-    settings = ExecutorSettings(backend="cpu", threads=2, place=PLACE)
+    settings = ExecutorSettings(local=local, isolate=local or None, backend="cpu", threads=2, place=PLACE)
+    here = psutil.Process().num_fds()
     report = soak(files, COUNT, tmp_path, settings, seen)
+    assert not local or psutil.Process().num_fds() <= here + 2
     print(report["leases"], "leases,", report["reclaimed"], "reclaimed,", report["held"], "held at the end")
     assert len(set(killed)) == 2
     assert json.loads((tmp_path / "run" / "report.json").read_text())["counters"]["faults"] == 0
@@ -157,3 +169,4 @@ def test_killed_actors_leave_no_lease_and_no_deadlock(files: Path, tmp_path: Pat
         _, resident, mappings = taken.growth()
         assert resident < (16 << 20)
         assert mappings <= 16
+        assert max(taken.handles) <= min(taken.handles) + 8
