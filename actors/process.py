@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -109,7 +109,8 @@ class _ByName(pickle.Pickler):
 def main(connection: int) -> None:
     """Serve the executor at the other end of this descriptor, until it ends the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the executor ends us if it wants to
-    os.dup2(2, 1)  # the executor's output is its own
+    with suppress(OSError):  # where there is no such file
+        os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)
     give_back_large_blocks()
     _Server(connection)

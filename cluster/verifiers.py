@@ -49,8 +49,8 @@ class Verifiers:
     def _load(self, process: WorkerProcess) -> None:
         try:
             process.load()
-        except WorkerDied:
-            pass  # then each use of it ends so, and proofs are verified here
+        except Exception:  # whatever it is: proofs are verified here, as when it died
+            process.end()
         finally:
             self._free.put(process)
 
