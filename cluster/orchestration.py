@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.backends import leases_from
-from actors.process import Kept, SentWitness
+from actors.process import Kept
 from actors.prover import ProverWorker
 from cluster.analysis import devices
 from cluster.dispatch import draw_challenge
@@ -36,6 +36,7 @@ from cluster.local_executor import (
     local_devices,
     prover_choices,
 )
+from cluster.processes import Witness
 from cluster.run import Run
 from cluster.tasks import Finished, Kind, Task
 from cluster.timeline import Place, Session, Span, read_timeline
@@ -203,7 +204,7 @@ class PreparedProcesses(_Prepared, ProcessExecutor):
 
     def _synthesiser(self, name: str, system: ProofSystem, threads: int) -> LocalSynthesiser:
         def given(partition: Partition) -> LocalWitness:
-            return _ReadyWitness(replace(self._ready[partition.index % len(self._ready)], name=partition.name))
+            return Witness(replace(self._ready[partition.index % len(self._ready)], name=partition.name))
 
         return _Giver(given)
 
@@ -218,24 +219,6 @@ class PreparedProcesses(_Prepared, ProcessExecutor):
         for prover in self._bare:
             prover.close()
         super().close(now=now)
-
-
-@dataclass(frozen=True)
-class _ReadyWitness:
-    """One of ours, as a `HeldWitness`."""
-
-    sent: SentWitness
-
-    @property
-    def nbytes(self) -> int:
-        return self.sent.nbytes
-
-    @property
-    def seconds(self) -> float:
-        return self.sent.seconds
-
-    def release(self) -> None:
-        """It stays, for the next pass."""
 
 
 @dataclass(frozen=True)

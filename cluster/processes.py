@@ -82,13 +82,11 @@ class ProverProcess(WorkerProcess):
     def __init__(self, name: str, system: ProofSystem, choice: BackendChoice, governor: LocalGovernor) -> None:
         super().__init__(name, ProverSpec(system, choice), governor)
 
-    def commit(self, partition: Partition, work: HeldWitness, turn: Turn | None = None) -> Timed:
+    def commit(self, partition: Partition, work: Witness, turn: Turn | None = None) -> Timed:
         timed: Timed = self.ask("commit", partition, work.sent)
         return timed
 
-    def prove(
-        self, partition: Partition, work: HeldWitness, challenge: bytes | None, turn: Turn | None = None
-    ) -> Timed:
+    def prove(self, partition: Partition, work: Witness, challenge: bytes | None, turn: Turn | None = None) -> Timed:
         timed: Timed = self.ask("prove", partition, work.sent, challenge)
         return timed
 
@@ -96,7 +94,7 @@ class ProverProcess(WorkerProcess):
         timed: Timed = self.ask("check")
         return timed
 
-    def diagnose(self, partition: Partition, work: HeldWitness, turn: Turn | None = None) -> Timed:
+    def diagnose(self, partition: Partition, work: Witness, turn: Turn | None = None) -> Timed:
         timed: Timed = self.ask("diagnose", partition, work.sent)
         return timed
 
@@ -123,15 +121,11 @@ class SynthesiserProcess(WorkerProcess):
         return HeldWitness(child.call("ask", "synthesise", partition), child)
 
 
-class HeldWitness:
-    """A witness in the memory of the process that made it, where it stays until `release`, or until nothing refers to
-    this object and that process is asked for the next one."""
+class Witness:
+    """A witness in shared memory that stays there."""
 
-    def __init__(self, sent: SentWitness, child: _Child) -> None:
+    def __init__(self, sent: SentWitness) -> None:
         self.sent = sent
-        self._child = child
-        self._unused = weakref.finalize(self, child.unused.append, sent.number)
-        self._unused.atexit = False
 
     @property
     def nbytes(self) -> int:
@@ -143,6 +137,19 @@ class HeldWitness:
 
     def release(self) -> None:
         """Nobody reads it any more. A second call does nothing."""
+
+
+class HeldWitness(Witness):
+    """In the memory of the process that made it, where it stays until `release`, or until nothing refers to this object
+    and that process is asked for the next one."""
+
+    def __init__(self, sent: SentWitness, child: _Child) -> None:
+        super().__init__(sent)
+        self._child = child
+        self._unused = weakref.finalize(self, child.unused.append, sent.number)
+        self._unused.atexit = False
+
+    def release(self) -> None:
         self._unused()
         self._child.drop_unused()
 
