@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -108,7 +107,6 @@ class _ByName(pickle.Pickler):
 
 def main(connection: int) -> None:
     """Serve the executor at the other end of this descriptor, until it ends the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the executor ends us if it wants to
     with suppress(OSError):  # where there is no such file
         os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)

@@ -169,6 +169,7 @@ class _Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", command.format(sys.path, theirs.fileno()), f"distprove-{name}"],
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us; the process ends when we do
                 pass_fds=[theirs.fileno()],
             )
         self._holder = (self._process.pid, time.time())
