@@ -24,7 +24,7 @@ SHORT, LONG, LONGEST = 24, 72, 144
 """Proofs after which a trial may be kept or undone: clear cases, usual ones, and all."""
 LEAST_GAIN = 0.007
 """Gain for which a change is kept, at least."""
-SPARE = 0.93
+SPARE = 0.95
 """Share of the idle node's memory bandwidth that a probe finds on a bus with room to spare."""
 PROBES = 24
 """Probes that are averaged."""

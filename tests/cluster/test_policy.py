@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cluster.policy import YIELD, Auto, Decision, Limits, Observation, off, policy_for, static
 from cluster.policy.auto import ALLOWANCE, MOST, SETTLE
+from cluster.policy.moves import Usage, moves
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings
 from distprove.phases import Phase
@@ -175,6 +176,26 @@ def test_yielding_is_tried_where_there_is_something_to_yield_to() -> None:
     decisions, _ = drive(auto, lambda limits, _: 1.2 if limits.yields else 1.0, 2000)
     assert auto.limits.yields
     assert any(d.phase == YIELD and d.after == 1 for d in decisions)
+
+
+def proposed(synthesis: list[int], *, starved: bool = False) -> set[str]:
+    """Moves for a crowded node with so many threads in synthesis from look to look, and a group sum beside them."""
+    usage = Usage()
+    for count in synthesis:
+        leases = {Phase.SYNTHESIS: count, Phase.CPU_MSM: THREADS // 2}
+        usage.add(Observation(0.0, leases=leases, starved=starved))
+    return {move.name for move in moves(THREADS, BEGINNING, usage, 0.5, False)}
+
+
+def test_synthesis_is_cut_only_where_it_comes_in_bursts_or_has_all_threads() -> None:
+    assert "less synthesis at once" in proposed([1, 12, 1, 2])
+    assert "less synthesis at once" not in proposed([11, 12, 12, 12])
+    assert "less synthesis at once" in proposed([THREADS] * 4)
+
+
+def test_nothing_upstream_is_slowed_down_for_provers_that_starve() -> None:
+    assert {YIELD, "less synthesis at once"} <= proposed([1, 12, 1, 2])
+    assert not {YIELD, "less synthesis at once"} & proposed([1, 12, 1, 2], starved=True)
 
 
 def test_the_policy_follows_the_settings() -> None:
