@@ -24,8 +24,6 @@ SHORT, LONG, LONGEST = 24, 72, 144
 """Proofs after which a trial may be kept or undone: clear cases, usual ones, and all."""
 LEAST_GAIN = 0.007
 """Gain for which a change is kept, at least."""
-SPARE = 0.93
-"""Share of the idle node's memory bandwidth that a probe finds on a bus with room to spare."""
 PROBES = 24
 """Probes that are averaged."""
 ALLOWANCE = 0.15
@@ -74,7 +72,8 @@ class _Undone:
     trial: _Trial
     seconds: float
     lost: float
-    failed: _Failed
+    failed: _Failed | None
+    """What was known of the move before; None: what the trial told stands, whatever throughput is now."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,9 @@ class _Kept:
 class Auto(Policy):
     """Tries other limits, one move at a time, and keeps those under which more proofs came per second.
 
-    It begins with the limits of `static`. Where the memory bus has room to spare nothing is tried. A trial is compared
-    with the throughput just before it; it ends as soon as it is clearly worse, and lasts longer the less clear it is.
-    It is kept if it gained more than noise explains, and did not live on partitions prepared before it.
+    It begins with the limits of `static`. Where the memory bus has room to spare nothing is limited further. A trial is
+    compared with the throughput just before it; it ends as soon as it is clearly worse, and lasts longer the less clear
+    it is. It is kept if it gained more than noise explains, and did not live on partitions prepared before it.
 
     Trials have an allowance, in proofs that they may cost: it grows with the square root of the proofs made, as the
     regret of a search can, and by half of what kept moves have gained. So a session in which there is nothing to gain
@@ -177,7 +176,8 @@ class Auto(Policy):
         undone, trial, self._undone = self._undone, self._undone.trial, None
         really = (trial.base.value + rate.value) / 2 * undone.seconds - trial.proofs
         self._cost -= max(0.0, undone.lost - max(0.0, really))
-        if trial.proofs >= SHORT // 2 and trial.proofs / undone.seconds > 1.01 * rate.value:
+        hasty = trial.proofs >= SHORT // 2 and trial.proofs / undone.seconds > 1.01 * rate.value
+        if undone.failed is not None and hasty:
             self._failed[trial.move.name] = undone.failed
 
     def _lapsed(self, t: float, rate: Rate) -> list[Decision]:
@@ -195,7 +195,7 @@ class Auto(Policy):
 
     def _next(self) -> Move | None:
         """What to try now, if anything."""
-        if self._allowance < LEAST or (self._probes and fmean(self._probes) > SPARE):
+        if self._allowance < LEAST:
             return None
         if self.limits != self._start and self._proofs >= self._check:
             self._check_after *= 2
@@ -228,8 +228,7 @@ class Auto(Policy):
             return []
         if gain < -1.5 / expected:
             return self._undo(t, trial, gain)
-        prepared = self._usage.prepared
-        if prepared is not None and prepared < DRAINING * got:
+        if self._drains:
             return self._undo(t, trial, gain) if expected >= LONGEST else []
         error = hypot(self._flow.rate().error, trial.base.error)
         if gain > max(0.03, 3.0 * max(error, 1.0 / expected)):
@@ -243,6 +242,12 @@ class Auto(Policy):
         if expected < LONGEST:
             return []
         return self._keep(t, trial, gain) if gain > max(LEAST_GAIN, error / 2) else self._undo(t, trial, gain)
+
+    @property
+    def _drains(self) -> bool:
+        """Whether the trial lives on partitions that were prepared before it."""
+        prepared = self._usage.prepared
+        return prepared is not None and prepared < DRAINING * len(self._flow)
 
     def _give_up(self, t: float) -> list[Decision]:
         """End a trial under which so few proofs come that it is not even settled."""
@@ -270,7 +275,7 @@ class Auto(Policy):
         self._trial = None
         lost = max(0.0, trial.lost(t))
         self._cost += lost
-        self._undone = _Undone(trial, t - trial.began, lost, self._failed_before(trial.move))
+        self._undone = _Undone(trial, t - trial.began, lost, None if self._drains else self._failed_before(trial.move))
         self._fail(trial.move.name, clearly=clearly and gain < -0.1)
         return self._change(t, trial.before, f"back: throughput changed by {gain:+.1%}: {trial.move.name}")
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from math import hypot, sqrt
-from statistics import fmean, stdev
-
-BLOCK = 8
-"""Proofs of a block, at least: an error is told from how much blocks differ, as proofs come in bunches."""
+from statistics import fmean
 
 
 @dataclass(frozen=True)
@@ -40,13 +36,14 @@ class Flow:
         return max(0, len(self._times) - 1)
 
     def rate(self) -> Rate:
-        """From at least two proofs."""
-        times, count = self._times, len(self)
-        value = count / max(times[-1] - times[0], 1e-9)
-        block = max(1, count // max(2, min(8, count // BLOCK)))
-        pieces = [later - earlier for earlier, later in pairwise(times[::block])]
-        certain = len(pieces) > 1 and fmean(pieces) > 0.0
-        return Rate(value, stdev(pieces) / fmean(pieces) / sqrt(len(pieces)) if certain else 1.0, count)
+        """From at least two proofs.
+
+        Proofs come in bunches and in waves. Both show in how far their count strays from a straight line: were they
+        independent, it would be a Brownian bridge, whose mean square is a sixth of the variance of the whole.
+        """
+        first, span, count = self._times[0], max(self._times[-1] - self._times[0], 1e-9), len(self)
+        strays = fmean(((time - first) / span - number / count) ** 2 for number, time in enumerate(self._times))
+        return Rate(count / span, sqrt(6.0 * strays), count)
 
     def against(self, rate: float, now: float) -> tuple[int, float]:
         """How many proofs came, and how many would have come at `rate` proofs per second."""

@@ -26,13 +26,17 @@ FITS = 1.1
 MOST_HELD = 3.0
 """The same for one pool at a time: where more of them run at once, one after the other is slower."""
 OFTEN_HELD, SELDOM_HELD = 0.5, 0.3
-"""The same below which one pool at a time would change little; after halving failed, less is enough to try it."""
-TIGHT, CROWDED = 0.92, 0.75
-"""Share of the memory bandwidth that a probe finds, above which pools are not halved, and not put in turn."""
+"""The same below which one pool at a time would change little; after halving failed, less is enough to try it, and
+below that pools are quartered: half may have gained too little to show."""
+SPARE, CROWDED = 0.95, 0.75
+"""Share of the idle node's memory bandwidth that a probe finds, above which the bus has room to spare, so that limits
+are only raised, and pools that run at once often are not put in turn."""
 FULL = 0.8
 """Threads that limited pools hold on average, as a share of their limit, above which they need it."""
+BURSTS = 0.8
+"""Share of the most synthesis seen at once, up to which less of it evens out bursts; above it, it is needed."""
 HUNGRY = 0.3
-"""Share of the time that provers starve, above which less synthesis at once does not help."""
+"""Share of the time that provers starve, above which neither less synthesis at once nor slowing it down helps."""
 
 
 @dataclass(frozen=True)
@@ -97,29 +101,36 @@ def moves(threads: int, limits: Limits, usage: Usage, bandwidth: float, pools_fa
             found = found.with_phase(phase, count)
         return found
 
-    if pools and now is None:
+    crowded = bandwidth <= SPARE
+    if crowded and pools and now is None:
         # Half the threads for each, where their work fits that; all of them, one pool at a time, where it does not.
-        if used <= FITS * threads and bandwidth <= TIGHT:
+        if used <= FITS * threads:
             yield Move(HALVED, pooled(max(1, threads // 2)))
+        if pools_failed and used <= SELDOM_HELD * threads:
+            yield Move("pools of a quarter of the threads", pooled(max(1, threads // 4)))
         often = OFTEN_HELD * threads < used <= MOST_HELD * threads and bandwidth <= CROWDED
-        instead = pools_failed and SELDOM_HELD * threads < used <= FITS * threads and bandwidth <= TIGHT
+        instead = pools_failed and SELDOM_HELD * threads < used <= FITS * threads
         if often or instead:
             yield Move("one pool at a time", pooled(threads))
-    elif now is not None and now > 1 and used <= FULL * now:
+    elif crowded and now is not None and now > 1 and used <= FULL * now:
         yield Move(f"pools of {now // 2}", pooled(now // 2))
 
     held, most = limits.phases.get(Phase.SYNTHESIS), usage.most(Phase.SYNTHESIS)
-    if most > 1 and usage.starved <= HUNGRY:
+    if crowded and most > 1 and usage.starved <= HUNGRY:
         if held is None:
-            # What it used on average, with some room; where it used nearly all of it all the time, two thirds.
+            # What it used on average, with some room. Where that is about all that it ever used, it needs that, unless
+            # it has all there is: then two thirds.
             first = max(1, ceil(1.25 * usage.mean(Phase.SYNTHESIS)))
-            first = first if first <= 0.8 * most else max(1, int(0.7 * most))
-            yield Move("less synthesis at once", limits.with_phase(Phase.SYNTHESIS, first))
+            if first > BURSTS * most and most >= threads:
+                first = int(0.7 * most)
+            if first <= BURSTS * most:
+                yield Move("less synthesis at once", limits.with_phase(Phase.SYNTHESIS, first))
         elif held > 1:
             yield Move(f"synthesis of {held * 2 // 3}", limits.with_phase(Phase.SYNTHESIS, held * 2 // 3))
     if held is not None and most >= held:
         yield Move("more synthesis at once", limits.with_phase(Phase.SYNTHESIS, held * 3 // 2 + 1))
     if now is not None and now * 2 <= threads:
         yield Move(f"pools of {now * 2}", pooled(now * 2))
-    if any(usage.most(phase) for phase in CRITICAL) and not limits.yields:
+    critical = any(usage.most(phase) for phase in CRITICAL)
+    if crowded and critical and not limits.yields and usage.starved <= HUNGRY:
         yield Move(YIELD, replace(limits, yields=True))

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.policy import YIELD, Auto, Decision, Limits, Observation, off, policy_for, static
-from cluster.policy.auto import ALLOWANCE, MOST, SETTLE
+from cluster.policy.auto import ALLOWANCE, MOST, PATIENCE, SETTLE
+from cluster.policy.flow import Flow
+from cluster.policy.moves import HALVED, Usage, moves
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings
 from distprove.phases import Phase
@@ -175,6 +177,83 @@ def test_yielding_is_tried_where_there_is_something_to_yield_to() -> None:
     decisions, _ = drive(auto, lambda limits, _: 1.2 if limits.yields else 1.0, 2000)
     assert auto.limits.yields
     assert any(d.phase == YIELD and d.after == 1 for d in decisions)
+
+
+def proposed(
+    synthesis: list[int],
+    *,
+    pool: int = THREADS // 2,
+    starved: bool = False,
+    limits: Limits = BEGINNING,
+    share: float = 0.5,
+    pools_failed: bool = False,
+) -> set[str]:
+    """Moves for a node with so many threads in synthesis from look to look, and group sums of `pool` beside them."""
+    usage = Usage()
+    for count in synthesis:
+        usage.add(Observation(0.0, leases={Phase.SYNTHESIS: count, Phase.CPU_MSM: pool}, starved=starved))
+    return {move.name for move in moves(THREADS, limits, usage, share, pools_failed)}
+
+
+def test_synthesis_is_cut_only_where_it_comes_in_bursts_or_has_all_threads() -> None:
+    assert "less synthesis at once" in proposed([1, 12, 1, 2])
+    assert "less synthesis at once" not in proposed([11, 12, 12, 12])
+    assert "less synthesis at once" in proposed([THREADS] * 4)
+
+
+def test_nothing_upstream_is_slowed_down_for_provers_that_starve() -> None:
+    assert {YIELD, "less synthesis at once"} <= proposed([1, 12, 1, 2])
+    assert not {YIELD, "less synthesis at once"} & proposed([1, 12, 1, 2], starved=True)
+
+
+def test_pools_that_work_seldom_are_quartered_where_halving_gained_nothing() -> None:
+    quarter = "pools of a quarter of the threads"
+    assert quarter in proposed([1], pool=4, pools_failed=True)
+    assert quarter not in proposed([1], pool=4)
+    assert quarter not in proposed([1], pool=12, pools_failed=True)
+
+
+def test_on_a_bus_with_room_to_spare_limits_are_only_raised() -> None:
+    halved = Limits({Phase.CPU_MSM: 8, Phase.SYNTHESIS: 4}, THREADS)
+    assert proposed([4, 4], limits=halved, share=0.97) == {"more synthesis at once", "pools of 16"}
+    assert HALVED in proposed([1], share=0.94)
+
+
+@given(st.integers(0, 1000), st.integers(2, 12))
+@settings(max_examples=20, deadline=None)
+def test_an_error_covers_bunches_without_taking_them_for_noise(seed: int, bunch: int) -> None:
+    """Proofs in bunches at an even pace: what a count may be off by is a bunch, however long it was counted."""
+    draw, flow = random.Random(seed), Flow(0.0)
+    flow.add(sorted(round(n / bunch) + draw.uniform(0.0, 0.01) for n in range(300)))
+    rate = flow.rate()
+    assert rate.value == pytest.approx(bunch, rel=2 * bunch / 300)
+    assert 0.2 * bunch / 300 < rate.error < 1.5 * bunch / 300
+
+
+def test_an_error_is_that_of_independent_times() -> None:
+    errors = []
+    for seed in range(200):
+        draw, flow, now = random.Random(seed), Flow(0.0), 0.0
+        for _ in range(101):
+            now += draw.expovariate(1.0)
+            flow.add([now])
+        errors.append(flow.rate().error)
+    assert median(errors) == pytest.approx(0.1, rel=0.2), "one in the root of 100"
+
+
+def test_a_trial_that_lived_on_prepared_partitions_is_not_tried_again_at_once() -> None:
+    """Proofs come faster while synthesis is limited, but ever fewer are ready for them."""
+    auto = Auto(THREADS)
+    decisions, _ = drive(
+        auto,
+        lambda limits, _: 1.1 if limits.phases else 1.0,
+        1500,
+        prepared=lambda limits: 0.5 if limits.phases else 1.0,
+    )
+    trials = [d for d in decisions if d.phase == "cpu_msm" and d.reason.endswith(HALVED)]
+    waits = [later.t - earlier.t for earlier, later in pairwise(trials) if "back" in earlier.reason]
+    assert waits
+    assert min(waits) > 0.9 * PATIENCE
 
 
 def test_the_policy_follows_the_settings() -> None:
