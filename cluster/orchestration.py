@@ -118,7 +118,7 @@ def measure_orchestration(
     repeats: int = 5,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Cost, dict[str, Any]]:
-    """What the pipeline costs in this process under `settings`, and the facts of the first prover.
+    """What the pipeline costs on this machine under `settings`, and the facts of the first prover.
 
     `partitions`: how many are proven in a pass, the job's own ones again and again; None: the job's. `scratch` holds
     the runs meanwhile. Raises UsageError where they cannot be repeated, and what `driver.prove` raises.

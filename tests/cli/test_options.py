@@ -46,6 +46,10 @@ def test_flags_override_the_job_file_and_answer_each_other() -> None:
     base = ExecutorSettings(address="auto", threads=4)
     assert executor_settings(base, {"local": True}) == ExecutorSettings(local=True, threads=4)
     assert executor_settings(ExecutorSettings(local=True), {"address": "a:1"}) == ExecutorSettings(address="a:1")
+    isolated = ExecutorSettings(local=True, isolate=True)
+    assert executor_settings(isolated, {"address": "a:1"}) == ExecutorSettings(address="a:1")
+    with pytest.raises(UsageError, match="isolate is for local"):
+        executor_settings(isolated, {"address": "a:1", "isolate": True})
     assert executor_settings(base, {"threads": None, "gpus": 0}) == ExecutorSettings(address="auto", threads=4, gpus=0)
     with pytest.raises(UsageError):
         executor_settings(base, {"local": True, "address": "auto"})
