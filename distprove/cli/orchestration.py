@@ -38,7 +38,8 @@ def orchestration(
 ) -> None:
     """The same partitions in a bare loop and through the whole pipeline, in turn: what the pipeline costs.
 
-    Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list: off,static,auto.
+    Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list:
+    off,static,auto.
     """
     from cluster import orchestration as bench
     from distprove.bench.results import report

@@ -250,7 +250,7 @@ def executor_settings(base: ExecutorSettings, given: dict[str, Any]) -> Executor
     if "local" in changes and "address" not in changes:
         changes["address"] = None
     if "address" in changes and "local" not in changes:
-        changes = {"isolate": None, **changes, "local": False}  # the job file's belongs to --local
+        changes = {"isolate": None, **changes, "local": False}
     if changes.get("policy", "static") != "static":
         changes["limits"] = {}  # the job file's belong to "static"
     assert changes.keys() <= {field.name for field in fields(ExecutorSettings)}
