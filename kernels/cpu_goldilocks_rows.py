@@ -91,6 +91,17 @@ class CpuRows:
             found.update(zip(members, np.split(values, np.cumsum(widths)[:-1]), strict=True))
         return [found[i] for i in range(len(matrices))]
 
+    def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
+        cubes = [_cube(m, "matrix") for m in matrices]
+        if len({m.shape[2] for m in cubes}) != 1:
+            raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in cubes]}")
+        width = sum(m.shape[0] for m in cubes)
+        if weights.shape != (width, 3):
+            raise SizeError(f"{width} columns need as many weights, not {weights.shape}")
+        out = np.empty((3, cubes[0].shape[2]), dtype=np.uint64)
+        self._rows.combine(cubes, _host(weights, "weights"), out)
+        return out
+
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         shapes = {tuple(m.shape[1:]) for p in points for m in p.matrices}
         if len(shapes) != 1:

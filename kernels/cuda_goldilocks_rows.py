@@ -35,6 +35,10 @@ BLOCK_WARPS = 8
 """Warps of a block, each with two columns at one point or one column at two; as in gl_openings.cu."""
 DEEP_BLOCK, DEEP_ROWS = 256, 2
 """Threads of a block and rows of a thread; as in gl_openings.cu."""
+COMBINE_BLOCK, COMBINE_ROWS = 256, 2
+"""Threads of a block and rows of a thread of `combine`. Must equal those in gl_openings.cu."""
+COMBINE_LEAST = 16
+"""Columns of a chunk at least, where the columns of `combine` are cut: a chunk's sum is written and read once more."""
 OPEN_CHUNK = 512
 """Rows of a chunk at least, where a column is cut into chunks: a warp's reduction costs as much as some 300 rows."""
 MAX_LOG_ARITY = 3
@@ -279,12 +283,7 @@ class CudaRows:
         """`values` (columns, points, 3) of at most MATRICES matrices."""
         n = int(matrices[0].shape[2])
         columns, points = int(values.shape[0]), int(values.shape[1])
-        packed = np.zeros((), dtype=_COLUMNS)
-        first = np.cumsum([0, *(int(m.shape[0]) for m in matrices)])
-        packed["base"][: len(matrices)] = [self._device.address(m) for m in matrices]
-        packed["stride"][: len(matrices)] = [m.shape[1] * n for m in matrices]
-        packed["first"][: len(first)] = first
-        packed["count"] = len(matrices)
+        packed = self._columns(matrices)
         kernel = self._device.kernel(OPENINGS, f"gl_open_sums_{points}")
         per_block = BLOCK_WARPS * 2 // points
         groups = grid_for(columns, per_block)
@@ -298,6 +297,47 @@ class CudaRows:
         sizes = (np.uint64(items), np.uint32(points), np.uint32(chunks))
         finish = self._device.kernel(OPENINGS, "gl_open_finish")
         finish.launch_items(32 * items, (partial, values, *sizes, _by_value(scale)))
+
+    def _columns(self, matrices: Sequence[Array]) -> HostArray:
+        """`_COLUMNS`: where the columns of at most MATRICES matrices (w, C, n) lie."""
+        packed = np.zeros((), dtype=_COLUMNS)
+        first = np.cumsum([0, *(int(m.shape[0]) for m in matrices)])
+        packed["base"][: len(matrices)] = [self._device.address(m) for m in matrices]
+        packed["stride"][: len(matrices)] = [m.shape[1] * m.shape[2] for m in matrices]
+        packed["first"][: len(first)] = first
+        packed["count"] = len(matrices)
+        return packed
+
+    def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
+        """See `GoldilocksKernels.combine`. Columns are cut into chunks until the device is busy, and these added up."""
+        heights = {int(m.shape[2]) if m.ndim == 3 else 0 for m in matrices}
+        if len(heights) != 1 or 0 in heights:
+            raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in matrices]}")
+        if weights.shape != (sum(int(m.shape[0]) for m in matrices), 3):
+            raise SizeError(f"{[m.shape[0] for m in matrices]} columns need as many weights, not {weights.shape}")
+        n = heights.pop()
+        _log2(n)
+        kernel = self._device.kernel(OPENINGS, "gl_combine")
+        blocks = grid_for(n, COMBINE_BLOCK * COMBINE_ROWS)
+        resident = kernel.blocks_per_sm(COMBINE_BLOCK) * self._device.sm_count
+        per_chunk = max(COMBINE_LEAST, -(-len(weights) * blocks // (4 * resident)))
+        parts = _parts([m for m in matrices if m.shape[0]])
+        widths = [sum(int(m.shape[0]) for m in part) for part in parts]
+        chunks = [-(-width // per_chunk) for width in widths]
+        partial = self._device.empty((sum(chunks), 3, n))
+        on_device = self._device.upload(weights)
+        sizes = np.uint64(n), np.uint32(per_chunk)
+        done = begin = 0
+        for part, width, count in zip(parts, widths, chunks, strict=True):
+            here, columns = on_device[begin : begin + width], ByValue(self._columns(part))
+            kernel.launch((blocks, count), COMBINE_BLOCK, (columns, here, partial[done : done + count], *sizes))
+            done, begin = done + count, begin + width
+        if done == 1:
+            return partial[0]
+        out = self._device.empty((3, n))
+        finish = self._device.kernel(OPENINGS, "gl_combine_finish")
+        finish.launch_items(3 * n, (partial, out, np.uint64(3 * n), np.uint32(done)))
+        return out
 
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """See `GoldilocksKernels.deep`.

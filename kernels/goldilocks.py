@@ -205,6 +205,13 @@ class GoldilocksKernels(ABC):
         """
 
     @abstractmethod
+    def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
+        """(3, n): the sum over all columns of weight * column, on coset 0.
+
+        `matrices`: extensions (w_i, C_i, n), in order. `weights`: (sum of w_i, 3) on the host.
+        """
+
+    @abstractmethod
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """(3, B, n): sum over points of (combination(x) - value) / (x - point); added to `out` when given.
 

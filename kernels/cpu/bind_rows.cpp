@@ -126,6 +126,21 @@ void evaluate_at(const Rows& self, const std::vector<InWords>& arrays, InWords p
   self.ops.evaluate_at(matrices, at, next_row, out.data());
 }
 
+void combine(const Rows& self, const std::vector<InWords>& arrays, InWords weights, OutWords out) {
+  require(out.ndim() == 2 && out.shape(0) == 3, "out: not (3, n)");
+  const size_t n = out.shape(1);
+  log2_of(n, "out: the height is not a power of two");
+  const std::vector<Matrix> matrices = matrices_of(arrays);
+  size_t columns = 0;
+  for (const Matrix& m : matrices) {
+    require(m.n == n && m.cosets > 0, "matrices: wrong shape");
+    columns += m.width;
+  }
+  require(weights.size() == 3 * columns, "weights: wrong length");
+  nb::gil_scoped_release release;
+  self.ops.combine(matrices, weights.data(), n, out.data());
+}
+
 // openings: (index of a group, point, weights, value)
 using OpeningArgs = std::tuple<size_t, InWords, InWords, InWords>;
 
@@ -190,6 +205,7 @@ void bind_rows(nb::module_& m) {
       .def("selectors", &selectors)
       .def("running_sum", &running_sum)
       .def("evaluate_at", &evaluate_at)
+      .def("combine", &combine)
       .def("deep", &deep)
       .def("fold", &fold, nb::arg("codeword"), nb::arg("log_arity"), nb::arg("beta"), nb::arg("add").none(), nb::arg("out"));
   m.def("row_kernels", [] {

@@ -292,6 +292,32 @@ void RowOps::evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, 
   }
 }
 
+void RowOps::combine(const std::vector<Matrix>& matrices, const u64* weights, size_t n, u64* out) const {
+  std::vector<const u64*> all;  // the first coset of every column
+  for (const Matrix& m : matrices)
+    for (size_t c = 0; c < m.width; ++c) all.push_back(m.column(c));
+  const Tasks tasks(1, n, DEEP_ROWS);
+  const size_t rows = tasks.rows;
+  const Kernels& kernels = kernels_for(rows);
+  std::vector<Weight> split(3 * all.size());
+  kernels.split(weights, split.size(), split.data());
+
+  std::vector<Scratch> scratch = scratch_per_thread(pool_, (DEEP_COLUMNS + 3) * rows);
+  pool_.run(tasks.count, [&](size_t task, int worker) {
+    u64* sum = scratch[worker].get();
+    u64* gathered = sum + 3 * rows;
+    std::fill_n(sum, 3 * rows, 0);
+    const u64* columns[DEEP_COLUMNS];
+    for (size_t begin = 0; begin < all.size(); begin += DEEP_COLUMNS) {
+      const size_t count = std::min(DEEP_COLUMNS, all.size() - begin);
+      for (size_t c = 0; c < count; ++c) columns[c] = all[begin + c] + tasks.first(task);
+      kernels.gather(columns, count, rows, gathered);
+      kernels.combine(gathered, count, split.data() + 3 * begin, rows, sum);
+    }
+    for (size_t k = 0; k < 3; ++k) std::copy_n(sum + k * rows, rows, out + k * n + tasks.first(task));
+  });
+}
+
 void RowOps::deep(const std::vector<std::vector<Matrix>>& groups, const std::vector<Opening>& openings, size_t blowup,
                   size_t n, u64* out) const {
   const Tasks tasks(blowup, n, INVERSION_ROWS);

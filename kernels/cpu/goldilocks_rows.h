@@ -39,6 +39,9 @@ class RowOps {
   // out: (columns of all matrices, 1 or 2, 3)
   void evaluate_at(const std::vector<Matrix>& matrices, const Ext& point, bool next_row, u64* out) const;
 
+  // out (3, n): on the first coset the sum over all columns of their weights (columns, 3) times them
+  void combine(const std::vector<Matrix>& matrices, const u64* weights, size_t n, u64* out) const;
+
   struct Opening {
     Ext point, value;
     size_t group;         // of the matrices opened there

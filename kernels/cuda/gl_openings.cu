@@ -156,6 +156,59 @@ extern "C" __global__ void gl_open_finish(const u64* partial, u64* out, u64 item
     for (int i = 0; i < 3; ++i) out[item * 3 + i] = sum.c[i];
 }
 
+// -- a combination of columns -----------------------------------------------------------------------------------------
+
+constexpr int COMBINE_BLOCK = 256, COMBINE_ROWS = 2;  // as in cuda_goldilocks_rows.py
+constexpr int COMBINE_COLUMNS = 4;                    // loaded before the first is added
+
+// partial (chunks, 3, n): on the first coset, the sum of weight times column over the columns of each chunk; weights
+// (columns, 3). Grid (n / rows of a block, chunks); each thread does COMBINE_ROWS rows, read as one.
+extern "C" __global__ void __launch_bounds__(COMBINE_BLOCK)
+    gl_combine(const __grid_constant__ Columns columns, const u64* __restrict__ weights, u64* __restrict__ partial, u64 n,
+               u32 per_chunk) {
+  const u64 row = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * COMBINE_ROWS;
+  if (row >= n) return;
+  const bool single = n == 1;
+  const u32 total = columns.first[columns.count], begin = blockIdx.y * per_chunk;
+  const u32 end = begin + per_chunk < total ? begin + per_chunk : total;
+  ExtSum sums[COMBINE_ROWS];
+  u32 m = 0;
+  for (u32 c = begin; c < end; c += COMBINE_COLUMNS) {
+    ulonglong2 v[COMBINE_COLUMNS];
+#pragma unroll
+    for (int i = 0; i < COMBINE_COLUMNS; ++i) {
+      if (c + i >= end) continue;
+      while (columns.first[m + 1] <= c + i) ++m;
+      v[i] = pair(columns.base[m] + (c + i - columns.first[m]) * columns.stride[m] + row, single);
+    }
+#pragma unroll
+    for (int i = 0; i < COMBINE_COLUMNS; ++i) {
+      if (c + i >= end) continue;
+      const u64* w = weights + 3 * (u64)(c + i);
+      const Ext weight{{w[0], w[1], w[2]}};
+      sums[0].add(weight, v[i].x);
+      sums[1].add(weight, v[i].y);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < COMBINE_ROWS; ++r) {
+    if (row + r >= n) break;
+    const Ext sum = sums[r].value();
+#pragma unroll
+    for (int i = 0; i < 3; ++i) partial[((u64)blockIdx.y * 3 + i) * n + row + r] = sum.c[i];
+  }
+}
+
+// out (items) = the sum over chunks of partial (chunks, items).
+extern "C" __global__ void gl_combine_finish(const u64* __restrict__ partial, u64* __restrict__ out, u64 items,
+                                             u32 chunks) {
+  const u64 item = global_thread();
+  if (item >= items) return;
+  u64 sum = 0;
+  for (u32 k = 0; k < chunks; ++k) sum = add(sum, partial[k * items + item]);
+  out[item] = sum;
+}
+
 // -- DEEP -------------------------------------------------------------------------------------------------------------
 
 constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;  // the first two as in cuda_goldilocks_rows.py

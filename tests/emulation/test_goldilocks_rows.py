@@ -220,6 +220,22 @@ def test_evaluate_at_of_several_heights(emulated: CudaBackend, rows: CudaRows) -
     assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
 
 
+@pytest.mark.parametrize("n", [1, 2, 64, 1024])
+@pytest.mark.parametrize("widths", [(1,), (5, 0, 30), (100,), (3,) * 40])
+def test_combine(rows: CudaRows, n: int, widths: tuple[int, ...]) -> None:
+    """Widths that are cut into several chunks, several launches, and within groups of columns loaded together."""
+    matrices = [words(w, 1 + i % 2, n, seed=i) for i, w in enumerate(widths)]
+    weights = words(sum(widths), 3, seed=9)
+    assert np.array_equal(rows.combine(matrices, weights), reference.combine(matrices, weights))
+
+
+def test_combine_refuses_what_does_not_fit(rows: CudaRows) -> None:
+    a, b = words(2, 2, 8), words(2, 2, 4)
+    for matrices, count in (([], 0), ([a, b], 4), ([a], 3), ([words(2, 8)], 2)):
+        with pytest.raises(SizeError):
+            rows.combine(matrices, words(count, 3))
+
+
 @pytest.mark.parametrize(("blowup", "n"), [(1, 1), (2, 1), (1, 64), (4, 16), (2, 1024)])
 def test_deep(rows: CudaRows, blowup: int, n: int) -> None:
     main, aux, quotient = (words(w, blowup, n, seed=w) for w in (5, 3, 6))

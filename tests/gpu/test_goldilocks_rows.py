@@ -107,6 +107,15 @@ def test_long_columns_at_a_point(cuda: CudaBackend, rows: CudaRows, log_n: int) 
 
 
 @pytest.mark.parametrize("log_n", LOG_SIZES)
+@pytest.mark.parametrize("widths", [(1,), (5, 30), (70,), (3,) * 40])
+def test_combine(cuda: CudaBackend, rows: CudaRows, log_n: int, widths: tuple[int, ...]) -> None:
+    host = [words(w, 2, 1 << log_n, seed=i) for i, w in enumerate(widths)]
+    weights = words(sum(widths), 3, seed=9)
+    got = rows.combine([cuda.to_device(m) for m in host], weights)
+    assert np.array_equal(cuda.to_host(got), reference.combine(host, weights))
+
+
+@pytest.mark.parametrize("log_n", LOG_SIZES)
 def test_deep(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
     host = {w: words(w, 2, 1 << log_n) for w in (5, 3, 6)}
     device = {w: cuda.to_device(m) for w, m in host.items()}

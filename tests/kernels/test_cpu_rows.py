@@ -238,6 +238,22 @@ def test_evaluate_at_refuses_points_of_the_coset(rows: CpuRows) -> None:
 
 
 @few
+@given(seeds, st.integers(0, 10), st.lists(st.tuples(st.integers(0, 70), log_blowups), min_size=1, max_size=4))
+def test_combine(rows: CpuRows, seed: int, log_n: int, shapes: list[tuple[int, int]]) -> None:
+    rng = np.random.default_rng(seed)
+    matrices = [elements(rng, width, 1 << log_cosets, 1 << log_n) for width, log_cosets in shapes]
+    weights = elements(rng, sum(width for width, _ in shapes), 3)
+    assert np.array_equal(rows.combine(matrices, weights), REFERENCE.combine(matrices, weights))
+
+
+def test_combine_refuses(rows: CpuRows) -> None:
+    a, b = np.zeros((1, 2, 8), dtype=np.uint64), np.zeros((1, 2, 4), dtype=np.uint64)
+    for matrices, count in (([], 0), ([a, b], 2), ([a], 2)):
+        with pytest.raises(SizeError):
+            rows.combine(matrices, np.zeros((count, 3), dtype=np.uint64))
+
+
+@few
 @given(seeds, log_heights, log_blowups, st.data())
 def test_deep(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(seed)

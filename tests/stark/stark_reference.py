@@ -240,6 +240,13 @@ class ReferenceKernels(GoldilocksKernels):
             out.append(values if flag else values[:, 0])
         return out
 
+    def combine(self, matrices: Sequence[Words], weights: Words) -> Words:
+        columns = np.concatenate([m[:, 0] for m in matrices])
+        total = np.zeros((columns.shape[1], 3), dtype=np.uint64)
+        for w, column in zip(weights, columns, strict=True):
+            total = field.add(total, field.mul(column[:, None], w))
+        return np.ascontiguousarray(total.T)
+
     def deep(self, points: Sequence[DeepPoint], out: Words | None = None) -> Words:
         first = points[0].matrices[0]
         x = field.embed(domain(log2(first.shape[2]), log2(first.shape[1])))
