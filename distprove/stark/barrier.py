@@ -1,7 +1,7 @@
 """What binds the partitions of a job: one digest over all their commitments, drawn before any challenge.
 
-    challenge = keccak256("distprove stark job 1", canonical encoding of
-                          [key digest, number of partitions, [[name, heights, public values, main root], ...]])
+    challenge = keccak256("distprove stark job 2", canonical encoding of
+                          [key digest, number of partitions, [[name, heights, public values, main root, anchors], ...]])
 
 in the job's order. Every partition draws the challenges of the global buses from it and absorbs it first; the verifier
 computes it again from the proofs.
@@ -28,9 +28,13 @@ class Commitment:
     log_heights: tuple[int, ...]
     public: tuple[int, ...]
     main_root: bytes
+    anchors: bytes
+    """The values of `distprove.stark.anchor`, 24 bytes for each height from the tallest down; none without global
+    buses.
+    """
 
     def to_list(self) -> list[object]:
-        return [self.name, list(self.log_heights), list(self.public), self.main_root]
+        return [self.name, list(self.log_heights), list(self.public), self.main_root, self.anchors]
 
     def to_bytes(self) -> bytes:
         return canonical.encode({"commitment": self.to_list()})
@@ -40,20 +44,20 @@ class Commitment:
         """Raises FormatError."""
         record = canonical.decode(data, "commitment")
         check_fields(record, {"commitment": list}, "commitment")
-        kinds = (str, list, list, bytes)
+        kinds = (str, list, list, bytes, bytes)
         parts = record["commitment"]
         if len(parts) != len(kinds) or not all(isinstance(p, kind) for p, kind in zip(parts, kinds, strict=True)):
             raise FormatError("not a partition's commitment")
-        name, heights, public, root = parts
-        if len(root) != 32 or not all(type(v) is int and v >= 0 for v in (*heights, *public)):
+        name, heights, public, root, anchors = parts
+        if len(root) != 32 or len(anchors) % 24 or not all(type(v) is int and v >= 0 for v in (*heights, *public)):
             raise FormatError("not a partition's commitment")
-        return cls(name, tuple(heights), tuple(public), root)
+        return cls(name, tuple(heights), tuple(public), root, anchors)
 
 
 def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:
     """The 32 bytes that every partition's transcript starts from."""
     content = [key_digest, len(commitments), [c.to_list() for c in commitments]]
-    return keccak256(b"distprove stark job 1" + canonical.encode(content))
+    return keccak256(b"distprove stark job 2" + canonical.encode(content))
 
 
 def global_challenges(challenge: bytes) -> tuple[Ext, Ext]:

@@ -40,9 +40,12 @@ class ProofTranscript:
         t.absorb(b"heights", bytes(shape.log_heights))
         t.absorb_words(b"public", np.array(public, dtype=np.uint64))
 
-    def bus_challenges(self, main_root: bytes) -> BusChallenges:
-        """After the main commitment. The global pair comes from the job's challenge, which binds every main root."""
+    def bus_challenges(self, main_root: bytes, anchors: Words) -> BusChallenges:
+        """After the main commitment and its anchors. The global pair comes from the job's challenge, which binds both
+        of every partition.
+        """
         self._transcript.absorb(b"main", main_root)
+        self._transcript.absorb_words(b"anchors", anchors)
         local = self._transcript.extension(b"z"), self._transcript.extension(b"beta")
         return BusChallenges(local, global_challenges(self._challenge))
 
@@ -55,10 +58,7 @@ class ProofTranscript:
     def out_of_domain_point(self, quotient_root: bytes) -> Ext:
         """After the quotient: zeta, drawn again while it or its next row's point lies where a column is evaluated."""
         self._transcript.absorb(b"quotient", quotient_root)
-        while True:
-            zeta = self._transcript.extension(b"zeta")
-            if not in_domain(zeta, self._shape):
-                return zeta
+        return _outside(self._transcript, b"zeta", self._shape)
 
     def batching_challenge(self, values: Sequence[TableValues]) -> Ext:
         """After all values at the out-of-domain points."""
@@ -81,6 +81,25 @@ class ProofTranscript:
         """After the proof of work: indices into the tallest table's extension."""
         self._transcript.absorb(b"nonce", nonce.to_bytes(8, "little"))
         return self._transcript.indices(b"queries", self._shape.key.params.queries, self._shape.log_domain)
+
+
+def anchor_challenges(shape: ProofShape, name: str, public: Sequence[int], main_root: bytes) -> tuple[Ext, Ext]:
+    """eta and delta of a partition's anchor: after its main commitment, before the job's challenge."""
+    t = Transcript(b"anchor")
+    t.absorb(b"key", shape.key.digest)
+    t.absorb(b"name", name.encode())
+    t.absorb(b"heights", bytes(shape.log_heights))
+    t.absorb_words(b"public", np.array(public, dtype=np.uint64))
+    t.absorb(b"main", main_root)
+    return _outside(t, b"eta", shape), t.extension(b"delta")
+
+
+def _outside(transcript: Transcript, label: bytes, shape: ProofShape) -> Ext:
+    """A point where no column is evaluated: drawn again while it, or its next row's point, lies in such a domain."""
+    while True:
+        point = transcript.extension(label)
+        if not in_domain(point, shape):
+            return point
 
 
 def in_domain(zeta: Ext, shape: ProofShape) -> bool:

@@ -160,6 +160,16 @@ class Extender:
         self._kernels.lde_all(jobs, self._log_together)
         return [Extension(self._kernels, array, self._log_blowup) for array in arrays]
 
+    def combine(self, extensions: Sequence[Extension], weights: Words) -> Extension:
+        """The extension of the sum of weight * column over columns of one height: its three coordinates.
+
+        `weights`: (columns, 3). Computed on one coset, that on which a commitment leaves streamed extensions.
+        """
+        coset = self.cosets()[-1]
+        combined = self._kernels.combine(on_cosets(self._kernels, [(e, coset) for e in extensions]), weights)
+        shift = GENERATOR * coset_scale(extensions[0].log_n, self._log_blowup, coset) % P
+        return self.extend_chunks([([combined], [shift])])[0]
+
     def cosets(self) -> Sequence[int]:
         """What `Extension.on` is asked for, one after the other, to see the whole domain."""
         return range(1 << (self._log_blowup - self._log_together))

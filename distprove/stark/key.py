@@ -27,7 +27,7 @@ from kernels.backend import Array, Backend
 from kernels.goldilocks import MerkleTree
 from kernels.keccak import keccak256
 
-VERSION = 1
+VERSION = 2
 MAX_TABLES = 64
 MAX_PUBLIC = 4096
 MAX_KEY_SHARE = 0.25
@@ -54,6 +54,11 @@ class VerifyingKey:
     def digest(self) -> bytes:
         """Keccak-256 of the canonical encoding."""
         return keccak256(b"distprove stark key" + canonical.encode(self.to_record()))
+
+    @property
+    def anchored(self) -> bool:
+        """Whether a table is on a global bus: main traces are then anchored before the bus's challenge is drawn."""
+        return any(t.has_global for t in self.tables)
 
     def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
         """The tree over one matrix per table, those of width 0 left out. None when nothing is left."""

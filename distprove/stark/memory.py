@@ -38,8 +38,8 @@ def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) 
 
 
 def committed_bytes(shape: ProofShape, *, streamed: bool = False) -> int:
-    """What a partition holds between its commitment and its proof: extensions, tree, columns with interactions."""
-    total = tree_bytes(shape.rounds["main"])
+    """Bytes held between commitment and proof: extensions, tree, anchor, columns of tables with interactions."""
+    total = tree_bytes(shape.rounds["main"]) + anchor_bytes(shape, streamed=streamed)
     for table, air in zip(shape.tables, shape.key.tables, strict=True):
         rows = WORD * air.main_width << table.log_height
         if streamed:
@@ -47,6 +47,12 @@ def committed_bytes(shape: ProofShape, *, streamed: bool = False) -> int:
         else:
             total += (rows << shape.key.params.log_blowup) + (rows if air.interactions is not None else 0)
     return total
+
+
+def anchor_bytes(shape: ProofShape, *, streamed: bool) -> int:
+    """The combinations of main columns that a key with global buses anchors, extended."""
+    log_blowup = 0 if streamed else shape.key.params.log_blowup
+    return sum(WORD * EXTENSION << h + log_blowup for h in shape.distinct_heights) if shape.anchors else 0
 
 
 def peak_bytes(shape: ProofShape, *, streamed: bool = False, key_streamed: bool = False) -> int:
@@ -75,6 +81,7 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     quotient = sum(extended(t.widths[3], t.log_height) for t, _ in tables)
     folding = max(folding_bytes(shape, i) for i in range(len(tables)))
     codewords = sum(columns(EXTENSION, h + params.log_blowup) for h in shape.distinct_heights)
+    anchored = anchor_bytes(shape, streamed=streamed)
     committed = main + aux + aux_tree + quotient + tree_bytes(rounds["quotient"])
     if streamed:  # extensions lie where their columns were; a codeword is put together from its cosets
         trace = traced = aux_trace = 0
@@ -87,11 +94,11 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     return {
         "main_lde": trace + main_columns,
         "main_tree": traced + main,
-        "logup": main + traced + logup_bytes(shape),
-        "aux": main + aux_trace + aux + aux_tree,
-        "constraints": main + aux + aux_tree + quotient + folding,
-        "deep": committed + codewords + piece,
-        "fri": committed + codewords + fri_bytes(shape),
+        "logup": main + traced + anchored + logup_bytes(shape),
+        "aux": main + anchored + aux_trace + aux + aux_tree,
+        "constraints": main + anchored + aux + aux_tree + quotient + folding,
+        "deep": committed + anchored + codewords + piece,
+        "fri": committed + anchored + codewords + fri_bytes(shape),
     }
 
 

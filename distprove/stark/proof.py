@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from distprove.errors import FormatError
 from distprove.proof import check_fields
+from distprove.stark.barrier import Commitment
 from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
@@ -43,6 +45,8 @@ class StarkProof:
     log_heights: tuple[int, ...]
     roots: tuple[bytes, ...]
     """Of the rounds that the prover commits to (not the preprocessed one), in order."""
+    anchors: Words
+    """(anchors, 3): see `distprove.stark.anchor`."""
     terminals: Words
     """(terminals, 3)"""
     values: tuple[TableValues, ...]
@@ -53,12 +57,17 @@ class StarkProof:
     trees: tuple[OpenedTree, ...]
     """The rounds' trees, the preprocessed one included, then FRI's."""
 
+    def commitment(self, name: str, public: Sequence[int]) -> Commitment:
+        """What the partition committed to before the job's challenge was drawn."""
+        return Commitment(name, self.log_heights, tuple(public), self.roots[0], _pack(self.anchors))
+
     def to_record(self) -> dict[str, Any]:
         """Plain data for proof.msgpack."""
         return {
             "challenge": self.challenge,
             "heights": bytes(self.log_heights),
             "roots": list(self.roots),
+            "anchors": _pack(self.anchors),
             "terminals": _pack(self.terminals),
             "values": [_pack(v.both) + _pack(v.quotient) for v in self.values],
             "fri_roots": list(self.fri_roots),
@@ -85,6 +94,7 @@ class StarkProof:
             _digest(record["challenge"], what),
             log_heights,
             tuple(_digest(r, what) for r in _exactly(record["roots"], own, what)),
+            _unpack(record["anchors"], (shape.anchors, 3), what),
             _unpack(record["terminals"], (shape.terminals, 3), what),
             tuple(
                 _table_values(v, t.both, t.widths[3], what) for v, t in zip(record["values"], shape.tables, strict=True)
@@ -102,8 +112,10 @@ class StarkProof:
 
 def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int, ...]:
     """The heights that a proof under `key` states, its other fields unread. Raises FormatError."""
-    fields = {"challenge": bytes, "heights": bytes, "roots": list, "terminals": bytes, "values": list}
-    more = {"fri_roots": list, "final": bytes, "nonce": int, "trees": list}
+    fields = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
+    more = {"values": list, "fri_roots": list, "final": bytes, "nonce": int, "trees": list}
+    if isinstance(record, dict) and "anchors" not in record and fields.keys() - {"anchors"} <= record.keys():
+        raise FormatError(f"{what}: a proof of version 1 of the STARK protocol, which is not safe; prove it again")
     check_fields(record, {**fields, **more}, what)
     log_heights = tuple(record["heights"])
     if not heights_fit(key, log_heights):

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from distprove.errors import UsageError
 from distprove.stark import logup
+from distprove.stark.anchor import Anchor, make_anchor
 from distprove.stark.barrier import Commitment
-from distprove.stark.challenges import BusChallenges, ProofTranscript, next_point
+from distprove.stark.challenges import BusChallenges, ProofTranscript, anchor_challenges, next_point
 from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_powers, interpolate, spread
 from distprove.stark.key import ProvingKey, VerifyingKey, copied
@@ -41,13 +42,16 @@ class Committed:
     extensions: list[Extension]
     """With the traces of the tables that have interactions, whose LogUp columns are made from them."""
     tree: MerkleTree
+    anchor: Anchor | None
+    """What fixes the main columns before the global buses' challenge; None when the key has no global buses."""
     peak: int | None = None
     """The most bytes that its commitment had in use at once; None where the backend does not count."""
 
     @property
     def nbytes(self) -> int:
         """Device memory it holds, the tree included."""
-        return sum(e.nbytes for e in self.extensions) + tree_bytes(self.shape.rounds["main"])
+        anchor = 0 if self.anchor is None else self.anchor.nbytes
+        return sum(e.nbytes for e in self.extensions) + tree_bytes(self.shape.rounds["main"]) + anchor
 
     def __repr__(self) -> str:
         return f"Committed({self.commitment.name})"
@@ -63,7 +67,7 @@ def commit(
     more: bool = False,
     expected: Sequence[int] | None = None,
 ) -> Committed:
-    """Make the trace of a partition, extend it and commit to it.
+    """Make the trace of a partition, extend it, commit to it and, for global buses, anchor it.
 
     `held`: bytes of the device that other partitions keep. `more`: whether another is to fit beside this one, waiting.
     `expected`: log2 of each table's rows, where they are known: what cannot fit is refused before its trace is made.
@@ -91,7 +95,14 @@ def commit(
     with phases("main_tree"):
         tree = extender.commit(extensions, shape.rounds["main"].log_cap_nodes)
         root = tree.root
-    return Committed(Commitment(name, log_heights, trace.public, root), shape, plan, extensions, tree)
+    anchor = None
+    if pk.key.anchored:
+        with phases("anchor"):
+            eta, delta = anchor_challenges(shape, name, trace.public, root)
+            anchor = make_anchor(extender, shape, extensions, eta, delta)
+    values = b"" if anchor is None else anchor.values.astype("<u8").tobytes()
+    commitment = Commitment(name, log_heights, trace.public, root, values)
+    return Committed(commitment, shape, plan, extensions, tree, anchor)
 
 
 def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases) -> StarkProof:
@@ -107,7 +118,9 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
 
     # 1. Bind the statement, and draw the challenges of the buses: the main columns are fixed.
     transcript = ProofTranscript(shape, challenge, committed.commitment.name, public)
-    buses = transcript.bus_challenges(committed.commitment.main_root)
+    anchor = committed.anchor
+    anchored = np.zeros((0, 3), dtype=np.uint64) if anchor is None else anchor.values
+    buses = transcript.bus_challenges(committed.commitment.main_root, anchored)
 
     # 2. LogUp: one column per group of interactions, running sums, and their terminals.
     with phases("logup"):
@@ -168,7 +181,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     with phases("deep"):
         weights = ext_powers(gamma, shape.weights)
         codewords = {
-            h: deep_codeword(extender, shape, h, groups, quotients, values, weights, zeta)
+            h: deep_codeword(extender, shape, h, groups, quotients, anchor, values, weights, zeta)
             for h in shape.distinct_heights
         }
 
@@ -196,7 +209,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         opened = tuple(OpenedTree(tree.cap, opening) for tree, opening in zip(trees, openings, strict=True))
     roots = [committed.commitment.main_root, *(t.root for t in (aux_tree, quotient_tree) if t is not None)]
     return StarkProof(
-        challenge, heights, tuple(roots), flat, values, tuple(t.root for t in layers), final, nonce, opened
+        challenge, heights, tuple(roots), anchored, flat, values, tuple(t.root for t in layers), final, nonce, opened
     )
 
 
@@ -287,11 +300,14 @@ def deep_codeword(
     height: int,
     groups: list[list[Extension]],
     quotients: list[Extension],
+    anchor: Anchor | None,
     values: tuple[TableValues, ...],
     weights: Words,
     zeta: Ext,
 ) -> Array:
-    """(3, B, n): the sum over this height's tables, columns and points of gamma^k (f(x) - f(point)) / (x - point)."""
+    """(3, B, n): the sum over this height's tables, columns and points of gamma^k (f(x) - f(point)) / (x - point), and
+    the like of its anchor.
+    """
     openings = []
     for i in shape.by_height:
         table = shape.tables[i]
@@ -307,6 +323,8 @@ def deep_codeword(
             Opening(next_point(zeta, height), both, here, e_mul(factor, at_next), factor),
             Opening(zeta, [quotients[i]], quotient, e_dot(quotient, values[i].quotient)),
         ]
+    if anchor is not None:
+        openings.append(anchor.opening(shape, height, weights))
     return extender.deep(openings)
 
 

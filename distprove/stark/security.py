@@ -10,7 +10,8 @@ other rounds; whichever is better counts. The formulas are those of the Ethereum
 * constraints (ALI) and out-of-domain point (DEEP): Haboeck, A summary on the FRI low degree test (eprint 2022/1216),
   theorem 8;
 * LogUp: Haboeck, Multivariate lookups based on logarithmic derivatives (eprint 2022/1530), lemma 5; a tuple's
-  fingerprint is a polynomial in beta.
+  fingerprint is a polynomial in beta;
+* anchors, and why partitions compose: docs/stark-protocol.md, section 12, derives every row.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from distprove.errors import UsageError
+from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey, compile_program
 from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
@@ -37,11 +39,27 @@ POINTS = 2
 MULTIPLICITIES = range(3, 1001)
 MAX_QUERIES = 1024
 QUERIES = "FRI queries"
+ANCHOR, GLOBAL_BUSES, LOCAL_BUSES = "anchors", "LogUp, global buses", "LogUp, local buses"
+
+
+@dataclass(frozen=True)
+class BusLoad:
+    """What meets on the buses of one scope."""
+
+    tuples: int = 0
+    """Interactions times rows, over all tables, and the boundary's tuples."""
+    width: int = 0
+    """Elements of a tuple on the widest bus."""
+
+    @property
+    def bits(self) -> float:
+        """Against buses of one fixed trace that balance by chance. There must be tuples."""
+        return FIELD_BITS - math.log2(self.tuples * (self.width + 2))
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What of a proof the errors depend on; everything else is in its parameters."""
+    """What of a proof, and of the job it is a part of, the errors depend on; everything else is in its parameters."""
 
     log_heights: tuple[int, ...]
     constraints: int
@@ -49,11 +67,19 @@ class Statistics:
     degree: int
     """The highest of a constraint."""
     columns: int
-    """Powers of gamma in the batched codeword: every column once for each point it is opened at."""
-    interactions: int
-    """Over all tables and rows."""
-    tuple_width: int
-    """Of the widest bus."""
+    """Powers of gamma in the batched codeword: every column once for each point it is opened at, and the anchors."""
+    chunks: int = 1
+    """The most quotient chunks of a table."""
+    transitions: int = 0
+    """The most transition selectors, of degree 1, that a constraint multiplies."""
+    local: BusLoad = BusLoad()
+    """Within the partition."""
+    shared: BusLoad = BusLoad()
+    """On global buses, over all partitions of the job."""
+    anchored: int = 0
+    """The most main columns that one anchor combines; 0 when the key has no global buses, and so no anchors."""
+    partitions: int = 1
+    """Of the job."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +93,50 @@ class Round:
 
 @dataclass(frozen=True)
 class Regime:
-    """Up to which distance a committed word is decoded, and how many codewords may lie within it."""
+    """Up to which distance a committed word is decoded, and how many candidates may lie within it.
+
+    A candidate is a polynomial of degree n, not n - 1, on the N = n / rate points of the domain: the quotients of DEEP
+    have degree n - 1. So candidates are counted at the rate (n + 1) / N, while the quotients' own code has rate n / N.
+    """
 
     name: str
-    radius: float
-    list_size: float
     multiplicity: int | None
+    """m of the Johnson bound; None for unique decoding."""
 
-    def gap_bits(self, rate: float, log_height: int, functions: int) -> float:
+    def radius(self, rate: float, log_height: int) -> float:
+        """The greatest distance, as a fraction of the domain, that is decoded."""
+        if self.multiplicity is None:
+            return (1 - _rate_of_candidates(rate, log_height)) / 2
+        return 1 - math.sqrt(rate) * (1 + 0.5 / self.multiplicity)
+
+    def list_size(self, rate: float, log_height: int) -> float:
+        """The most candidates within the radius; infinite where the Johnson bound of their rate does not reach it."""
+        if self.multiplicity is None:
+            return 1.0
+        root = math.sqrt(_rate_of_candidates(rate, log_height))
+        excess = (1 - self.radius(rate, log_height)) / root - 1
+        return math.inf if excess <= 0 else (0.5 / excess + 0.5) / root
+
+    def gap_bits(self, rate: float, log_height: int, functions: int, radius: float) -> float:
         """Bits against a batch of `functions` words by powers of a challenge being closer than all of them."""
         n = 2.0**log_height / rate
         if self.multiplicity is None:
-            error = self.radius * n + 1
+            error = radius * n + 1
         else:
             m, root = self.multiplicity + 0.5, math.sqrt(rate)
-            error = (2 * m**5 + 3 * m * self.radius * rate) * n / (3 * rate * root) + m / root
+            error = (2 * m**5 + 3 * m * radius * rate) * n / (3 * rate * root) + m / root
         return FIELD_BITS - math.log2(error * max(1, functions - 1))
 
 
-def unique_decoding(rate: float) -> Regime:
-    return Regime("unique decoding", (1 - rate) / 2, 1.0, None)
+def _rate_of_candidates(rate: float, log_height: int) -> float:
+    return rate * (1 + 2.0**-log_height)
 
 
-def johnson(rate: float, multiplicity: int) -> Regime:
-    root = math.sqrt(rate)
-    return Regime(
-        f"Johnson, m = {multiplicity}", 1 - root * (1 + 0.5 / multiplicity), (multiplicity + 0.5) / root, multiplicity
-    )
+UNIQUE_DECODING = Regime("unique decoding", None)
+
+
+def johnson(multiplicity: int) -> Regime:
+    return Regime(f"Johnson, m = {multiplicity}", multiplicity)
 
 
 def statistics(shape: ProofShape) -> Statistics:
@@ -102,19 +145,29 @@ def statistics(shape: ProofShape) -> Statistics:
 
 
 def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int]]) -> Statistics:
-    """The same for a job: interactions are counted over all partitions' heights, since global buses span them."""
-    tables = shape.key.tables
-    interactions = sum(
-        len(t.uses) << height for heights in partitions for t, height in zip(tables, heights, strict=True)
-    )
+    """The same for a partition of a job, given the heights of all: global buses and anchors span them."""
+    key, tables = shape.key, shape.key.tables
+    boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
     return Statistics(
         shape.log_heights,
         sum(len(t.constraints.outputs) for t in tables),
         max(t.degree for t in tables),
         shape.weights,
-        interactions,
-        max((width for _, _, width in shape.key.buses), default=0),
+        max(t.quotient_chunks for t in tables),
+        max(t.transitions for t in tables),
+        _bus_load(key, "local", [shape.log_heights]),
+        _bus_load(key, "global", partitions, boundary),
+        max(sum(tables[i].main_width for i in here) for here in shape.tables_by_height.values())
+        if shape.anchors
+        else 0,
+        len(partitions),
     )
+
+
+def _bus_load(key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int]], boundary: int = 0) -> BusLoad:
+    uses = [sum(use.bus.scope == scope for use in t.uses) for t in key.tables]
+    tuples = sum(count << height for heights in partitions for count, height in zip(uses, heights, strict=True))
+    return BusLoad(tuples + boundary, max((width for _, own, width in key.buses if own == scope), default=0))
 
 
 def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]:
@@ -123,33 +176,46 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
     log_height = max(stats.log_heights)
     n = 2.0**log_height
     steps, _ = fri_schedule(params, stats.log_heights)
+    usable = math.log2(float(P) ** 3 - n - n / rate)  # out of the domains
+    radius, size = regime.radius(rate, log_height), regime.list_size(rate, log_height)
+    pairs = size * (size - 1) / 2
     out = []
-    if stats.interactions:
-        out.append(Round("LogUp", logup_bits(stats), "interactions * (width + 2) / |F|"))
-    size = math.log2(regime.list_size * stats.constraints)
-    out.append(Round("constraints", FIELD_BITS - size, "L * constraints / |F|"))
-    deep = regime.list_size * (stats.degree * (n + POINTS - 1) + (n - 1))
-    usable = math.log2(float(P) ** 3 - n - n / rate)
-    out.append(Round("DEEP", usable - math.log2(deep), "L * (d (n + 1) + n - 1) / (|F| - n - n/rho)"))
-    out.append(Round("batching", regime.gap_bits(rate, log_height, stats.columns), "proximity gap, powers of gamma"))
+    if stats.anchored and pairs:
+        error = stats.partitions * pairs * (stats.anchored + n)
+        out.append(
+            Round(ANCHOR, usable - math.log2(error), "partitions * L (L - 1)/2 * (columns + n) / (|F| - n - n/rho)")
+        )
+    if stats.shared.tuples:
+        out.append(Round(GLOBAL_BUSES, stats.shared.bits, "tuples of the job * (width + 2) / |F|"))
+    if stats.local.tuples and stats.anchored:
+        out.append(Round(LOCAL_BUSES, stats.local.bits, "tuples * (width + 2) / |F|"))
+    elif stats.local.tuples:
+        out.append(Round(LOCAL_BUSES, stats.local.bits - math.log2(size), "L * tuples * (width + 2) / |F|"))
+    constraints = math.log2(size * stats.constraints)
+    out.append(Round("constraints", FIELD_BITS - constraints, "L * constraints / |F|"))
+    deep = max(
+        stats.degree * (n + POINTS - 1) + n - 1,
+        stats.degree * n + stats.transitions,
+        n * (stats.chunks + 1),
+    )
+    formula = "L * max(d (n + 1) + n - 1, d n + t, n (D + 1)) / (|F| - n - n/rho)"
+    out.append(Round("DEEP", usable - math.log2(size * deep), formula))
+    out.append(
+        Round("batching", regime.gap_bits(rate, log_height, stats.columns, radius), "proximity gap, powers of gamma")
+    )
     out += [
-        Round(f"FRI fold {i}", fold_bits(regime, rate, step), "proximity gap, powers of beta")
+        Round(f"FRI fold {i}", fold_bits(regime, rate, step, radius), "proximity gap, powers of beta")
         for i, step in enumerate(steps, start=1)
     ]
-    queries = -math.log2(1 - regime.radius) * params.queries + params.grinding_bits
+    queries = -math.log2(1 - radius) * params.queries + params.grinding_bits
     out.append(Round(QUERIES, queries, "(1 - radius)^queries * 2^-grinding"))
     out.append(Round("hash", HASH_BITS, "collisions of Keccak-256"))
     return out
 
 
-def logup_bits(stats: Statistics) -> float:
-    """Against buses that balance by chance. There must be interactions."""
-    return FIELD_BITS - math.log2(stats.interactions * (stats.tuple_width + 2))
-
-
-def fold_bits(regime: Regime, rate: float, step: FoldStep) -> float:
+def fold_bits(regime: Regime, rate: float, step: FoldStep, radius: float) -> float:
     """Of one FRI step: a batch of 2^arity words, and one more where shorter tables enter."""
-    return regime.gap_bits(rate, step.log_reached, (1 << step.log_arity) + step.mixes)
+    return regime.gap_bits(rate, step.log_reached, (1 << step.log_arity) + step.mixes, radius)
 
 
 @lru_cache(maxsize=256)
@@ -159,18 +225,17 @@ def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, tuple[Ro
     A higher multiplicity gives the queries more bits and every other round fewer, so the best lies where they cross.
     Results are kept: the partitions of a job have few different heights.
     """
-    rate = 1 / params.blowup
 
     def weakest(regime: Regime) -> float:
         return min(r.bits for r in rounds(params, stats, regime))
 
     def queries_suffice(multiplicity: int) -> bool:
-        found = rounds(params, stats, johnson(rate, multiplicity))
+        found = rounds(params, stats, johnson(multiplicity))
         return next(r.bits for r in found if r.name == QUERIES) >= min(r.bits for r in found if r.name != QUERIES)
 
     crossing = bisect_left(MULTIPLICITIES, True, key=queries_suffice)
     near = [MULTIPLICITIES[i] for i in (crossing - 1, crossing) if 0 <= i < len(MULTIPLICITIES)]
-    regime = max([unique_decoding(rate), *(johnson(rate, m) for m in near)], key=weakest)
+    regime = max([UNIQUE_DECODING, *(johnson(m) for m in near)], key=weakest)
     return regime, tuple(rounds(params, stats, regime))
 
 
@@ -186,16 +251,18 @@ def queries_under(
     free = Parameters(log_blowup, MAX_QUERIES, grinding_bits, security_bits)
     if min(r.bits for r in rounds(free, stats, regime) if r.name != QUERIES) < security_bits:
         return None
-    needed = max(1, math.ceil((security_bits - grinding_bits) / -math.log2(1 - regime.radius)))
+    of_one = -math.log2(1 - regime.radius(2.0**-log_blowup, max(stats.log_heights)))
+    if of_one <= 0:
+        return None
+    needed = max(1, math.ceil((security_bits - grinding_bits) / of_one))
     return needed if needed <= MAX_QUERIES else None
 
 
 def choose_queries(stats: Statistics, log_blowup: int, security_bits: int, grinding_bits: int) -> int:
     """The fewest queries that reach `security_bits` in every round. Raises UsageError when no number does."""
-    rate = 2.0**-log_blowup
     found = [
         queries_under(regime, stats, log_blowup, security_bits, grinding_bits)
-        for regime in (unique_decoding(rate), *(johnson(rate, m) for m in MULTIPLICITIES))
+        for regime in (UNIQUE_DECODING, *(johnson(m) for m in MULTIPLICITIES))
     ]
     enough = [queries for queries in found if queries is not None]
     if not enough:
@@ -250,21 +317,26 @@ class SecurityReport:
         return cls(params, stats, regime, found)
 
     @property
+    def weakest(self) -> Round:
+        """The round with the fewest bits."""
+        return min(self.rounds, key=lambda r: r.bits)
+
+    @property
     def bits(self) -> float:
-        """Of the weakest round."""
-        return min(r.bits for r in self.rounds)
+        """Bits of the weakest round."""
+        return self.weakest.bits
 
     @property
     def unique_decoding_bits(self) -> float:
         """Of the weakest round when nothing beyond unique decoding counts: the oldest theorems, the fewest bits."""
-        return min(r.bits for r in rounds(self.params, self.statistics, unique_decoding(1 / self.params.blowup)))
+        return min(r.bits for r in rounds(self.params, self.statistics, UNIQUE_DECODING))
 
     @property
     def unique_decoding_queries(self) -> int | None:
         """Queries that would reach the target so; None if no number does."""
         params = self.params
         return queries_under(
-            unique_decoding(1 / params.blowup),
+            UNIQUE_DECODING,
             self.statistics,
             params.log_blowup,
             params.security_bits,
@@ -274,6 +346,7 @@ class SecurityReport:
     def to_record(self) -> dict[str, Any]:
         return {
             "bits": round(self.bits, 2),
+            "weakest": self.weakest.name,
             "target": self.params.security_bits,
             "regime": self.regime.name,
             "blowup": self.params.blowup,

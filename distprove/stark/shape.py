@@ -61,15 +61,37 @@ class ProofShape:
         """Table numbers, the tallest first, equal heights in the key's order."""
         return sorted(range(len(self.log_heights)), key=lambda i: -self.log_heights[i])
 
+    @cached_property
+    def tables_by_height(self) -> dict[int, list[int]]:
+        """The tables of each height in the key's order; the heights from the tallest down."""
+        out: dict[int, list[int]] = {}
+        for i in self.by_height:
+            out.setdefault(self.log_heights[i], []).append(i)
+        return out
+
     @property
     def distinct_heights(self) -> list[int]:
         """From the tallest down."""
-        return sorted(set(self.log_heights), reverse=True)
+        return list(self.tables_by_height)
+
+    @property
+    def anchors(self) -> int:
+        """How many combinations of main columns are anchored: one for each height, if the key has global buses."""
+        return len(self.tables_by_height) if self.key.anchored else 0
+
+    @property
+    def columns(self) -> int:
+        """Powers of gamma that the tables' columns take: each column once for each point it is opened at."""
+        return sum(2 * t.both + t.widths[3] for t in self.tables)
 
     @property
     def weights(self) -> int:
-        """How many powers of gamma are used."""
-        return sum(2 * t.both + t.widths[3] for t in self.tables)
+        """How many powers of gamma are used: the columns', then the anchors'."""
+        return self.columns + self.anchors
+
+    def anchor_weight(self, height: int) -> int:
+        """Exponent of gamma of a height's anchor."""
+        return self.columns + self.distinct_heights.index(height)
 
     @cached_property
     def rounds(self) -> dict[str, TreeShape]:

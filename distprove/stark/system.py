@@ -69,11 +69,6 @@ class StarkVerifier:
         """
         parsed = [StarkProof.from_record(p.data, self.key, p.name)[0] for p in proofs]
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
-        reached = job_security(self.key, [p.log_heights for p in parsed]).bits
-        if reached < self.key.params.security_bits:
-            raise InvalidProof(
-                f"{reached:.1f} bits of security over all partitions; the key asks for {self.key.params.security_bits}"
-            )
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program with its arguments, what the public values say, and how secure the job's proof is."""
@@ -164,8 +159,7 @@ class StarkSystem:
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
         parsed, _ = StarkProof.from_record(proof.data, self.key, proof.name)
-        commitment = Commitment(proof.name, parsed.log_heights, proof.public, parsed.roots[0])
-        return commitment.to_bytes(), parsed.challenge
+        return parsed.commitment(proof.name, proof.public).to_bytes(), parsed.challenge
 
     def verify(self, proof: PartitionProof) -> bool:
         return self.verifier.verify(proof)

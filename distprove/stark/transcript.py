@@ -1,6 +1,6 @@
 """The Fiat-Shamir transcript that prover and verifier share: a chain of Keccak-256 states.
 
-    state = H("distprove stark transcript 1")
+    state = H("distprove stark transcript 2")
     absorb(label, data):  state = H(0x10, state, u8 len(label), label, u64 len(data), data)
     challenge(label):     state = H(0x11, state, u8 len(label), label)
                           blocks H(0x12, state, u64 0), H(0x12, state, u64 1), ...
@@ -21,7 +21,7 @@ from distprove.stark.field import Ext, P, Words
 from kernels.goldilocks import GRIND_TAG
 from kernels.keccak import keccak256
 
-DOMAIN = b"distprove stark transcript 1"
+DOMAIN = b"distprove stark transcript 2"
 _BLOCK = struct.Struct("<4Q")
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import logup
-from distprove.stark.barrier import Commitment, global_challenges, job_challenge
-from distprove.stark.challenges import ProofTranscript, next_point, quotient_cosets
+from distprove.stark.barrier import global_challenges, job_challenge
+from distprove.stark.challenges import ProofTranscript, anchor_challenges, next_point, quotient_cosets
 from distprove.stark.field import (
     GENERATOR,
     ONE,
@@ -47,7 +47,7 @@ from distprove.stark.field import (
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeClaim, openings_hold
 from distprove.stark.proof import StarkProof
-from distprove.stark.security import logup_bits, security_bits, statistics_of
+from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
 
@@ -72,7 +72,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
     # 1. Bind the statement, and draw the challenges of the buses.
     transcript = ProofTranscript(shape, proof.challenge, name, public)
-    buses = transcript.bus_challenges(roots["main"])
+    buses = transcript.bus_challenges(roots["main"], proof.anchors)
 
     # 2. The LogUp terminals: those of the local buses must cancel within the partition.
     terminals = terminals_of(key, proof)
@@ -117,7 +117,12 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
     # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
     queries = Queries(shape, np.array(indices, dtype=np.int64))
-    if not folds_agree(shape, proof, deep_codewords(shape, proof, gamma, zeta, queries), betas, queries):
+    codewords = deep_codewords(shape, proof, gamma, zeta, queries)
+    if key.anchored:
+        eta, delta = anchor_challenges(shape, name, public, roots["main"])
+        for height, anchored in anchor_codewords(shape, proof, gamma, eta, delta, queries).items():
+            codewords[height] = add(codewords[height], anchored)
+    if not folds_agree(shape, proof, codewords, betas, queries):
         raise InvalidProof(f"{name}: the folding of FRI is not consistent")
 
 
@@ -133,10 +138,7 @@ def verify_job(
         raise InvalidProof("a job has at least one partition")
     if len(set(names)) != len(names):
         raise InvalidProof("two partitions have the same name")
-    commitments = [
-        Commitment(name, proof.log_heights, tuple(public), proof.roots[0])
-        for name, public, proof in zip(names, publics, proofs, strict=True)
-    ]
+    commitments = [p.commitment(name, public) for name, public, p in zip(names, publics, proofs, strict=True)]
     challenge = job_challenge(key.digest, commitments)
     for name, proof in zip(names, proofs, strict=True):
         if proof.challenge != challenge:
@@ -150,10 +152,13 @@ def verify_job(
     ]
     heights = [p.log_heights for p in proofs]
     check_multiplicities(key, heights, boundary)
-    # Each partition has enough bits by itself; the global buses' error grows with all of them.
-    stats = statistics_of(ProofShape(key, heights[0]), heights)
-    if stats.interactions and logup_bits(stats) < key.params.security_bits:
-        raise InvalidProof(f"so many partitions leave {logup_bits(stats):.1f} bits of security to the buses")
+    # Each partition has enough bits by itself; the errors of the global buses and of the anchors grow with all of them.
+    security = job_security(key, heights)
+    if security.bits < key.params.security_bits:
+        raise InvalidProof(
+            f"{security.bits:.1f} bits of security over all partitions ({security.weakest.name}); the key asks for "
+            f"{key.params.security_bits}"
+        )
     z, beta = global_challenges(challenge)
     sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
     if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
@@ -260,6 +265,23 @@ def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, 
     points = np.array([(zeta, next_point(zeta, h)) for h in heights], dtype=np.uint64)
     fractions = ext_mul(numerators, ext_inverse(sub(x[:, None], points[:, :, None])))
     return dict(zip(heights, add(fractions[:, 0], fractions[:, 1]), strict=True))
+
+
+def anchor_codewords(
+    shape: ProofShape, proof: StarkProof, gamma: Ext, eta: Ext, delta: Ext, queries: Queries
+) -> dict[int, Words]:
+    """Per height the anchor's term of the DEEP codeword (q, 3): gamma^a (sum of delta^k row_k - value) / (x - eta)."""
+    rows = _rows_by_table(shape, proof)
+    has_fixed = [t.widths[0] > 0 for t in shape.tables]
+    out = {}
+    for (height, tables), value in zip(shape.tables_by_height.items(), proof.anchors, strict=True):
+        main = [rows[i][has_fixed[i]] for i in tables]
+        weights = spread(ext_powers(delta, sum(r.shape[1] for r in main)))
+        log_size = height + shape.key.params.log_blowup
+        x = embed(mul(queries.powers(queries.indices, log_size), np.uint64(GENERATOR)))
+        fraction = ext_mul(sub(dot(main, weights), value), ext_inverse(sub(x, _vector(eta))))
+        out[height] = ext_mul(fraction, _vector(e_pow(gamma, shape.anchor_weight(height))))
+    return out
 
 
 def folds_agree(

@@ -63,7 +63,7 @@ def streamed(shape: ProofShape, budget: int, held: int, *, key_streamed: bool, m
     ("name", "arguments", "log_blowup"),
     [
         ("wide-fibonacci", {"rows": 1 << 13, "width": 40}, 1),
-        ("wide-fibonacci", {"rows": 1 << 12, "width": 20}, 3),
+        ("wide-fibonacci", {"rows": 1 << 13, "width": 20}, 3),
         ("range-check", {"values": 1 << 13, "bits": 12}, 1),
     ],
 )

@@ -84,10 +84,8 @@ class Job:
 
     @property
     def commitments(self) -> list[Commitment]:
-        return [
-            Commitment(name, proof.log_heights, public, proof.roots[0])
-            for name, public, proof in zip(self.names, self.publics, self.proofs, strict=True)
-        ]
+        parts = zip(self.names, self.publics, self.proofs, strict=True)
+        return [proof.commitment(name, public) for name, public, proof in parts]
 
 
 def prove_job(

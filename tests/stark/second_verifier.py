@@ -163,7 +163,7 @@ class Tree:
 class Transcript:
     def __init__(self, purpose: bytes) -> None:
         self.events: Events = []
-        self.state = H(b"distprove stark transcript 1")
+        self.state = H(b"distprove stark transcript 2")
         self.absorb("purpose", purpose)
 
     def absorb(self, label: str, data: bytes) -> None:
@@ -213,7 +213,9 @@ class Table:
         self.outputs = [v for (v,) in struct.iter_unpack("<i", program["outputs"])]
         self.uses = record["uses"]
         self.both = sum(self.widths[:3])
-        self.degree = max(1, *self._degrees())
+        pairs = self._degrees()
+        self.degree = max(1, *(d + (t > max(1, d - 1)) for d, t in pairs))
+        self.transitions = max(t for _, t in pairs)
         self.D = 1
         while max(1, self.degree - 1) > self.D:
             self.D *= 2
@@ -221,7 +223,7 @@ class Table:
     def width(self, scope: str) -> int:
         return max((use[1] for use in self.uses if use[2] == scope), default=0)
 
-    def _degrees(self) -> list[int]:
+    def _degrees(self) -> list[tuple[int, int]]:
         pairs: list[tuple[int, int]] = []
         for op, a, b, _ in self.code:
             if op == 0:
@@ -231,7 +233,7 @@ class Table:
             else:
                 (da, ta), (db, tb) = pairs[a], pairs[b]
                 pairs.append((da + db, ta + tb) if op == 6 else (max(da, db), max(ta, tb)))
-        return [d + (t > max(1, d - 1)) for d, t in (pairs[v] for v in self.outputs)]
+        return [pairs[v] for v in self.outputs]
 
     def value(self, this: list[list[Element]], after: list[list[Element]], scalars: list[Element]) -> Element:
         """The program's value: outputs folded with the last scalars."""
@@ -260,6 +262,7 @@ class Key:
         self.statement = record["statement"]
         self.bus_number = {bus[0]: i for i, bus in enumerate(record["buses"], 1)}
         self.public_values = sum(count for _, count in self.statement["public"])
+        self.anchored = any(t.width("global") for t in self.tables)
 
 
 # -- 7. LogUp ---------------------------------------------------------------------------------------------------------
@@ -312,6 +315,10 @@ class Shape:
         for i in sorted(range(len(heights)), key=lambda i: -heights[i]):
             self.weight[i] = self.weights
             self.weights += 2 * key.tables[i].both + 3 * key.tables[i].D
+        self.anchor_weight: dict[int, int] = {}
+        for h in self.distinct if key.anchored else []:
+            self.anchor_weight[h] = self.weights
+            self.weights += 1
         self.terminals = sum((t.width("local") > 0) + (t.width("global") > 0) for t in key.tables)
 
 
@@ -336,14 +343,18 @@ def octets(data: Any, count: int) -> bytes:
 
 class Proof:
     def __init__(self, key: Key, record: Any) -> None:
-        kinds = {"challenge": bytes, "heights": bytes, "roots": list, "terminals": bytes, "values": list}
-        kinds |= {"fri_roots": list, "final": bytes, "nonce": int, "trees": list}
+        kinds = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
+        kinds |= {"values": list, "fri_roots": list, "final": bytes, "nonce": int, "trees": list}
         fields(record, kinds)
         self.heights = list(record["heights"])
         self.shape = shape = Shape(key, self.heights)
         self.challenge = octets(record["challenge"], 32)
         own = [name for name in shape.rounds if name != "preprocessed"]
         self.roots = {name: octets(root, 32) for name, root in zip(own, listed(record["roots"], len(own)), strict=True)}
+        self.anchor_bytes = record["anchors"]
+        self.anchors = dict(
+            zip(shape.anchor_weight, elements(record["anchors"], len(shape.anchor_weight)), strict=True)
+        )
         flat = iter(elements(record["terminals"], shape.terminals))
         self.all_terminals = elements(record["terminals"], shape.terminals)
         self.terminals = [{scope: next(flat) for scope in ("local", "global") if t.width(scope)} for t in key.tables]
@@ -379,7 +390,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     shape, params, b = proof.shape, key.params, proof.shape.b
     # 1
     need(len(public) == key.public_values and all(0 <= v < P for v in public), "other public values")
-    need(security_bits(key, shape) >= params["security_bits"], "too few bits of security")
+    need(security_bits(key, shape, [shape.heights]) >= params["security_bits"], "too few bits of security")
     check_multiplicities([(t, 2**h) for t, h in zip(key.tables, shape.heights, strict=True)], [])
     # 2
     t = Transcript(b"partition")
@@ -389,6 +400,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     t.absorb("heights", bytes(shape.heights))
     t.absorb("public", b"".join(struct.pack("<Q", v) for v in public))
     t.absorb("main", proof.roots["main"])
+    t.absorb("anchors", proof.anchor_bytes)
     challenges = {"local": (t.extension("z"), t.extension("beta")), "global": global_challenges(proof.challenge)}
     # 3
     need(total([x["local"] for x in proof.terminals if "local" in x]) == ZERO, "the local buses do not balance")
@@ -398,11 +410,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     alpha = t.extension("alpha")
     # 5
     t.absorb("quotient", proof.roots["quotient"])
-    zeta = t.extension("zeta")
-    while any(
-        power(zeta, 2**h) == ONE or power(zeta, 2 ** (h + b)) == base(pow(7, 2 ** (h + b), P)) for h in shape.heights
-    ):
-        zeta = t.extension("zeta")
+    zeta = outside(t, "zeta", shape)
     # 6
     for i, table in enumerate(key.tables):
         scalars = scalars_of(table, public, challenges, proof.terminals[i], 2 ** shape.heights[i], alpha)
@@ -435,9 +443,28 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
             opens = tree.opens(root, proof.caps[number], index, rows, proof.paths[number][q])
             need(opens, "an opening does not match its commitment")
     # 12 and 13
+    asked = anchor_challenges(key, name, public, proof) if key.anchored else None
     for q, index in enumerate(queries):
-        check_query(key, proof, q, index, zeta, gamma, betas)
+        check_query(key, proof, q, index, zeta, gamma, asked, betas)
     return t.events
+
+
+def outside(t: Transcript, label: str, shape: Shape) -> Element:
+    while True:
+        x, b = t.extension(label), shape.b
+        sizes = [(2**h, 2 ** (h + b)) for h in shape.heights]
+        if not any(power(x, n) == ONE or power(x, N) == base(pow(7, N, P)) for n, N in sizes):
+            return x
+
+
+def anchor_challenges(key: Key, name: str, public: list[int], proof: Proof) -> tuple[Element, Element]:
+    t = Transcript(b"anchor")
+    t.absorb("key", key.digest)
+    t.absorb("name", name.encode())
+    t.absorb("heights", bytes(proof.heights))
+    t.absorb("public", b"".join(struct.pack("<Q", v) for v in public))
+    t.absorb("main", proof.roots["main"])
+    return outside(t, "eta", proof.shape), t.extension("delta")
 
 
 def global_challenges(challenge: bytes) -> tuple[Element, Element]:
@@ -491,10 +518,17 @@ def quotient_at(table: Table, values: list[Element], zeta: Element, h: int, b: i
 
 
 def check_query(
-    key: Key, proof: Proof, q: int, index: int, zeta: Element, gamma: Element, betas: list[Element]
+    key: Key,
+    proof: Proof,
+    q: int,
+    index: int,
+    zeta: Element,
+    gamma: Element,
+    asked: tuple[Element, Element] | None,
+    betas: list[Element],
 ) -> None:
     shape, b = proof.shape, proof.shape.b
-    value = deep_at(key, proof, shape.distinct[0], q, index, zeta, gamma)
+    value = deep_at(key, proof, shape.distinct[0], q, index, zeta, gamma, asked)
     fri_rows = proof.rows[len(shape.rounds) :]
     for (h, a, mixes), beta, rows in zip(shape.steps, betas, fri_rows, strict=True):
         s = h + b
@@ -514,7 +548,7 @@ def check_query(
             leaf, beta, s = folded, mul(beta, beta), s - 1
         value = leaf[0]
         if mixes:
-            value = add(value, mul(power(own, 2**a), deep_at(key, proof, h - a, q, index, zeta, gamma)))
+            value = add(value, mul(power(own, 2**a), deep_at(key, proof, h - a, q, index, zeta, gamma, asked)))
     last = w(shape.f + b)
     point = base(pow(last, index % 2 ** (shape.f + b), P))
     need(
@@ -523,12 +557,22 @@ def check_query(
     )
 
 
-def deep_at(key: Key, proof: Proof, h: int, q: int, index: int, zeta: Element, gamma: Element) -> Element:
+def deep_at(
+    key: Key,
+    proof: Proof,
+    h: int,
+    q: int,
+    index: int,
+    zeta: Element,
+    gamma: Element,
+    asked: tuple[Element, Element] | None,
+) -> Element:
     shape, b = proof.shape, proof.shape.b
     x = base(7 * pow(w(h + b), index % 2 ** (h + b), P))
     near = inverse(sub(x, zeta))
     far = inverse(sub(x, mul(base(w(h)), zeta)))
     result = ZERO
+    main_cells: list[int] = []
     for i, own in enumerate(shape.heights):
         if own != h:
             continue
@@ -537,6 +581,7 @@ def deep_at(key: Key, proof: Proof, h: int, q: int, index: int, zeta: Element, g
             if i in tables:
                 opened[name] = proof.rows[number][tables.index(i)][q]
         row = [v for name in ROUNDS[:3] for v in opened.get(name, [])]
+        main_cells += opened["main"]
         both, once = proof.values[i]
         parts: list[tuple[list[int], list[Element], Element]] = [
             (row, both[0::2], near),
@@ -548,6 +593,11 @@ def deep_at(key: Key, proof: Proof, h: int, q: int, index: int, zeta: Element, g
             for cell, value in zip(cells, values, strict=True):
                 result = add(result, mul(weight, mul(sub(base(cell), value), away)))
                 weight = mul(weight, gamma)
+    if asked is not None:
+        eta, delta = asked
+        combined = total([mul(power(delta, k), base(cell)) for k, cell in enumerate(main_cells)])
+        away = mul(sub(combined, proof.anchors[h]), inverse(sub(x, eta)))
+        result = add(result, mul(power(gamma, shape.anchor_weight[h]), away))
     return result
 
 
@@ -563,19 +613,19 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
     need(len(set(names)) == len(names), "two partitions of one name")
     proofs = [Proof(key, record) for _, _, record in partitions]
     commitments = [
-        [name, proof.heights, public, proof.roots["main"]]
+        [name, proof.heights, public, proof.roots["main"], proof.anchor_bytes]
         for name, public, proof in zip(names, publics, proofs, strict=True)
     ]
-    challenge = H(b"distprove stark job 1" + C([key.digest, len(partitions), commitments]))
+    challenge = H(b"distprove stark job 2" + C([key.digest, len(partitions), commitments]))
     need(all(proof.challenge == challenge for proof in proofs), "not a part of this job")
     events = [verify_partition(key, n, v, p) for n, v, p in zip(names, publics, proofs, strict=True)]
 
     check_statement(key, publics)
     boundary = list(boundary_tuples(key, publics))
     check_multiplicities([(t, 2**h) for p in proofs for t, h in zip(key.tables, p.heights, strict=True)], boundary)
-    interactions = interactions_of(key, [p.heights for p in proofs])
-    if interactions:
-        need(logup_bits(key, interactions) >= key.params["security_bits"], "too few bits for all interactions")
+    for heights in {tuple(p.heights) for p in proofs}:
+        reached = security_bits(key, Shape(key, list(heights)), [p.heights for p in proofs])
+        need(reached >= key.params["security_bits"], "too few bits over all partitions")
     z, beta = global_challenges(challenge)
     left = total([x["global"] for p in proofs for x in p.terminals if "global" in x])
     for number, values, times in boundary:
@@ -616,36 +666,47 @@ def boundary_tuples(key: Key, publics: list[list[int]]) -> Iterator[tuple[int, l
 # -- 12. Bits of security ---------------------------------------------------------------------------------------------
 
 
-def interactions_of(key: Key, partitions: list[list[int]]) -> int:
-    return sum(len(t.uses) * 2**h for heights in partitions for t, h in zip(key.tables, heights, strict=True))
+def error_of_buses(key: Key, scope: str, partitions: list[list[int]], boundary: int = 0) -> float:
+    """Tuples times (widest bus + 2)."""
+    tuples = boundary
+    for heights in partitions:
+        for table, h in zip(key.tables, heights, strict=True):
+            tuples += sum(use[2] == scope for use in table.uses) * 2**h
+    return tuples * (2 + max((width for _, own, width in key.record["buses"] if own == scope), default=0))
 
 
-def logup_bits(key: Key, interactions: int) -> float:
-    widest = max((width for _, _, width in key.record["buses"]), default=0)
-    return 3 * math.log2(P) - math.log2(interactions * (widest + 2))
-
-
-def security_bits(key: Key, shape: Shape) -> float:
+def security_bits(key: Key, shape: Shape, partitions: list[list[int]]) -> float:
+    """Of one partition of a job, given the heights of all."""
     rho = 2.0 ** -key.params["log_blowup"]
     field, n = 3 * math.log2(P), 2.0 ** shape.distinct[0]
+    outside_domains = math.log2(float(P) ** 3 - n - n / rho)
     constraints = sum(len(t.outputs) for t in key.tables)
-    degree = max(t.degree for t in key.tables)
-    interactions = interactions_of(key, [shape.heights])
+    d, t, D = (max(getattr(x, what) for x in key.tables) for what in ("degree", "transitions", "D"))
+    boundary = sum(len(partitions) if entry["where"] == "every" else 1 for entry in key.statement["boundary"])
+    local, shared = error_of_buses(key, "local", [shape.heights]), error_of_buses(key, "global", partitions, boundary)
+    columns = max(
+        sum(x.widths[1] for x, own in zip(key.tables, shape.heights, strict=True) if own == h) for h in shape.distinct
+    )
 
-    def weakest(theta: float, size: float, error: Callable[[float], float]) -> float:
+    def weakest(theta: float, L: float, error: Callable[[float], float]) -> float:
         def gap(height: int, k: int) -> float:
             return field - math.log2(error(2.0**height / rho) * max(1, k - 1))
 
         bits = [128.0, gap(shape.distinct[0], shape.weights)]
-        bits.append(field - math.log2(size * constraints))
-        bits.append(math.log2(float(P) ** 3 - n - n / rho) - math.log2(size * (degree * (n + 1) + n - 1)))
+        bits.append(field - math.log2(L * constraints))
+        bits.append(outside_domains - math.log2(L * max(d * (n + 1) + n - 1, d * n + t, n * (D + 1))))
         bits += [gap(h - a, 2**a + mixes) for h, a, mixes in shape.steps]
         bits.append(-math.log2(1 - theta) * key.params["queries"] + key.params["grinding_bits"])
-        if interactions:
-            bits.append(logup_bits(key, interactions))
+        if key.anchored and L > 1:
+            bits.append(outside_domains - math.log2(len(partitions) * L * (L - 1) / 2 * (columns + n)))
+        if shared:
+            bits.append(field - math.log2(shared))
+        if local:
+            bits.append(field - math.log2(local * (1 if key.anchored else L)))
         return min(bits)
 
-    theta = (1 - rho) / 2
+    plus = rho * (1 + 1 / n)
+    theta = (1 - plus) / 2
     best = weakest(theta, 1.0, lambda N: theta * N + 1)
     root = math.sqrt(rho)
     for m in range(3, 1001):
@@ -654,5 +715,7 @@ def security_bits(key: Key, shape: Shape) -> float:
         def error(N: float, far: float = far, M: float = M) -> float:
             return (2 * M**5 + 3 * M * far * rho) * N / (3 * rho * root) + M / root
 
-        best = max(best, weakest(far, M / root, error))
+        excess = (1 - far) / math.sqrt(plus) - 1
+        if excess > 0:
+            best = max(best, weakest(far, (1 / (2 * excess) + 0.5) / math.sqrt(plus), error))
     return best

@@ -14,8 +14,7 @@ from stark_reference import ReferenceBackend
 
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
-from distprove.stark.security import security_bits
-from distprove.stark.shape import ProofShape
+from distprove.stark.security import job_security
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 
@@ -56,16 +55,20 @@ def test_records_are_read_as_they_were_written(name: str) -> None:
     st.lists(st.integers(0, 24), min_size=3, max_size=3),
     st.integers(1, 200),
     st.integers(0, 24),
+    st.integers(1, 300),
 )
 @settings(max_examples=40, deadline=None)
-def test_both_verifiers_count_the_same_bits(name: str, heights: list[int], queries: int, grinding: int) -> None:
+def test_both_verifiers_count_the_same_bits(
+    name: str, heights: list[int], queries: int, grinding: int, partitions: int
+) -> None:
     record = golden(name)["key"]
     record["params"] |= {"queries": queries, "grinding_bits": grinding}
     key = VerifyingKey.from_record(record)
     fitting = tuple(h if fixed is None else fixed for h, fixed in zip(heights, key.fixed_heights, strict=False))
     second = second_verifier.Key(record)
-    bits = second_verifier.security_bits(second, second_verifier.Shape(second, list(fitting)))
-    assert security_bits(ProofShape(key, fitting)) == pytest.approx(bits, abs=1e-9)
+    shape = second_verifier.Shape(second, list(fitting))
+    bits = second_verifier.security_bits(second, shape, [list(fitting)] * partitions)
+    assert job_security(key, [fitting] * partitions).bits == pytest.approx(bits, abs=1e-9)
 
 
 def test_the_jobs_take_every_path_of_the_protocol() -> None:

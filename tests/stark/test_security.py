@@ -13,6 +13,8 @@ from distprove.errors import UsageError
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.security import (
+    UNIQUE_DECODING,
+    BusLoad,
     SecurityReport,
     Statistics,
     best_rounds,
@@ -21,13 +23,18 @@ from distprove.stark.security import (
     job_security,
     johnson,
     rounds,
-    unique_decoding,
 )
 from distprove.stark.system import StarkSystem
 
 SOUNDCALC: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "soundcalc.json").read_text())
 """Bits that soundcalc gives, with how it was asked and its commit."""
-SAME = {"batching": "batching", "ALI": "constraints", "DEEP": "DEEP", "query phase": "FRI queries", "LogUp": "LogUp"}
+SAME = {
+    "batching": "batching",
+    "ALI": "constraints",
+    "DEEP": "DEEP",
+    "query phase": "FRI queries",
+    "LogUp": "LogUp, global buses",
+}
 
 
 def statistics(case: dict[str, Any]) -> Statistics:
@@ -37,29 +44,26 @@ def statistics(case: dict[str, Any]) -> Statistics:
         SOUNDCALC["constraints"],
         SOUNDCALC["degree"],
         case["columns"],
-        interactions,
-        SOUNDCALC["tuple_width"],
+        shared=BusLoad(interactions, SOUNDCALC["tuple_width"]),
     )
 
 
 @pytest.mark.parametrize("case", SOUNDCALC["cases"], ids=lambda c: "{log_blowup}-{log_height}-{columns}".format(**c))
 def test_every_round_agrees_with_soundcalc(case: dict[str, Any]) -> None:
     params = Parameters(case["log_blowup"], case["queries"], SOUNDCALC["grinding_bits"], 128)
-    rate, m = 1 / params.blowup, case["multiplicity"]
-    ours = {
-        r.name: r.bits
-        for r in rounds(params, statistics(case), unique_decoding(rate) if m is None else johnson(rate, m))
-    }
+    m = case["multiplicity"]
+    ours = {r.name: r.bits for r in rounds(params, statistics(case), UNIQUE_DECODING if m is None else johnson(m))}
     theirs = {SAME.get(name, name.replace("commit round", "FRI fold")): bits for name, bits in case["bits"].items()}
     assert ours.pop("hash") == 128
     assert ours.keys() == theirs.keys()
     for name, bits in theirs.items():
-        assert ours[name] == pytest.approx(bits, abs=1e-4), name
+        # Ours counts candidates of degree n, not n - 1: less than a thousandth of a bit at these heights.
+        assert bits - 1e-3 <= ours[name] <= bits + 1e-4, name
 
 
 def design(log_height: int) -> Statistics:
     """What the design's table of queries is for: 500 columns and constraints of degree 3."""
-    return Statistics((log_height,), 500, 3, 500, 0, 0)
+    return Statistics((log_height,), 500, 3, 500)
 
 
 @pytest.mark.parametrize("log_height", [20, 22, 24])
@@ -100,7 +104,7 @@ def test_queries_of_the_design_within_unique_decoding(
 
 
 def test_chosen_queries_suffice_and_one_fewer_does_not() -> None:
-    stats = Statistics((18,), 100, 3, 300, 1 << 20, 4)
+    stats = Statistics((18,), 100, 3, 300, local=BusLoad(1 << 20, 4))
     for log_blowup in (1, 2, 3):
         queries = choose_queries(stats, log_blowup, 100, 16)
         enough = Parameters(log_blowup, queries, 16, 100)
@@ -109,15 +113,15 @@ def test_chosen_queries_suffice_and_one_fewer_does_not() -> None:
 
 
 def test_the_best_regime_is_at_least_as_good_as_any() -> None:
-    stats, params = Statistics((20,), 100, 3, 300, 0, 0), Parameters(2, 90, 16, 100)
+    stats, params = Statistics((20,), 100, 3, 300), Parameters(2, 90, 16, 100)
     best = min(r.bits for r in best_rounds(params, stats)[1])
-    for regime in (unique_decoding(0.25), *(johnson(0.25, m) for m in range(3, 1001, 7))):
+    for regime in (UNIQUE_DECODING, *(johnson(m) for m in range(3, 1001, 7))):
         assert best >= min(r.bits for r in rounds(params, stats, regime))
 
 
 def test_what_cannot_be_had_is_refused() -> None:
     with pytest.raises(UsageError, match="no number of queries gives 150"):
-        choose_queries(Statistics((20,), 500, 3, 500, 0, 0), 1, 150, 16)
+        choose_queries(Statistics((20,), 500, 3, 500), 1, 150, 16)
     with pytest.raises(UsageError, match="the number of queries must be given"):
         choose_parameters(Fibonacci(), 1)
     assert choose_parameters(Fibonacci(), 1, queries=7).queries == 7

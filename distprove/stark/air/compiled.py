@@ -170,6 +170,12 @@ class CompiledAir:
         """The greatest, at least 1."""
         return max(self.degrees, default=1)
 
+    @cached_property
+    def transitions(self) -> int:
+        """The most transition selectors that a constraint multiplies; each has degree 1 whatever the table's height."""
+        values = _degrees(self.constraints)
+        return max((values[v][1] for v in self.constraints.outputs), default=0)
+
     @property
     def quotient_chunks(self) -> int:
         """The least power of two D >= max(1, degree - 1): cosets that hold the quotient."""
@@ -274,7 +280,7 @@ class _Reader:
         else:
             self._need(fields["interactions"] is None, f"{name}: interactions on no bus")
         air = CompiledAir(name, public, constraints, names, interactions, groups, uses)
-        self._need(air.degree <= MAX_DEGREE, f"{name}: degree above {MAX_DEGREE}")
+        self._need(max(air.degree, air.transitions) <= MAX_DEGREE, f"{name}: degree above {MAX_DEGREE}")
         return air
 
     def _check_groups(self, groups: tuple[Group, ...], uses: tuple[BusUse, ...]) -> None:
