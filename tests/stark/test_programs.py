@@ -75,7 +75,7 @@ def test_on_the_cpu(name: str, arguments: dict[str, int | str], said: dict[str, 
         key, names, publics, proofs = prove_job(program, 2, backend=backend)
     check(key, names, publics, proofs)
     assert [p.log_heights for p in proofs] == list(program.log_heights(2))
-    assert said.items() <= program.explain(publics).items()
+    assert said.items() <= program.explain(publics, [p.log_heights for p in proofs]).items()
 
 
 def test_every_program_says_what_it_takes() -> None:

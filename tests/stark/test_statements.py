@@ -1,0 +1,236 @@
+"""What `verify` says follows from public values, fixed parts of the key and verified heights, whoever made the proof.
+
+The provers here are honest in all but what the program leaves to them, or what a verifier must hold them to: how many
+rows, where to start, how much to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from cheats import WEAK, prove_job
+from stark_programs import Fibonacci
+
+from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.proof import Proof, heights_of, job_digest
+from distprove.stark.keyfile import key_of, shipped_key, write_key
+from distprove.stark.program import Program, Trace
+from distprove.stark.programs import PROGRAMS, load_program
+from distprove.stark.programs.binding import binds_the_same, check_arguments
+from distprove.stark.programs.fibonacci import Fibonacci as FibonacciSteps
+from distprove.stark.system import StarkSystem
+from distprove.system import PartitionProof
+from distprove.verification import verify_proof
+from tests.cli.conftest import run
+
+Tamper = Callable[[int, Trace], Trace]
+
+
+def honest(index: int, trace: Trace) -> Trace:
+    return trace
+
+
+def forged(program: Program, tamper: Tamper = honest, partitions: int = 1) -> Proof:
+    """What a prover makes under the honest key of a program, with traces of its own and of any height."""
+    with mock.patch("distprove.stark.prover.heights_fit", return_value=True):
+        job = prove_job(program, partitions, tamper=tamper)
+    system = StarkSystem(program, WEAK, partitions)
+    parts = zip(job.names, job.publics, job.proofs, strict=True)
+    return Proof.assemble(system, [PartitionProof(n, bytes(32), v, p.to_record()) for n, v, p in parts])
+
+
+def said(proof: Proof) -> dict[str, str]:
+    """What a verification without a key file says."""
+    says: dict[str, str] = verify_proof(proof, least_security=0).proven["says"]
+    return says
+
+
+def cut_to(rows: int) -> Tamper:
+    """The first rows of a Fibonacci sequence, and the pair that follows them."""
+
+    def tamper(index: int, trace: Trace) -> Trace:
+        columns = trace.main[0][:, :rows].copy()
+        left, right = (int(v) for v in columns[:, -1])
+        return Trace([columns], (*trace.public[:2], right, left + right))
+
+    return tamper
+
+
+def test_two_rows_are_not_a_thousand_steps(tmp_path: Path) -> None:
+    """To the library and on the command line, without and with the key, without and with the job's digest."""
+    program = load_program("fibonacci", {"rows": "2^10"})
+    proof = forged(program, cut_to(2))
+    path, vk = tmp_path / "proof.msgpack", tmp_path / "key.msgpack"
+    proof.write(path)
+    write_key(vk, key_of(program, WEAK))
+    for key in (None, vk):
+        for job in (None, proof.job_digest):
+            with pytest.raises(InvalidProof, match="does not verify"):
+                verify_proof(proof, key, job, 0)
+            options = [*(["--vk", key] if key else []), *(["--job", job.hex()] if job else [])]
+            done = run("verify", path, "--security", 0, *options)
+            assert done.exit_code == 1, done.output
+            assert "1024" not in done.output
+
+
+def test_as_many_rows_as_the_key_says_are_as_many_steps() -> None:
+    """What the forgery above starts from holds, and the steps told are those of all partitions."""
+    assert said(forged(load_program("fibonacci", {"rows": 4}), partitions=2))["after 8 steps"] == "21, 34"
+
+
+def test_steps_are_those_of_the_verified_rows() -> None:
+    """Whatever a program was made with: its words are about the heights it is given."""
+    program = load_program("fibonacci", {"rows": "2^10"})
+    assert "after 6 steps" in program.explain([(0, 1, 1, 2), (1, 2, 5, 8)], [(1,), (2,)])
+    wide = load_program("wide-fibonacci", {"rows": "2^10"})
+    assert wide.explain([()], [(1,)])["computed right"].startswith("2 rows")
+
+
+def test_wide_fibonacci_of_fewer_rows() -> None:
+    program = load_program("wide-fibonacci", {"rows": 64, "width": 4})
+    proof = forged(program, lambda index, trace: Trace([trace.main[0][:, :2].copy()], ()))
+    with pytest.raises(InvalidProof, match="does not verify"):
+        said(proof)
+
+
+# -- the prover's own arguments ---------------------------------------------------------------------------------------
+
+BINDING: dict[str, list[str]] = {
+    "fibonacci": ["rows"],
+    "wide-fibonacci": ["rows", "width"],
+    "keccak-f": [],
+    "range-check": ["bits"],
+    "file-root": [],
+}
+OTHER: dict[str, dict[str, int | str]] = {
+    "fibonacci": {"rows": 32, "first": 3, "second": 4},
+    "wide-fibonacci": {"rows": 32, "width": 5, "seed": 6},
+    "keccak-f": {"permutations": 2, "first": 9},
+    "range-check": {"values": 40, "bits": 3, "seed": 8},
+    "file-root": {"file": "another"},
+}
+
+
+def test_every_argument_is_bound_or_no_part_of_the_key() -> None:
+    """Each argument of each program that ships, changed: all that a key binds changes, or nothing in the key at all."""
+    assert set(BINDING) == set(OTHER) == set(PROGRAMS)
+    for name, entry in PROGRAMS.items():
+        assert set(OTHER[name]) == {a.name for a in entry.arguments}
+        made = entry.make({}, proving=False)
+        assert list(made.arguments) == BINDING[name]
+        check_arguments(made, lambda changed, entry=entry: entry.make(changed, proving=False))
+        for argument, value in OTHER[name].items():
+            changed = entry.make({argument: value}, proving=False)
+            assert binds_the_same(made, changed) == (argument not in BINDING[name]), (name, argument)
+            assert (changed.arguments == made.arguments) == (argument not in BINDING[name]), (name, argument)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "bound", "unbound"),
+    [
+        ("fibonacci", {"rows": 4, "first": 3, "second": 5}, {"rows": 4}, ("first", "second")),
+        ("keccak-f", {"permutations": 1, "first": 5}, {}, ("permutations", "first")),
+        ("range-check", {"values": 3, "bits": 2, "seed": 9}, {"bits": 2}, ("values", "seed")),
+    ],
+)
+def test_what_only_the_prover_knows_is_not_told_as_proven(
+    tmp_path: Path, name: str, arguments: dict[str, int | str], bound: dict[str, int | str], unbound: tuple[str, ...]
+) -> None:
+    proof = forged(load_program(name, arguments))
+    proven = verify_proof(proof, least_security=0).proven
+    assert proven["arguments"] == bound == proof.verification_key["arguments"]
+    proof.write(tmp_path / "proof.msgpack")
+    program_line = run("verify", tmp_path / "proof.msgpack", "--security", 0).output.split("says")[0]
+    assert not any(word in program_line for word in unbound)
+
+
+def test_a_proof_file_adds_no_arguments_of_its_own() -> None:
+    """Those of the key that is remade, and no others: nothing would bind them."""
+    proof = forged(load_program("fibonacci", {"rows": 4}))
+    for more in ({"first": 5}, {"second": 5}, {"rows": "2^2"}):
+        named = {**proof.verification_key, "arguments": {"rows": 4, **more}}
+        with pytest.raises(FormatError, match="not the arguments that a key of fibonacci binds"):
+            shipped_key(named)
+
+
+class Boaster(FibonacciSteps):
+    """Calls itself the program that ships, and tells of more rows than its tables have."""
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"rows": 1 << 20}
+
+
+def test_a_key_of_no_program_at_hand_has_its_arguments_untold(tmp_path: Path) -> None:
+    """A key may call itself what it likes: arguments that no program at hand answers for are not repeated."""
+    proof = forged(Boaster(4))
+    proof.write(tmp_path / "proof.msgpack")
+    write_key(tmp_path / "key.msgpack", key_of(Boaster(4), WEAK))
+    proven = verify_proof(proof, tmp_path / "key.msgpack", least_security=0).proven
+    assert (proven["known"], proven["arguments"], proven["says"]) == (False, {}, {})
+    done = run("verify", tmp_path / "proof.msgpack", "--vk", tmp_path / "key.msgpack", "--security", 0)
+    assert "as the key calls it" in " ".join(done.output.split())
+    assert str(1 << 20) not in done.output
+    with pytest.raises(InvalidProof, match="not the one that its digest names"):
+        said(proof)
+
+
+class Labelled(Fibonacci):
+    """A program whose key would mention an argument that binds nothing."""
+
+    name = "labelled"
+
+    def __init__(self, label: int = 1, text: str = "a", log_rows: int = 3, fixed: int = 0) -> None:
+        super().__init__(log_rows)
+        self.label, self.text, self.fixed = label, text, fixed
+        self.told: tuple[str, ...] = ("log_rows",)
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {name: getattr(self, name) for name in self.told}
+
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        return {"FibonacciAir": self.log_rows} if self.fixed else {}
+
+
+@pytest.mark.parametrize("told", ["label", "text", "log_rows"])
+def test_an_argument_that_binds_nothing_is_refused(told: str) -> None:
+    program = Labelled()
+    program.told = (told,)
+    with pytest.raises(UsageError, match=f"another {told} changes no table"):
+        check_arguments(program, lambda changed: Labelled(**changed))  # type: ignore[arg-type]
+
+
+def test_a_program_of_ones_own_is_refused_when_it_is_loaded() -> None:
+    with pytest.raises(UsageError, match="another log_rows changes no table"):
+        load_program(f"{__name__}:Labelled", {"log_rows": 4})
+    load_program(f"{__name__}:Labelled", {"log_rows": 4, "fixed": 1})
+
+
+# -- heights ----------------------------------------------------------------------------------------------------------
+
+
+def test_heights_are_in_the_jobs_digest() -> None:
+    """One key, one name, the same public values, other rows: another job, to whoever expects the first."""
+    proofs = [forged(load_program("range-check", {"values": 3, "bits": 2}), tamper) for tamper in (honest, doubled)]
+    assert [p.partitions[0].public for p in proofs] == [proofs[0].partitions[0].public] * 2
+    assert [heights_of(p.partitions[0]) for p in proofs] == [bytes([2, 2]), bytes([3, 2])]
+    for proof in proofs:
+        verify_proof(proof, expected_job=proof.job_digest, least_security=0)
+    with pytest.raises(InvalidProof, match="is of job"):
+        verify_proof(proofs[1], expected_job=proofs[0].job_digest, least_security=0)
+    part = proofs[1].partitions[0]
+    assert proofs[1].job_digest == job_digest("stark", proofs[1].key_digest, [(part.name, part.public, bytes([3, 2]))])
+
+
+def doubled(index: int, trace: Trace) -> Trace:
+    """Range check's values with as many rows of padding again."""
+    values, limbs = trace.main
+    more = np.zeros_like(values)
+    more[3:] = values[3:, -1:]
+    return Trace([np.concatenate((values, more), axis=1), limbs], trace.public)
