@@ -17,11 +17,14 @@ from stark_programs import Fibonacci
 
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
+from distprove.stark.field import P
 from distprove.stark.keyfile import key_of, shipped_key, write_key
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.programs.binding import binds_the_same, check_arguments
 from distprove.stark.programs.fibonacci import Fibonacci as FibonacciSteps
+from distprove.stark.programs.keccak_f import SUMMED, KeccakF
+from distprove.stark.programs.keccak_rounds import WIDTH
 from distprove.stark.system import StarkSystem
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof
@@ -97,6 +100,67 @@ def test_wide_fibonacci_of_fewer_rows() -> None:
         said(proof)
 
 
+# -- programs whose constraints count ---------------------------------------------------------------------------------
+
+
+def counting_nothing(index: int, trace: Trace) -> Trace:
+    """Keccak-f without a permutation that counts, from a number that no state has."""
+    on, begin, number, sums = range(WIDTH, WIDTH + 4)
+    columns = trace.main[0]
+    columns[[on, begin]] = 0
+    columns[number] = P - 1
+    columns[sums:] = 0
+    return Trace([columns], (P - 1, P - 1, *[0] * SUMMED))
+
+
+def test_no_permutation_is_none() -> None:
+    """An empty range of states holds, wherever it is said to lie: there are none, and not those from p - 1 to p - 2."""
+    says = said(forged(load_program("keccak-f", {"permutations": 1}), counting_nothing))
+    assert says == {"states": "none", "sums of the results' words": ", ".join(["0"] * SUMMED)}
+
+
+def test_states_are_those_that_count_on_any_rows() -> None:
+    """Keccak-f of more rows than its permutation takes, all but the first of them idle: the same words."""
+    with mock.patch("distprove.stark.programs.keccak_f.rows_for", return_value=1 << 7):
+        proof = forged(KeccakF(1, first=5))
+    assert heights_of(proof.partitions[0]) == bytes([7])
+    assert said(proof)["states"] == "5 to 5"
+
+
+def test_more_states_than_there_are_rows() -> None:
+    """The public end is what the constraints counted, whatever the number of permutations asked for."""
+
+    def tamper(index: int, trace: Trace) -> Trace:
+        start, end, *total = trace.public
+        return Trace(trace.main, (start, end + 1000, *total))
+
+    with pytest.raises(InvalidProof, match="does not verify"):
+        said(forged(load_program("keccak-f", {"permutations": 1}), tamper))
+
+
+@pytest.mark.parametrize("more", [(1, 0), (0, 1), (P - 3, 0)])
+def test_values_that_nobody_looked_up(more: tuple[int, int]) -> None:
+    """Range check on a table with room for more values: neither their number nor their sum is the prover's to say."""
+
+    def tamper(index: int, trace: Trace) -> Trace:
+        trace = doubled(index, trace)
+        count, total = trace.public
+        return Trace(trace.main, ((count + more[0]) % P, (total + more[1]) % P))
+
+    with pytest.raises(InvalidProof, match="does not verify"):
+        said(forged(load_program("range-check", {"values": 3, "bits": 2}), tamper))
+
+
+def test_no_value_at_all() -> None:
+    """Nothing on, nothing looked up: none, with a sum of none."""
+
+    def tamper(index: int, trace: Trace) -> Trace:
+        return Trace([columns * np.uint64(0) for columns in trace.main], (0, 0))
+
+    says = said(forged(load_program("range-check", {"values": 3, "bits": 2}), tamper))
+    assert (says["values"], says["sum"]) == ("0", "0")
+
+
 # -- the prover's own arguments ---------------------------------------------------------------------------------------
 
 BINDING: dict[str, list[str]] = {
@@ -140,9 +204,13 @@ def test_every_argument_is_bound_or_no_part_of_the_key() -> None:
 def test_what_only_the_prover_knows_is_not_told_as_proven(
     tmp_path: Path, name: str, arguments: dict[str, int | str], bound: dict[str, int | str], unbound: tuple[str, ...]
 ) -> None:
-    proof = forged(load_program(name, arguments))
+    program = load_program(name, arguments)
+    proof = forged(program)
     proven = verify_proof(proof, least_security=0).proven
     assert proven["arguments"] == bound == proof.verification_key["arguments"]
+    assert proven == StarkSystem(program, WEAK, 1).explain(
+        proof.partitions
+    )  # the prover's report, made with all of them
     proof.write(tmp_path / "proof.msgpack")
     program_line = run("verify", tmp_path / "proof.msgpack", "--security", 0).output.split("says")[0]
     assert not any(word in program_line for word in unbound)
