@@ -12,12 +12,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from cheats import WEAK, prove_job
-from stark_programs import Fibonacci
+from cheats import WEAK, Job, prove_job
+from stark_programs import Fibonacci, Ring
 
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
 from distprove.stark.field import P
+from distprove.stark.key import VerifyingKey
 from distprove.stark.keyfile import key_of, shipped_key, write_key
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import PROGRAMS, load_program
@@ -37,10 +38,14 @@ def honest(index: int, trace: Trace) -> Trace:
     return trace
 
 
+def forged_job(program: Program, tamper: Tamper = honest, partitions: int = 1) -> Job:
+    with mock.patch("distprove.stark.prover.heights_fit", return_value=True):
+        return prove_job(program, partitions, tamper=tamper)
+
+
 def forged(program: Program, tamper: Tamper = honest, partitions: int = 1) -> Proof:
     """What a prover makes under the honest key of a program, with traces of its own and of any height."""
-    with mock.patch("distprove.stark.prover.heights_fit", return_value=True):
-        job = prove_job(program, partitions, tamper=tamper)
+    job = forged_job(program, tamper, partitions)
     system = StarkSystem(program, WEAK, partitions)
     parts = zip(job.names, job.publics, job.proofs, strict=True)
     return Proof.assemble(system, [PartitionProof(n, bytes(32), v, p.to_record()) for n, v, p in parts])
@@ -78,6 +83,12 @@ def test_two_rows_are_not_a_thousand_steps(tmp_path: Path) -> None:
             done = run("verify", path, "--security", 0, *options)
             assert done.exit_code == 1, done.output
             assert "1024" not in done.output
+
+
+def test_a_second_verifier_sees_the_rows_too() -> None:
+    with pytest.raises(FormatError, match="not the heights of a proof under this key"):
+        forged_job(load_program("fibonacci", {"rows": 16}), cut_to(2)).check()
+    forged_job(load_program("fibonacci", {"rows": 16}), cut_to(16)).check()
 
 
 def test_as_many_rows_as_the_key_says_are_as_many_steps() -> None:
@@ -281,6 +292,50 @@ def test_a_program_of_ones_own_is_refused_when_it_is_loaded() -> None:
 
 
 # -- heights ----------------------------------------------------------------------------------------------------------
+
+
+class Heights(Ring):
+    """A ring whose tables are fixed as a test says."""
+
+    def __init__(self, **fixed: int) -> None:
+        super().__init__(5)
+        self.fixed = fixed
+
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        return self.fixed
+
+
+@pytest.mark.parametrize(
+    ("fixed", "says"),
+    [({"TableAir": 3}, "its preprocessed columns differ"), ({"Table": 4}, "Table, which is none of its tables")],
+)
+def test_heights_that_a_program_cannot_fix(fixed: dict[str, int], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        key_of(Heights(**fixed), WEAK)
+
+
+def test_a_key_fixes_the_height_of_any_table() -> None:
+    """With and without preprocessed columns; those of the former must be fixed, and are so by themselves."""
+    assert key_of(Heights(), WEAK).fixed_heights == (None, 4)
+    key = key_of(Heights(SquaresAir=5, TableAir=4), WEAK)
+    assert key.fixed_heights == (5, 4)
+    assert Heights(SquaresAir=5, TableAir=4).log_heights(2) == [(5, 4), (5, 4)]
+    assert VerifyingKey.from_record(key.to_record()).digest == key.digest
+    forged_job(Heights(SquaresAir=5), partitions=2).check()
+    with pytest.raises(FormatError, match="not the heights"):
+        forged_job(Heights(SquaresAir=6), partitions=2).check()
+    for heights, root, says in (
+        ([5, None], key.preprocessed_root, "without a fixed height"),
+        ([5, 4], b"", "a root of 32 bytes"),
+        ([-1, 4], key.preprocessed_root, "not a height"),
+        ([True, 4], key.preprocessed_root, "not a height"),
+    ):
+        with pytest.raises(FormatError, match=says):
+            VerifyingKey.from_record({**key.to_record(), "fixed_heights": heights, "preprocessed_root": root})
+    plain = {**key_of(load_program("fibonacci", {"rows": 4}), WEAK).to_record(), "preprocessed_root": bytes(32)}
+    with pytest.raises(FormatError, match="a root of 32 bytes"):
+        VerifyingKey.from_record(plain)
 
 
 def test_heights_are_in_the_jobs_digest() -> None:
