@@ -101,7 +101,7 @@ class Fibonacci(Program):
         steps = sum(1 << height for (height,) in log_heights)
         return {
             "starts with": f"{public[0][0]}, {public[0][1]}",
-            f"after {steps} steps": f"{public[-1][2]}, {public[-1][3]}",
+            f"after {steps} steps": f"{public[-1][2]}, {public[-1][3]} modulo p",
         }
 
 

@@ -137,7 +137,7 @@ class KeccakF(Program):
         return {
             # A counted state's number has 32 bits; where none is counted, `start` is any element and `end` the same.
             "states": f"{start} to {end - 1}" if end != start else "none",
-            "sums of the results' words": ", ".join(map(str, totals)),
+            "sums of the results' words": ", ".join(map(str, totals)) + " modulo p",
         }
 
 
