@@ -8,18 +8,21 @@ Layout (canonical MessagePack, see `distprove.canonical`; every map has exactly 
 
 Public values are big-endian without leading zeros (zero is one zero byte). The digests, all SHA-256 with domains:
 
-    partition digest = H(key digest, index, name, public values)          what one partition states, and where it stands
-    job digest       = H(system, key digest, count, partition digests)    what the whole file states
+    partition digest = H(key digest, index, name, public values[, heights])   what one partition states, and where
+    job digest       = H(system, key digest, count, partition digests)        what the whole file states
     binding          = H(job digest, verification key, data of every partition)
+
+`heights` is the field of that name in the data of a system whose proofs are of tables (a STARK): log2 of the rows of
+each, a byte for each. A system without tables (Groth16) has none, and nothing stands there in its place.
 
 What this gives. A file that was changed in any way (a partition dropped, doubled, swapped or renamed, a public value,
 a proof or the key altered) without recomputing the digests is rejected when it is read. Someone who recomputes them
 gets a file with *another job digest*, and each of its partition proofs must still verify: they can leave out or
 reorder true statements, never state a false one. So a reader who needs exactly the job that was ordered, and not just
 true statements under a key, passes the job digest that they expect to `verify`; it fixes the number and order of
-partitions, their names, and every public value. The digest can be computed by anyone from those public facts with
-`job_digest`. It does not fix the proofs' own bytes (Groth16 proofs can be re-randomised by anyone); `binding` does, as
-a checksum.
+partitions, their names, every public value and the heights of tables. The digest can be computed by anyone from those
+public facts with `job_digest`. It does not fix the proofs' own bytes (Groth16 proofs can be re-randomised by anyone);
+`binding` does, as a checksum.
 
 Digests of inputs are left out on purpose: a hash of a secret input that can be guessed would let anyone confirm a
 guess.
@@ -71,7 +74,8 @@ class Proof:
         """Bind verified partition proofs, given in the job's order."""
         key = system.key_digest()
         bound = tuple(
-            replace(p, digest=partition_digest(key, index, p.name, p.public)) for index, p in enumerate(partitions)
+            replace(p, digest=partition_digest(key, index, p.name, p.public, heights_of(p)))
+            for index, p in enumerate(partitions)
         )
         return cls(system.name, key, system.verification_key(), bound)
 
@@ -122,10 +126,11 @@ class Proof:
             raise InvalidProof(f"{what}: two partitions have the same name")
         proof = cls(top["system"], top["key"], top["verification_key"], partitions)
         for index, partition in enumerate(partitions):
-            if partition.digest != partition_digest(proof.key_digest, index, partition.name, partition.public):
+            stated = partition.name, partition.public, heights_of(partition)
+            if partition.digest != partition_digest(proof.key_digest, index, *stated):
                 raise InvalidProof(
                     f"{what}: partition {index} ({partition.name}) is not what its digest says: "
-                    "it was moved, renamed or its public values changed"
+                    "it was moved, renamed, or its public values or heights changed"
                 )
         if proof.job_digest != top["job"]:
             raise InvalidProof(f"{what}: the partitions are not those that the job digest binds")
@@ -186,14 +191,29 @@ def _holds(check: Callable[[], bool]) -> bool:
         return False  # a proof that cannot even be read is a proof that does not hold
 
 
-def partition_digest(key_digest: bytes, index: int, name: str, public: Sequence[int]) -> bytes:
-    """What one partition states, and where it stands in its job."""
-    return canonical.digest("distprove/partition/1", key_digest, index, name, [encode_public(v) for v in public])
+def heights_of(proof: PartitionProof) -> bytes | None:
+    """log2 of the rows of a proof's tables, a byte for each, as its data has them; None for a system without tables.
+
+    What the proof system verifies is the same field; anything there but bytes it refuses.
+    """
+    heights = proof.data.get("heights")
+    return heights if isinstance(heights, bytes) else None
 
 
-def job_digest(system: str, key_digest: bytes, statements: Sequence[tuple[str, Sequence[int]]]) -> bytes:
-    """The job digest of (name, public values) in order: what a verifier computes to know which job to expect."""
-    digests = [partition_digest(key_digest, i, name, public) for i, (name, public) in enumerate(statements)]
+def partition_digest(
+    key_digest: bytes, index: int, name: str, public: Sequence[int], heights: bytes | None = None
+) -> bytes:
+    """What one partition states, and where it stands in its job. `heights` as `heights_of` gives them."""
+    stated = [key_digest, index, name, [encode_public(v) for v in public]]
+    return canonical.digest("distprove/partition/1", *stated, *([] if heights is None else [heights]))
+
+
+def job_digest(system: str, key_digest: bytes, statements: Sequence[tuple[str, Sequence[int], bytes | None]]) -> bytes:
+    """The job digest of (name, public values, heights) in order: what a verifier computes to know which job to expect.
+
+    `heights` as `heights_of` gives them: None for a system without tables.
+    """
+    digests = [partition_digest(key_digest, i, *statement) for i, statement in enumerate(statements)]
     return _job_digest(system, key_digest, digests)
 
 

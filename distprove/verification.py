@@ -23,7 +23,7 @@ class Verified:
 
     system: str
     job_digest: bytes
-    """Fixes number, order, names and public values of the partitions."""
+    """Fixes number, order, names and public values of the partitions, and of a STARK the heights of their tables."""
     job_expected: bool
     """Whether the caller named the job digest."""
     key_digest: bytes

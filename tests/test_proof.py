@@ -72,7 +72,9 @@ def test_a_binding_that_is_known_is_compared_and_not_computed(proof: Proof, monk
 
 
 def test_anyone_can_compute_the_job_digest(proof: Proof) -> None:
-    assert proof.job_digest == job_digest("toy", b"k" * 32, [("a", (0, 1, 2**255)), ("b", ()), ("c", (7,))])
+    assert proof.job_digest == job_digest(
+        "toy", b"k" * 32, [("a", (0, 1, 2**255), None), ("b", (), None), ("c", (7,), None)]
+    )
 
 
 def edit(proof: Proof, change: Callable[[dict[str, Any]], None]) -> bytes:

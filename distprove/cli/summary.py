@@ -140,7 +140,8 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
     if not proven:
         return []
     arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
-    rows = [("program", f"{proven['program']}({arguments})")]
+    named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
+    rows = [("program", f"{proven['program']}({arguments}){named}")]
     rows += [("says", f"{name} {value}") for name, value in proven["says"].items()]
     security = proven["security"]
     detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"

@@ -46,7 +46,7 @@ class VerifyingKey:
     """Name, scope ("local" or "global") and width; a bus' number is its position, from one."""
     statement: Statement
     fixed_heights: tuple[int | None, ...]
-    """Per table log2 of its rows when it has preprocessed columns, which fix them; else None."""
+    """Per table log2 of the rows that it has in every proof, as preprocessed columns need; None where it may be any."""
     preprocessed_root: bytes
     """32 bytes, empty when no table has preprocessed columns."""
 
@@ -114,8 +114,8 @@ class VerifyingKey:
         if len(fixed) != len(self.tables):
             raise FormatError(f"{what}: one fixed height, or none, for each table")
         for table, height in zip(self.tables, fixed, strict=True):
-            if (height is not None) != (table.preprocessed_width > 0):
-                raise FormatError(f"{what}: table {table.name}: preprocessed columns and a fixed height go together")
+            if height is None and table.preprocessed_width:
+                raise FormatError(f"{what}: table {table.name}: preprocessed columns without a fixed height")
             if height is not None and not (type(height) is int and check_log_height(height, params)):
                 raise FormatError(f"{what}: table {table.name}: not a height: {height!r}")
             if table.quotient_chunks > params.blowup:
@@ -135,7 +135,7 @@ class VerifyingKey:
             raise FormatError(f"{what}: two buses have the same name")
         if len({t.name for t in self.tables}) != len(self.tables):
             raise FormatError(f"{what}: two tables have the same name")
-        if len(self.preprocessed_root) != (32 if any(h is not None for h in fixed) else 0):
+        if len(self.preprocessed_root) != (32 if any(t.preprocessed_width for t in self.tables) else 0):
             raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")
 
 
@@ -170,13 +170,17 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     tables, kernels = key.tables, backend.goldilocks
     kernels.prepare([p for t in tables for p in t.programs], [f.source for f in program.row_functions])
     fixed = program.preprocessed()
-    heights: list[int | None] = []
-    for table in tables:
+    heights = list(key.fixed_heights)
+    for i, table in enumerate(tables):
         matrix = fixed.get(table.name)
         width = 0 if matrix is None else len(matrix)
         if width != table.preprocessed_width:
             raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
-        heights.append(None if matrix is None else int(matrix.shape[1]).bit_length() - 1)
+        if matrix is not None:
+            height = int(matrix.shape[1]).bit_length() - 1
+            if heights[i] not in (None, height):
+                raise UsageError(f"table {table.name} is fixed to 2^{heights[i]} rows; its preprocessed columns differ")
+            heights[i] = height
     shape = key.tree_shape([t.preprocessed_width for t in tables], [h or 0 for h in heights])
     key = replace(key, fixed_heights=tuple(heights))
     if shape is None:
@@ -206,7 +210,7 @@ def copied(backend: Backend, array: Array) -> Array:
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:
     """A program's key but for what its preprocessed columns add: their heights and root.
 
-    Raises UsageError when the blow-up is too small for an AIR.
+    Raises UsageError when the blow-up is too small for an AIR, or for the height of a table that does not exist.
     """
     tables = program.compiled_tables
     for table in tables:
@@ -216,7 +220,12 @@ def compile_program(program: Program, params: Parameters) -> VerifyingKey:
                 f"{table.quotient_chunks}; it is {params.blowup}"
             )
     buses = tuple(bus_record(bus) for bus in program.buses)
-    fixed = (None,) * len(tables)
+    heights = dict(program.fixed_heights)
+    fixed = tuple(heights.pop(table.name, None) for table in tables)
+    if heights:
+        raise UsageError(
+            f"program {program.name} fixes the height of {', '.join(heights)}, which is none of its tables"
+        )
     return VerifyingKey(program.name, program.arguments, params, tables, buses, program.statement, fixed, b"")
 
 

@@ -49,8 +49,10 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
             "which `distprove export` writes beside the program"
         )
     try:
-        # The program's own arguments: all of them, and none that a verifier need not know.
         arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments
+        if arguments != named["arguments"]:
+            bound = ", ".join(arguments) or "none"
+            raise FormatError(f"verification key: not the arguments that a key of {name} binds, which are: {bound}")
         return _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
     except UsageError as error:
         raise FormatError(f"verification key: {error}") from None

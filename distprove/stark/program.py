@@ -42,7 +42,12 @@ class Program(ABC):
     @property
     @abstractmethod
     def arguments(self) -> dict[str, int | str]:
-        """What the program was made with and the verifier must know; part of the key's identity. Nothing secret."""
+        """What the program was made with that its key binds: the verifier is told of these and makes the key from them.
+
+        Each must change the tables, their fixed heights, the preprocessed columns or the statement, or the program is
+        refused (`check_arguments`). What only the prover needs, such as a file or where to start, is none of them: it
+        is in the slices, and what it leads to is in the public values. Nothing secret.
+        """
 
     @property
     @abstractmethod
@@ -71,6 +76,15 @@ class Program(ABC):
         return {}
 
     @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        """log2 of the rows of tables, by name, that have as many in every proof. Part of the key.
+
+        All other tables without preprocessed columns have as many rows as a prover likes: what a program states must
+        not rest on these, unless its constraints count them.
+        """
+        return {}
+
+    @property
     def row_functions(self) -> Sequence[CppRows]:
         """The row functions in C++ that `trace` uses: a GPU's prover compiles them when it starts."""
         return ()
@@ -78,8 +92,13 @@ class Program(ABC):
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         """Per partition log2 of each table's rows, known before a trace is made: the number of queries follows from it.
 
-        Raises UsageError for a program that does not say, whose jobs must name their queries.
+        Raises UsageError for a program that does not say, whose jobs must name their queries. One whose tables all have
+        fixed heights says so with these.
         """
+        fixed = [self.fixed_heights.get(air.name) for air in self.tables]
+        known = tuple(height for height in fixed if height is not None)
+        if len(known) == len(fixed):
+            return [known] * partitions
         raise UsageError(
             f"program {self.name} does not say how tall its tables are (Program.log_heights), so the number of queries "
             "must be given"
@@ -100,6 +119,11 @@ class Program(ABC):
         Its arrays may be among the inputs; otherwise they are made anew each time, since the prover writes over them.
         """
 
-    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
-        """What the public values of all partitions say, for people: for example the root in hexadecimal."""
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
+        """What a verified job says, for people: for example the root in hexadecimal. Per partition in order, the public
+        values and log2 of the rows of each table.
+
+        It is said as proven, so it is made of these and of what the key fixes (`arguments`), and of nothing else: a
+        verifier's program was made without the prover's own arguments.
+        """
         return {}

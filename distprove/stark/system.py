@@ -71,12 +71,17 @@ class StarkVerifier:
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
-        """The program with its arguments, what the public values say, and how secure the job's proof is."""
+        """The program, what was proven, and how secure the job's proof is. For proofs that hold.
+
+        Without the program, its name is all that is told of it: nothing ties the arguments in a key to its tables but
+        the word of who made the key.
+        """
         heights = [heights_in(p.data, self.key, p.name) for p in proofs]
         return {
             "program": self.key.program,
-            "arguments": dict(self.key.arguments),
-            "says": self.program.explain([p.public for p in proofs]) if self.program is not None else {},
+            "known": self.program is not None,
+            "arguments": dict(self.key.arguments) if self.program is not None else {},
+            "says": self.program.explain([p.public for p in proofs], heights) if self.program is not None else {},
             "security": job_security(self.key, heights).to_record(),
         }
 

@@ -64,7 +64,7 @@ class SquareAir(Air):
 
 
 class OneRowAir(Air):
-    """A table of a single row, whose next row is itself."""
+    """A table of a single row, a fixed height, whose next row is itself."""
 
     main: ClassVar = {"rows": 1}
     public = ("rows",)
@@ -75,7 +75,7 @@ class OneRowAir(Air):
 
 
 class Mixed(Program):
-    """Three heights, the lowest one row; degrees 5 and 2; a local bus only; no preprocessed columns."""
+    """Three heights, the lowest one row and fixed; degrees 5 and 2; a local bus only; no preprocessed columns."""
 
     name = "test-mixed"
 
@@ -94,6 +94,10 @@ class Mixed(Program):
     @property
     def statement(self) -> Statement:
         return Statement((("rows", 2),))
+
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        return {"OneRowAir": 0}
 
     def slices(self, partitions: int) -> list[Slice]:
         return [Slice(f"part-{i}", {"offset": i}) for i in range(partitions)]

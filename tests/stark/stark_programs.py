@@ -35,7 +35,7 @@ class Fibonacci(Program):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"log_rows": self.log_rows}
+        return {}
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -91,7 +91,7 @@ class Tables(Fibonacci):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"small": self.small, "log_rows": self.log_rows}
+        return {"small": self.small}
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -143,7 +143,7 @@ class Ring(Program):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"log_rows": self.log_rows}
+        return {}
 
     @property
     def tables(self) -> Sequence[Air]:

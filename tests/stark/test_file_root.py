@@ -230,7 +230,7 @@ def test_the_root_is_proven(made: Attacker, size: int, partitions: int) -> None:
     data = content(size)
     publics = made.submit(made.inputs(data, partitions))
     said = {"root": plain_root(data).hex(), "bytes": str(size), "chunks": str(max(1, -(-size // 128)))}
-    assert FileRoot().explain(publics) == said
+    assert FileRoot().explain(publics, []) == said
 
 
 def test_another_root(made: Attacker) -> None:

@@ -63,7 +63,10 @@ def container(name: str) -> Proof:
     key, job = KEYS[name], RECORDS[name]
     parts = tuple(
         PartitionProof(
-            p["name"], partition_digest(key.digest, i, p["name"], p["public"]), tuple(p["public"]), p["proof"]
+            p["name"],
+            partition_digest(key.digest, i, p["name"], p["public"], p["proof"]["heights"]),
+            tuple(p["public"]),
+            p["proof"],
         )
         for i, p in enumerate(job["partitions"])
     )

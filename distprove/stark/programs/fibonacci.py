@@ -40,7 +40,10 @@ class FibonacciAir(Air):
 
 
 class Fibonacci(Program):
-    """`rows` steps a partition. Stated: the pair before the first step and the pair after the last."""
+    """`rows` steps a partition, a fixed height. Stated: the pair before the first step and the pair after the last.
+
+    Which pair a job starts from is the prover's to choose, and public.
+    """
 
     name = "fibonacci"
 
@@ -53,7 +56,7 @@ class Fibonacci(Program):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"rows": self.rows, "first": self.first, "second": self.second}
+        return {"rows": self.rows}
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -63,8 +66,9 @@ class Fibonacci(Program):
     def statement(self) -> Statement:
         return Statement(public=(("start", 2), ("end", 2)), chain=(("end", "start"),))
 
-    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        return [(log_rows("rows", self.rows),)] * partitions
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        return {"fibonacci": log_rows("rows", self.rows)}
 
     def slices(self, partitions: int) -> list[Slice]:
         out, pair = [], (self.first, self.second)
@@ -93,11 +97,11 @@ class Fibonacci(Program):
             done, step = 2 * done, advance_index(step)
         return Trace([columns], (first, second, *advance((first, second), self.rows)))
 
-    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
-        steps = self.rows * len(public)
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
+        steps = sum(1 << height for (height,) in log_heights)
         return {
             "starts with": f"{public[0][0]}, {public[0][1]}",
-            f"after {steps} steps": f"{public[-1][2]}, {public[-1][3]}",
+            f"after {steps} steps": f"{public[-1][2]}, {public[-1][3]} modulo p",
         }
 
 

@@ -203,7 +203,7 @@ class FileRoot(Program):
         columns = hash_columns(backend, inputs["messages"], inputs["places"], (start, stop), has_tail=stop == leaves)
         return Trace([columns, inputs["edge"], inputs["tail"]], public)
 
-    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         root = np.array(public[0][:DIGEST_WORDS], dtype="<u4").tobytes()
         return {"root": root.hex(), "bytes": str(public[0][DIGEST_WORDS]), "chunks": str(public[0][DIGEST_WORDS + 1])}
 

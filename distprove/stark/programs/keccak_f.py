@@ -68,7 +68,7 @@ class KeccakFAir(Air):
 
 
 class KeccakF(Program):
-    """See the module's text."""
+    """See the module's text. How many permutations a partition has, and from which state on, its public values say."""
 
     name = "keccak-f"
 
@@ -82,7 +82,7 @@ class KeccakF(Program):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"permutations": self.permutations, "first": self.first}
+        return {}
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -131,11 +131,13 @@ class KeccakF(Program):
         total = [int(v) for v in backend.to_host(sums[:, -1].copy())]
         return Trace([columns], (start, start + used, *total))
 
-    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         totals = [sum(p[2 + k] for p in public) % P for k in range(SUMMED)]
+        start, end = public[0][0], public[-1][1]
         return {
-            "states": f"{public[0][0]} to {public[-1][1] - 1}",
-            "sums of the results' words": ", ".join(map(str, totals)),
+            # A counted state's number has 32 bits; where none is counted, `start` is any element and `end` the same.
+            "states": f"{start} to {end - 1}" if end != start else "none",
+            "sums of the results' words": ", ".join(map(str, totals)) + " modulo p",
         }
 
 

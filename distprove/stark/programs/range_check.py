@@ -62,7 +62,7 @@ class LimbsAir(Air):
 
 
 class RangeCheck(Program):
-    """See the module's text. The values are made up from a seed."""
+    """See the module's text. The prover makes the values up from a seed; how many there are is public."""
 
     name = "range-check"
 
@@ -78,7 +78,7 @@ class RangeCheck(Program):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"values": self.values, "bits": self.bits, "seed": self.seed}
+        return {"bits": self.bits}
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -121,7 +121,7 @@ class RangeCheck(Program):
         total = int(backend.to_host(inputs["values"][4, -1:])[0])
         return Trace([inputs["values"], inputs["limbs"]], (self.values, total))
 
-    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         return {
             "values": str(sum(p[0] for p in public)),
             "each below": str(1 << (2 * self.bits)),

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from distprove.errors import UsageError
 from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.program import Program
+from distprove.stark.programs.binding import check_arguments
 
 Kind = Literal["integer", "path", "text"]
 
@@ -119,9 +120,12 @@ def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
     """The program `name`: one that ships, or a user's `MODULE:CLASS`. Raises UsageError."""
     if ":" in name:
         try:
-            return load_class(name)(**{key: _number(value) for key, value in arguments.items()})
+            make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}
+            program = make(**values)
         except TypeError as error:
             raise UsageError(f"{name} does not take these arguments: {error}") from None
+        check_arguments(program, lambda changed: make(**{**values, **changed}))
+        return program
     return find_program(name).make(arguments)
 
 

@@ -41,7 +41,7 @@ class WideFibonacciAir(Air):
 
 
 class WideFibonacci(Program):
-    """See the module's text. Partitions have different first elements."""
+    """See the module's text. The height is fixed. Partitions have different first elements, from the prover's seed."""
 
     name = "wide-fibonacci"
 
@@ -56,7 +56,7 @@ class WideFibonacci(Program):
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {"rows": self.rows, "width": self.width, "seed": self.seed}
+        return {"rows": self.rows, "width": self.width}
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -66,8 +66,9 @@ class WideFibonacci(Program):
     def statement(self) -> Statement:
         return Statement()
 
-    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        return [(log_rows("rows", self.rows),)] * partitions
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        return {"wide-fibonacci": log_rows("rows", self.rows)}
 
     def slices(self, partitions: int) -> list[Slice]:
         return [Slice(f"part-{i:04}", {"start": pow(GENERATOR, self.seed + i, P)}) for i in range(partitions)]
@@ -92,5 +93,6 @@ class WideFibonacci(Program):
 
         return row_function([3], columns, scalars=1)
 
-    def explain(self, public: Sequence[Sequence[int]]) -> dict[str, str]:
-        return {"computed right": f"{len(public) * self.rows} rows of {self.width} columns, each from its first two"}
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
+        rows = sum(1 << height for (height,) in log_heights)
+        return {"computed right": f"{rows} rows of {self.width} columns, each from its first two"}
