@@ -254,7 +254,7 @@ class GoldilocksKernels(ABC):
 
 
 def column_runs(width: int, chosen: Sequence[int]) -> list[tuple[range, bool]]:
-    """The columns of a matrix in runs of neighbours of which all are `chosen`, or none; with which it is."""
+    """The columns of a matrix, cut into runs of neighbours that are all `chosen` or all not, each with which it is."""
     flags = np.zeros(width, dtype=np.bool_)
     flags[list(chosen)] = True
     edges = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1).tolist(), width]
@@ -279,7 +279,10 @@ class OpenedColumns:
 def opened_columns(
     matrices: Sequence[Array], next_row: Sequence[Sequence[int]] | None
 ) -> tuple[list[Words], dict[tuple[int, int], list[OpenedColumns]]]:
-    """For `GoldilocksKernels.evaluate_at`: its result, to be filled, and what fills it, by n and number of points."""
+    """The result of `GoldilocksKernels.evaluate_at`, to be filled, and the runs that fill it, by n and number of points.
+
+    Raises SizeError.
+    """
     chosen = [()] * len(matrices) if next_row is None else next_row
     if len(chosen) != len(matrices) or any(m.ndim != 3 for m in matrices):
         raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} and {len(chosen)} sets of columns")

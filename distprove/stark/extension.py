@@ -58,7 +58,7 @@ class Extension:
         return on_cosets(self._kernels, [(self, coset)])[0]
 
     def columns(self, run: range | None = None) -> Columns:
-        """Some of its columns, neighbours, or all."""
+        """The columns of `run`, or all of them."""
         return Columns(self, range(self.width) if run is None else run)
 
     def trace(self) -> Array:
@@ -84,7 +84,7 @@ class Extension:
 
 
 class Columns:
-    """Neighbouring columns of an extension, which move with it."""
+    """Neighbouring columns of an extension. They are where the extension is."""
 
     def __init__(self, extension: Extension, run: range) -> None:
         self.extension = extension
