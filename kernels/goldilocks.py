@@ -279,7 +279,7 @@ class OpenedColumns:
 def opened_columns(
     matrices: Sequence[Array], next_row: Sequence[Sequence[int]] | None
 ) -> tuple[list[Words], dict[tuple[int, int], list[OpenedColumns]]]:
-    """The result of `GoldilocksKernels.evaluate_at`, to be filled, and the runs that fill it, by n and number of points.
+    """The result of `GoldilocksKernels.evaluate_at`, to be filled, and what fills it, by n and number of points.
 
     Raises SizeError.
     """

@@ -327,9 +327,7 @@ def deep_codeword(
         columns = [*(c for c, both in runs if not both), quotients[i].columns()]
         rest = np.concatenate([rest, quotient])
         once.append(Opening(zeta, columns, rest, e_dot(rest, np.concatenate([here[table.others], values[i].quotient]))))
-    return extender.deep(
-        twice + once
-    )  # a GPU ends a sum wherever the points change: once a table, and once for the rest
+    return extender.deep(twice + once)  # a GPU ends a sum where the points change
 
 
 def interpolate_final(codeword: Words) -> Words:
