@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernels.backend import Array, SizeError
-from kernels.goldilocks import DeepPoint, Words, by_height_and_points
+from kernels.goldilocks import DeepPoint, Words, opened_columns
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P
 from kernels.goldilocks_scalar import ext_scale_all
 from kernels.row_program import RowProgram
@@ -79,17 +79,19 @@ class CpuRows:
         self._rows.running_sum(terms, sums, total)
         return sums, (int(total[0]), int(total[1]), int(total[2]))
 
-    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
-        found: dict[int, Words] = {}
-        for (n, both), members in by_height_and_points(matrices, next_row).items():
+    def evaluate_at(
+        self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
+    ) -> list[Words]:
+        result, opened = opened_columns([_cube(m, f"matrix {i}") for i, m in enumerate(matrices)], next_row)
+        for (n, points), runs in opened.items():
             if point[1:] == (0, 0) and pow(point[0], n, P) == pow(GENERATOR, n, P):
                 raise SizeError("the point lies on the coset that the polynomials are evaluated from")
-            cubes = [_cube(matrices[i], f"matrix {i}") for i in members]
-            widths = [m.shape[0] for m in cubes]
-            values = np.empty((sum(widths), 2, 3) if both else (sum(widths), 3), dtype=np.uint64)
-            self._rows.evaluate_at(cubes, _ext(point), both, values)
-            found.update(zip(members, np.split(values, np.cumsum(widths)[:-1]), strict=True))
-        return [found[i] for i in range(len(matrices))]
+            widths = [len(run.columns) for run in runs]
+            values = np.empty((sum(widths), points, 3), dtype=np.uint64)
+            self._rows.evaluate_at([run.columns for run in runs], _ext(point), points == 2, values)
+            for run, found in zip(runs, np.split(values, np.cumsum(widths)[:-1]), strict=True):
+                run.put(found)
+        return result
 
     def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
         cubes = [_cube(m, "matrix") for m in matrices]

@@ -18,7 +18,7 @@ from kernels.backend import Array, HostArray, SizeError
 from kernels.compiler import KernelSource
 from kernels.cuda_row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.device import ByValue, Device, Stream, check_index32, grid_for, parallel
-from kernels.goldilocks import DeepPoint, RowJob, Words, by_height_and_points
+from kernels.goldilocks import DeepPoint, OpenedColumns, RowJob, Words, opened_columns
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
 from kernels.goldilocks_scalar import ext_add, ext_mul, ext_pow, ext_scale, ext_scale_all, ext_sub
 from kernels.row_program import RowProgram
@@ -30,7 +30,7 @@ CHUNK = 8
 SCAN_TILE, SCAN_BLOCK = 8 * 32, 1024
 """Rows of a tile, and the threads that add up the tiles; as in gl_scan.cu."""
 MATRICES = 32
-"""Of one launch; as in gl_openings.cu."""
+"""Matrices, or runs of a matrix' columns, that one launch takes. Must equal MATRICES in gl_openings.cu."""
 BLOCK_WARPS = 8
 """Warps of a block, each with two columns at one point or one column at two; as in gl_openings.cu."""
 DEEP_BLOCK, DEEP_ROWS = 256, 2
@@ -248,27 +248,33 @@ class CudaRows:
 
     # -- openings ---------------------------------------------------------------------------------------------------
 
-    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
+    def evaluate_at(
+        self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
+    ) -> list[Words]:
         """See `GoldilocksKernels.evaluate_at`. Waits for the device, once."""
-        groups = by_height_and_points(matrices, next_row)
-        widths = [int(m.shape[0]) for m in matrices]
-        shapes = {i: (widths[i], 2, 3) if both else (widths[i], 3) for (_, both), ids in groups.items() for i in ids}
-        sizes = [math.prod(shapes[i]) for i in shapes]
-        if not sum(sizes):
-            return [np.zeros(shapes[i], dtype=np.uint64) for i in range(len(matrices))]
+        result, opened = opened_columns(matrices, next_row)
+        if not opened:
+            return result
         y = ext_scale(point, pow(GENERATOR, -1, P))
-        weights = {n: self._opening_weights(n, y) for n in sorted({n for n, _ in groups})}
-        values = self._device.empty((sum(sizes),))
+        weights = {n: self._opening_weights(n, y) for n in sorted({n for n, _ in opened})}
+        values = self._device.empty((sum(out.size for runs in opened.values() for run in runs for out in run.outs),))
+        parts: list[tuple[list[OpenedColumns], tuple[int, int, int]]] = []
         done = 0
-        for (n, both), members in groups.items():
-            for part in _parts([matrices[i] for i in members if widths[i]]):
-                shape = (sum(int(m.shape[0]) for m in part), 2 if both else 1, 3)
+        for (n, points), runs in opened.items():
+            for begin in range(0, len(runs), MATRICES):
+                part = runs[begin : begin + MATRICES]
+                shape = (sum(int(run.columns.shape[0]) for run in part), points, 3)
                 words = math.prod(shape)
-                self._open(part, *weights[n], values[done : done + words].reshape(shape))
+                self._open([run.columns for run in part], *weights[n], values[done : done + words].reshape(shape))
+                parts.append((part, shape))
                 done += words
-        pieces = np.split(self._device.fetch(values).result(), np.cumsum(sizes)[:-1])
-        found = {i: piece.reshape(shapes[i]) for i, piece in zip(shapes, pieces, strict=True)}
-        return [found[i] for i in range(len(matrices))]
+        fetched = self._device.fetch(values).result()
+        for part, shape in parts:
+            found, fetched = fetched[: math.prod(shape)].reshape(shape), fetched[math.prod(shape) :]
+            for run in part:
+                run.put(found[: len(run.outs[0])])
+                found = found[len(run.outs[0]) :]
+        return result
 
     def _opening_weights(self, n: int, y: Ext) -> tuple[Array, Ext]:
         """W_j = w^j / (y - w^j) for j < n, (3, n), and what the sums with it are multiplied by."""
@@ -321,7 +327,8 @@ class CudaRows:
         blocks = grid_for(n, COMBINE_BLOCK * COMBINE_ROWS)
         resident = kernel.blocks_per_sm(COMBINE_BLOCK) * self._device.sm_count
         per_chunk = max(COMBINE_LEAST, -(-len(weights) * blocks // (4 * resident)))
-        parts = _parts([m for m in matrices if m.shape[0]])
+        present = [m for m in matrices if m.shape[0]]
+        parts = [present[i : i + MATRICES] for i in range(0, len(present), MATRICES)]
         widths = [sum(int(m.shape[0]) for m in part) for part in parts]
         chunks = [-(-width // per_chunk) for width in widths]
         partial = self._device.empty((sum(chunks), 3, n))
@@ -502,10 +509,6 @@ def _scaled(use: _Use | None, matrix: Array) -> Words:
 
 
 # -- sizes and numbers -------------------------------------------------------------------------------------------------
-
-
-def _parts(matrices: Sequence[Array]) -> list[Sequence[Array]]:
-    return [matrices[i : i + MATRICES] for i in range(0, len(matrices), MATRICES)]
 
 
 def _input_rows(program: RowProgram, inputs: Sequence[Array | None], cosets: int) -> int:

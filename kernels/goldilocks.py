@@ -23,6 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -198,10 +199,13 @@ class GoldilocksKernels(ABC):
         """
 
     @abstractmethod
-    def evaluate_at(self, matrices: Sequence[Array], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
-        """Each extension (w_i, B, n_i) at `point` (and at w_n * point): host arrays (w_i, 3), or (w_i, 2, 3).
+    def evaluate_at(
+        self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
+    ) -> list[Words]:
+        """Each extension (w_i, B, n_i) at `point`, and its columns next_row[i] at w_n * point too.
 
-        `next_row` holds for all, or says it of each. Barycentric, from coset 0; `point` must not lie on it.
+        Gives host arrays (w_i + len(next_row[i]), 3): the values of all columns, then those at the second point. The
+        columns of `next_row` ascend; None means none. Barycentric, from coset 0; `point` must not lie on it.
         """
 
     @abstractmethod
@@ -256,14 +260,52 @@ class GoldilocksKernels(ABC):
         keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce)."""
 
 
-def by_height_and_points(
-    matrices: Sequence[Array], next_row: bool | Sequence[bool]
-) -> dict[tuple[int, bool], list[int]]:
-    """For `GoldilocksKernels.evaluate_at`: the matrices by n and by whether the next row's point is meant too."""
-    flags = [next_row] * len(matrices) if isinstance(next_row, bool) else list(next_row)
-    if len(flags) != len(matrices) or any(m.ndim != 3 for m in matrices):
-        raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} evaluated at {len(flags)} sets of points")
-    groups: dict[tuple[int, bool], list[int]] = {}
-    for i, (matrix, flag) in enumerate(zip(matrices, flags, strict=True)):
-        groups.setdefault((int(matrix.shape[2]), flag), []).append(i)
-    return groups
+def column_runs(width: int, chosen: Sequence[int]) -> list[tuple[range, bool]]:
+    """The columns of a matrix, cut into runs of neighbours that are all `chosen` or all not, each with which it is."""
+    flags = np.zeros(width, dtype=np.bool_)
+    flags[list(chosen)] = True
+    edges = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1).tolist(), width]
+    return [(range(begin, end), bool(flags[begin])) for begin, end in pairwise(edges) if begin < end]
+
+
+@dataclass(frozen=True)
+class OpenedColumns:
+    """A run of neighbouring columns that `GoldilocksKernels.evaluate_at` opens at the same points."""
+
+    columns: Array = field(repr=False)
+    """(k, B, n)"""
+    outs: tuple[Words, ...]
+    """Per point where the values (k, 3) are to be written."""
+
+    def put(self, values: Words) -> None:
+        """Take the values (k, points, 3)."""
+        for point, out in enumerate(self.outs):
+            out[...] = values[:, point]
+
+
+def opened_columns(
+    matrices: Sequence[Array], next_row: Sequence[Sequence[int]] | None
+) -> tuple[list[Words], dict[tuple[int, int], list[OpenedColumns]]]:
+    """The result of `GoldilocksKernels.evaluate_at`, to be filled, and what fills it, by n and number of points.
+
+    Raises SizeError.
+    """
+    chosen = [()] * len(matrices) if next_row is None else next_row
+    if len(chosen) != len(matrices) or any(m.ndim != 3 for m in matrices):
+        raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} and {len(chosen)} sets of columns")
+    result = []
+    runs: dict[tuple[int, int], list[OpenedColumns]] = {}
+    for matrix, columns in zip(matrices, chosen, strict=True):
+        width, n, later = int(matrix.shape[0]), int(matrix.shape[2]), 0
+        if any(b <= a for a, b in pairwise((-1, *columns, width))):
+            raise SizeError(f"columns {list(columns)} of {width} are not ascending ones of the matrix")
+        values = np.zeros((width + len(columns), 3), dtype=np.uint64)
+        result.append(values)
+        for run, both in column_runs(width, columns):
+            outs = [values[run.start : run.stop]]
+            if both:
+                outs.append(values[width + later :][: len(run)])
+                later += len(run)
+            opened = OpenedColumns(matrix[run.start : run.stop], tuple(outs))
+            runs.setdefault((n, len(outs)), []).append(opened)
+    return result, runs

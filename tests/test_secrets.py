@@ -13,7 +13,7 @@ from kernels.cpu import ReadyPoint
 from kernels.cuda_goldilocks_lde import Extended
 from kernels.cuda_goldilocks_tree import LeafShape
 from kernels.cuda_sources import sample_program
-from kernels.goldilocks import DeepPoint, LdeJob, RowJob
+from kernels.goldilocks import DeepPoint, LdeJob, OpenedColumns, RowJob
 
 SECRET = 918273645
 ARRAY = np.full((2, 2, 2), SECRET, dtype=np.uint64)
@@ -31,6 +31,7 @@ SYNTHESISED = Synthesised("p", {"witness": ARRAY})
         LdeJob(ARRAY, out=ARRAY),
         RowJob(sample_program(), [ARRAY], np.zeros((4, 3), np.uint64)),
         DeepPoint((1, 2, 3), (ARRAY,), np.zeros((2, 3), np.uint64), (4, 5, 6)),
+        OpenedColumns(ARRAY, ()),
         Extended(ARRAY, ARRAY, 7),
         LeafShape(ARRAY, 0),
         ReadyPoint(ARRAY),

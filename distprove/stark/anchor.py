@@ -44,7 +44,7 @@ class Anchor:
         """DEEP's term of this height. `weights`: all powers of gamma of the proof."""
         weight, value = (_ext(w) for w in (weights[shape.anchor_weight(height)], self.values[_place(shape, height)]))
         coordinates = np.array([e_mul(weight, unit) for unit in BASIS], dtype=np.uint64)
-        return Opening(self.point, [self.combinations[height]], coordinates, e_mul(weight, value))
+        return Opening(self.point, [self.combinations[height].columns()], coordinates, e_mul(weight, value))
 
 
 def make_anchor(extender: Extender, shape: ProofShape, main: Sequence[Extension], eta: Ext, delta: Ext) -> Anchor:
@@ -56,7 +56,7 @@ def make_anchor(extender: Extender, shape: ProofShape, main: Sequence[Extension]
         height: extender.combine([main[i] for i in tables], ext_powers(delta, sum(main[i].width for i in tables)))
         for height, tables in shape.tables_by_height.items()
     }
-    opened = extender.evaluate_at(list(combined.values()), eta, next_row=[False] * len(combined))
+    opened = extender.evaluate_at(list(combined.values()), eta, next_row=[()] * len(combined))
     values = np.array([_from_coordinates(v) for v in opened], dtype=np.uint64)
     return Anchor(eta, values, combined)
 

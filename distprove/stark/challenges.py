@@ -63,7 +63,7 @@ class ProofTranscript:
     def batching_challenge(self, values: Sequence[TableValues]) -> Ext:
         """After all values at the out-of-domain points."""
         for value in values:
-            self._transcript.absorb_words(b"values", value.both)
+            self._transcript.absorb_words(b"values", np.concatenate([value.here, value.after]))
             self._transcript.absorb_words(b"quotient values", value.quotient)
         return self._transcript.extension(b"gamma")
 

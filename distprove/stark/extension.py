@@ -57,6 +57,10 @@ class Extension:
         """
         return on_cosets(self._kernels, [(self, coset)])[0]
 
+    def columns(self, run: range | None = None) -> Columns:
+        """The columns of `run`, or all of them."""
+        return Columns(self, range(self.width) if run is None else run)
+
     def trace(self) -> Array:
         """(w, n): the columns on the trace domain, until they are asked for on a coset."""
         if self._columns is not None:
@@ -79,6 +83,19 @@ class Extension:
         return LdeJob(columns, self._shift * GENERATOR * pow(shift, -1, P) % P, self._array)
 
 
+class Columns:
+    """Neighbouring columns of an extension. They are where the extension is."""
+
+    def __init__(self, extension: Extension, run: range) -> None:
+        self.extension = extension
+        self._array = extension._array[run.start : run.stop]
+
+    def on(self, coset: int) -> Array:
+        """As `Extension.on`: (k, 1, n) or (k, B, n), the same object each time."""
+        self.extension.on(coset)
+        return self._array
+
+
 def on_cosets(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -> list[Array]:
     """`Extension.on` of each, moved together. An extension may be there several times, on one coset."""
     _move(kernels, [(extension, extension._shift_of(coset)) for extension, coset in wanted])
@@ -98,14 +115,14 @@ class Opening:
     """One opening point of one table height; as `kernels.goldilocks.DeepPoint`."""
 
     point: Ext
-    extensions: Sequence[Extension]
+    columns: Sequence[Columns]
     weights: Words
     value: Ext
     factor: Ext = ONE
 
     def on(self, coset: int, scale: int) -> DeepPoint:
         """For the extensions on a coset, there polynomials f(s x), s = `scale`: 1 / (s x - z) is 1/s / (x - z/s)."""
-        matrices = tuple(e.on(coset) for e in self.extensions)
+        matrices = tuple(c.on(coset) for c in self.columns)
         if scale == 1:
             return DeepPoint(self.point, matrices, self.weights, self.value, self.factor)
         point, value, factor = (e_scale(v, pow(scale, -1, P)) for v in (self.point, self.value, self.factor))
@@ -183,7 +200,9 @@ class Extender:
             return [(0, range(count))]
         return [((t << self._log_blowup) // count, range(t, t + 1)) for t in reversed(range(count))]
 
-    def evaluate_at(self, extensions: Sequence[Extension], point: Ext, *, next_row: Sequence[bool]) -> list[Words]:
+    def evaluate_at(
+        self, extensions: Sequence[Extension], point: Ext, *, next_row: Sequence[Sequence[int]]
+    ) -> list[Words]:
         """`GoldilocksKernels.evaluate_at`, on the first coset."""
         return self._kernels.evaluate_at(
             on_cosets(self._kernels, [(e, 0) for e in extensions]), point, next_row=next_row
@@ -193,10 +212,10 @@ class Extender:
         """`GoldilocksKernels.deep`: (3, B, n), put together from its cosets when the extensions are streamed."""
         if not self.streamed:
             return self._kernels.deep([o.on(0, 1) for o in openings])
-        log_n = openings[0].extensions[0].log_n
+        log_n = openings[0].columns[0].extension.log_n
         codeword = self._backend.empty((3, 1 << self._log_blowup, 1 << log_n))
         for coset in self.cosets():
-            on_cosets(self._kernels, [(e, coset) for o in openings for e in o.extensions])
+            on_cosets(self._kernels, [(c.extension, coset) for o in openings for c in o.columns])
             scale = coset_scale(log_n, self._log_blowup, coset)
             codeword[:, coset : coset + 1] = self._kernels.deep([o.on(coset, scale) for o in openings])
         return codeword

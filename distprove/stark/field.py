@@ -297,7 +297,7 @@ def e_dot(a: Words, b: Words) -> Ext:
 
 def e_dots(columns: Words, weights: Spread) -> list[Ext]:
     """sum_i columns[i, j] weights[i] for each j of an array (n, j, 3), and `spread` weights."""
-    products = dot([columns.reshape(len(columns), -1).T], weights).reshape(-1, 3, 3).tolist()
+    products = dot([columns.reshape(len(columns), 3 * columns.shape[1]).T], weights).reshape(-1, 3, 3).tolist()
     basis = (ONE, (0, 1, 0), (0, 0, 1))
     return [e_sum([e_mul((p, q, r), x) for (p, q, r), x in zip(rows, basis, strict=True)]) for rows in products]
 

@@ -14,7 +14,7 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
-from distprove.stark.shape import ProofShape, heights_fit
+from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from kernels.goldilocks import Bytes, TreeOpening
 
 
@@ -30,10 +30,17 @@ class OpenedTree:
 class TableValues:
     """A table's columns at the out-of-domain points."""
 
-    both: Words
-    """(preprocessed + main + aux columns, 2, 3): at zeta and at w zeta."""
+    here: Words
+    """(preprocessed + main + aux columns, 3): at zeta."""
+    after: Words
+    """(columns read at the next row, 3): at w zeta."""
     quotient: Words
     """(3 * chunks, 3): at zeta."""
+
+    @classmethod
+    def split(cls, words: Words, table: TableShape) -> TableValues:
+        """The three, one after the other, of a table."""
+        return cls(*np.split(words, np.cumsum([table.columns, len(table.next_row)])))
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class StarkProof:
             "roots": list(self.roots),
             "anchors": _pack(self.anchors),
             "terminals": _pack(self.terminals),
-            "values": [_pack(v.both) + _pack(v.quotient) for v in self.values],
+            "values": [_pack(v.here) + _pack(v.after) + _pack(v.quotient) for v in self.values],
             "fri_roots": list(self.fri_roots),
             "final": _pack(self.final),
             "nonce": self.nonce,
@@ -97,7 +104,8 @@ class StarkProof:
             _unpack(record["anchors"], (shape.anchors, 3), what),
             _unpack(record["terminals"], (shape.terminals, 3), what),
             tuple(
-                _table_values(v, t.both, t.widths[3], what) for v, t in zip(record["values"], shape.tables, strict=True)
+                TableValues.split(_unpack(v, (t.opened, 3), what), t)
+                for v, t in zip(record["values"], shape.tables, strict=True)
             ),
             tuple(_digest(r, what) for r in _exactly(record["fri_roots"], len(shape.fri_trees), what)),
             _unpack(record["final"], (1 << shape.log_final, 3), what),
@@ -130,11 +138,6 @@ def _opened_tree(record: Any, shape: TreeShape, queries: int, what: str) -> Open
     given = _exactly(record["rows"], len(shape.matrices), what)
     rows = tuple(_unpack(r, (queries, width), what) for r, (_, width) in zip(given, shape.matrices, strict=True))
     return OpenedTree(cap, TreeOpening(rows, path))
-
-
-def _table_values(data: Any, both: int, quotient: int, what: str) -> TableValues:
-    words = _unpack(data, (2 * both + quotient, 3), what)
-    return TableValues(words[: 2 * both].reshape(both, 2, 3), words[2 * both :])
 
 
 def _pack(words: Words) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,10 @@ from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Trace
 from distprove.stark.proof import OpenedTree, StarkProof, TableValues
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
-from distprove.stark.shape import ProofShape, heights_fit
+from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from distprove.stark.timing import Phases
 from kernels.backend import Array, Backend
-from kernels.goldilocks import MerkleTree
+from kernels.goldilocks import MerkleTree, column_runs
 
 
 @dataclass
@@ -171,7 +172,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         assert quotient_tree is not None, "every table has a quotient"
         zeta = transcript.out_of_domain_point(quotient_tree.root)
 
-    # 4. Open every column at zeta, and all but the quotient's at the next row's point.
+    # 4. Open every column at zeta, and at the next row's point those that the constraints read there.
     with phases("openings"):
         groups = [[e for e in extensions if e is not None] for extensions in rounds]
         values = out_of_domain_values(extender, shape, groups, quotients, zeta)
@@ -286,12 +287,22 @@ def commit_present(
 def out_of_domain_values(
     extender: Extender, shape: ProofShape, groups: list[list[Extension]], quotients: list[Extension], zeta: Ext
 ) -> tuple[TableValues, ...]:
-    """Every table's columns at zeta and at its next row's point, all in one call."""
+    """Every table's columns at zeta, and those of its next row at that row's point, all in one call."""
     opened = [e for group in groups for e in group]
-    next_row = [True] * len(opened) + [False] * len(quotients)
-    values = iter(extender.evaluate_at([*opened, *quotients], zeta, next_row=next_row))
-    both = [np.concatenate([next(values) for _ in group]) for group in groups]
-    return tuple(map(TableValues, both, values))
+    next_row = [columns for t, group in zip(shape.tables, groups, strict=True) for columns in next_row_of(t, group)]
+    found = iter(extender.evaluate_at([*opened, *quotients], zeta, next_row=[*next_row, *([()] * len(quotients))]))
+    here, after = [], []
+    for group in groups:
+        values = [np.split(next(found), [e.width]) for e in group]
+        here.append(np.concatenate([near for near, _ in values]))
+        after.append(np.concatenate([later for _, later in values]))
+    return tuple(map(TableValues, here, after, found))
+
+
+def next_row_of(table: TableShape, extensions: Sequence[Extension]) -> list[list[int]]:
+    """Per extension of a table, but the quotient's, the columns that are opened at the next row's point too."""
+    edges = np.cumsum([0, *(e.width for e in extensions)]).tolist()
+    return [[c - a for c in table.next_row if a <= c < b] for a, b in pairwise(edges)]
 
 
 def deep_codeword(
@@ -308,24 +319,33 @@ def deep_codeword(
     """(3, B, n): the sum over this height's tables, columns and points of gamma^k (f(x) - f(point)) / (x - point), and
     the like of its anchor.
     """
-    openings = []
+    twice, once = [], []
     for i in shape.by_height:
         table = shape.tables[i]
         if table.log_height != height:
             continue
-        here, _, quotient = (weights[r.start : r.stop] for r in table.weights)
-        both = groups[i]
-        c0, c1, c2 = weights[table.both].tolist()  # the next row's weights are the first ones times this power of gamma
-        factor = (c0, c1, c2)
-        at_zeta, at_next = e_dots(values[i].both, spread(here))
-        openings += [
-            Opening(zeta, both, here, at_zeta),
-            Opening(next_point(zeta, height), both, here, e_mul(factor, at_next), factor),
-            Opening(zeta, [quotients[i]], quotient, e_dot(quotient, values[i].quotient)),
+        near, rest, _, quotient = (weights[r.start : r.stop] for r in table.weights)
+        runs = [
+            (e.columns(run), both)
+            for e, chosen in zip(groups[i], next_row_of(table, groups[i]), strict=True)
+            for run, both in column_runs(e.width, chosen)
         ]
+        here, after = values[i].here, values[i].after
+        if table.next_row:
+            columns = [c for c, both in runs if both]
+            c0, c1, c2 = weights[table.columns].tolist()  # at the next row the weights are times this power of gamma
+            factor = (c0, c1, c2)
+            at_zeta, at_next = e_dots(np.stack([here[list(table.next_row)], after], axis=1), spread(near))
+            twice += [
+                Opening(zeta, columns, near, at_zeta),
+                Opening(next_point(zeta, height), columns, near, e_mul(factor, at_next), factor),
+            ]
+        columns = [*(c for c, both in runs if not both), quotients[i].columns()]
+        rest = np.concatenate([rest, quotient])
+        once.append(Opening(zeta, columns, rest, e_dot(rest, np.concatenate([here[table.others], values[i].quotient]))))
     if anchor is not None:
-        openings.append(anchor.opening(shape, height, weights))
-    return extender.deep(openings)
+        once.append(anchor.opening(shape, height, weights))
+    return extender.deep(twice + once)  # a GPU ends a sum where the points change
 
 
 def interpolate_final(codeword: Words) -> Words:

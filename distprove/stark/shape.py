@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
@@ -24,19 +25,37 @@ class TableShape:
     log_height: int
     widths: tuple[int, int, int, int]
     """Base columns in each round."""
+    next_row: tuple[int, ...]
+    """Columns, numbered over the first three rounds, that are opened at the next row's point too."""
     first_weight: int
     """Exponent of gamma of its first column at zeta; see `weights`."""
 
     @property
-    def both(self) -> int:
-        """Columns opened at zeta and at the next row's point: all but the quotient's."""
+    def columns(self) -> int:
+        """Columns of the first three rounds: all but the quotient's."""
         return sum(self.widths[:3])
 
     @property
-    def weights(self) -> tuple[range, range, range]:
-        """Exponents of gamma: columns at zeta, the same at w zeta, quotient columns at zeta."""
-        a, b, c = self.first_weight, self.both, self.widths[3]
-        return range(a, a + b), range(a + b, a + 2 * b), range(a + 2 * b, a + 2 * b + c)
+    def others(self) -> list[int]:
+        """Columns of the first three rounds that are opened at zeta alone."""
+        chosen = set(self.next_row)
+        return [c for c in range(self.columns) if c not in chosen]
+
+    @property
+    def opened(self) -> int:
+        """Values of the table in a proof, and so powers of gamma that it takes."""
+        return self.columns + len(self.next_row) + self.widths[3]
+
+    @property
+    def weights(self) -> tuple[range, range, range, range]:
+        """Exponents of gamma: at zeta `next_row` and `others`, `next_row` at w zeta, quotient columns at zeta.
+
+        The third are the first ones, all moved on by `columns`: one weighted sum of these columns serves both points.
+        """
+        sizes = len(self.next_row), len(self.others), len(self.next_row), self.widths[3]
+        edges = accumulate((self.first_weight, *sizes))
+        near, rest, after, quotient = (range(a, b) for a, b in pairwise(edges))
+        return near, rest, after, quotient
 
 
 @dataclass(frozen=True)
@@ -53,8 +72,10 @@ class ProofShape:
         widths = [(t.preprocessed_width, t.main_width, t.aux_width, 3 * t.quotient_chunks) for t in self.key.tables]
         for i in self.by_height:
             first[i] = exponent
-            exponent += 2 * sum(widths[i][:3]) + widths[i][3]
-        return tuple(TableShape(h, widths[i], first[i]) for i, h in enumerate(self.log_heights))
+            exponent += sum(widths[i]) + len(self.key.tables[i].next_row)
+        return tuple(
+            TableShape(h, widths[i], self.key.tables[i].next_row, first[i]) for i, h in enumerate(self.log_heights)
+        )
 
     @cached_property
     def by_height(self) -> list[int]:
@@ -80,18 +101,18 @@ class ProofShape:
         return len(self.tables_by_height) if self.key.anchored else 0
 
     @property
-    def columns(self) -> int:
+    def opened(self) -> int:
         """Powers of gamma that the tables' columns take: each column once for each point it is opened at."""
-        return sum(2 * t.both + t.widths[3] for t in self.tables)
+        return sum(t.opened for t in self.tables)
 
     @property
     def weights(self) -> int:
         """How many powers of gamma are used: the columns', then the anchors'."""
-        return self.columns + self.anchors
+        return self.opened + self.anchors
 
     def anchor_weight(self, height: int) -> int:
         """Exponent of gamma of a height's anchor."""
-        return self.columns + self.distinct_heights.index(height)
+        return self.opened + self.distinct_heights.index(height)
 
     @cached_property
     def rounds(self) -> dict[str, TreeShape]:

@@ -43,6 +43,7 @@ from distprove.stark.field import (
     root_of_unity,
     spread,
     sub,
+    total,
 )
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeClaim, openings_hold
@@ -186,7 +187,8 @@ def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Wo
     """The folded constraints of a table at zeta, from its opened values."""
     air, t = shape.key.tables[table], shape.tables[table]
     cuts = np.cumsum(t.widths[:2])
-    parts = np.split(proof.values[table].both, cuts)
+    values, after = proof.values[table], np.zeros((t.columns, 3), dtype=np.uint64)
+    after[list(t.next_row)] = values.after  # the others are not read
     selectors = np.zeros((3, 3), dtype=np.uint64)
     w_inverse = pow(root_of_unity(t.log_height), -1, P)
     vanishing = e_sub(e_pow(zeta, 1 << t.log_height), ONE)
@@ -194,7 +196,7 @@ def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Wo
     selectors[0] = e_mul(vanishing, e_inv(e_sub(zeta, ONE)))
     selectors[1] = e_mul(vanishing, e_inv(before_last))
     selectors[2] = before_last
-    return air.at_point([*(p[:, 0] for p in parts), selectors], [*(p[:, 1] for p in parts), None], scalars)
+    return air.at_point([*np.split(values.here, cuts), selectors], [*np.split(after, cuts), None], scalars)
 
 
 def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> Ext:
@@ -242,22 +244,24 @@ def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, 
     A table adds gamma^a (row - row(zeta)) / (x - zeta) for the columns opened at zeta and those of the quotient, and
     the like at w zeta: see `TableShape.weights`. Tables and heights are done together.
     """
-    weights = spread(ext_powers(gamma, max(max(t.both, t.widths[3]) for t in shape.tables)))
+    weights = spread(ext_powers(gamma, max(max(t.columns, t.widths[3]) for t in shape.tables)))
     differences, scales = [], []
     for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True):
-        both, once = dot(opened[:-1], weights), dot(opened[-1:], weights)
-        here, later = e_dots(values.both, weights)
-        (quotient,) = e_dots(values.quotient[:, None], weights)
-        differences += [sub(both, _vector(here)), sub(once, _vector(quotient)), sub(both, _vector(later))]
-        here_from, later_from, quotient_from = (r.start for r in t.weights)
-        scales += [e_pow(gamma, here_from), e_pow(gamma, quotient_from), e_pow(gamma, later_from)]
-    terms = ext_mul(np.stack(differences), np.array(scales, dtype=np.uint64)[:, None]).reshape(-1, 3, *both.shape)
+        next_row, others = list(t.next_row), t.others
+        rows = np.concatenate(opened[:-1], axis=1)
+        twice, rest, once = (dot([part], weights) for part in (rows[:, next_row], rows[:, others], opened[-1]))
+        here, later = e_dots(np.stack([values.here[next_row], values.after], axis=1), weights)
+        (there,), (quotient,) = (e_dots(v[:, None], weights) for v in (values.here[others], values.quotient))
+        pairs = (twice, here), (rest, there), (twice, later), (once, quotient)
+        differences += [sub(sums, _vector(value)) for sums, value in pairs]
+        scales += [e_pow(gamma, r.start) for r in t.weights]
+    terms = ext_mul(np.stack(differences), np.array(scales, dtype=np.uint64)[:, None]).reshape(-1, 4, *once.shape)
 
     heights = shape.distinct_heights
-    numerators = np.zeros((len(heights), 2, *both.shape), dtype=np.uint64)
-    for t, (near, once, after) in zip(shape.tables, terms, strict=True):
+    numerators = np.zeros((len(heights), 2, *once.shape), dtype=np.uint64)
+    for t, (near, rest, after, quotients) in zip(shape.tables, terms, strict=True):
         sums = numerators[heights.index(t.log_height)]
-        sums[0] = add(sums[0], add(near, once))
+        sums[0] = total(np.stack([sums[0], near, rest, quotients]), axis=0)
         sums[1] = add(sums[1], after)
     log_blowup = shape.key.params.log_blowup
     x = np.stack([queries.powers(queries.indices, h + log_blowup) for h in heights])

@@ -196,27 +196,28 @@ def test_fold_refuses_what_does_not_fit(rows: CudaRows) -> None:
         rows.fold(words(3, 2, 8), 1, element(1), add=words(3, 2, 8))
 
 
-@pytest.mark.parametrize("next_row", [False, True])
+@pytest.mark.parametrize("every", [None, 1, 2])
 @pytest.mark.parametrize(("blowup", "n"), [(2, 1), (4, 2), (2, 64), (1, 1024)])
-def test_evaluate_at(rows: CudaRows, blowup: int, n: int, next_row: bool) -> None:
-    many = 40 if n < 10 else 0
+def test_evaluate_at(rows: CudaRows, blowup: int, n: int, every: int | None) -> None:
+    """Of no columns, all or every second one the next row too: of small heights in more runs than a launch takes."""
+    many = 70 if n < 10 else 0
     matrices = [words(w, blowup, n) for w in (1, 3, 0, 18)] + [words(1, blowup, n, seed=s) for s in range(many)]
+    next_row = None if every is None else [range(0, len(m), every) for m in matrices]
     for point in (element(3), (12345, 0, 0)):
         got = rows.evaluate_at(matrices, point, next_row=next_row)
-        want = reference.evaluate_at([m for m in matrices if len(m)], point, next_row=next_row)
-        assert got.pop(2).shape == ((0, 2, 3) if next_row else (0, 3))
-        for a, b in zip(got, want, strict=True):
+        for a, b in zip(got, reference.evaluate_at(matrices, point, next_row=next_row), strict=True):
             assert np.array_equal(a, b)
+    assert [v.shape for v in rows.evaluate_at([matrices[2]], element(3))] == [(0, 3)]
 
 
 def test_evaluate_at_of_several_heights(emulated: CudaBackend, rows: CudaRows) -> None:
     assert isinstance(emulated.device, EmulatedDevice)
     matrices = [words(w, 2, n) for w, n in ((3, 64), (1, 8), (2, 64), (4, 1), (5, 8))]
-    flags = [True, False, False, True, True]
+    next_row = [(0, 2), (), (), (0, 1, 2, 3), (1, 2, 4)]
     before = emulated.device.did.copy()
-    got = rows.evaluate_at(matrices, element(3), next_row=flags)
+    got = rows.evaluate_at(matrices, element(3), next_row=next_row)
     assert (emulated.device.did - before)["download"] == 1
-    want = reference.evaluate_at(matrices, element(3), next_row=flags)
+    want = reference.evaluate_at(matrices, element(3), next_row=next_row)
     assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
 
 
@@ -263,20 +264,23 @@ def test_deep(rows: CudaRows, blowup: int, n: int) -> None:
 
 
 def test_deep_of_several_tables(emulated: CudaBackend, rows: CudaRows) -> None:
-    """As a proof has them: every table at zeta and at the next row, its quotient at zeta. One launch for all."""
-    gamma, zeta, after, points = element(1), element(2), element(3), []
+    """As a proof has them: columns of every table at zeta and at the next row, others at zeta. One launch for all."""
+    gamma, zeta, after = element(1), element(2), element(3)
+    twice, once = [], []
     for t in range(3):
-        both, quotient = (words(4, 2, 32, seed=t), words(3, 2, 32, seed=t)), words(6, 2, 32, seed=t)
-        here, next_row = powers(7, gamma, ext_pow(gamma, 20 * t)), ext_pow(gamma, 7)
-        points += [
+        main, aux, quotient = words(5, 2, 32, seed=t), words(3, 2, 32, seed=t), words(6, 2, 32, seed=t)
+        both, here, next_row = (main[1:4], main[4:], aux[:1]), powers(5, gamma, ext_pow(gamma, 20 * t)), element(9)
+        twice += [
             DeepPoint(zeta, both, here, element(10 * t)),
             DeepPoint(after, both, here, element(10 * t + 1), next_row),
-            DeepPoint(zeta, (quotient,), powers(6, gamma, ext_pow(gamma, 20 * t + 14)), element(10 * t + 2)),
         ]
+        weights = powers(9, gamma, ext_pow(gamma, 20 * t + 7))
+        once.append(DeepPoint(zeta, (main[:1], aux[1:], quotient), weights, element(10 * t + 2)))
     kernel = emulated.device.kernel(OPENINGS, "gl_deep_1")
-    before = kernel.launches
-    assert np.array_equal(rows.deep(points), reference.deep(points))
-    assert kernel.launches == before + 1
+    for points in (twice + once, once):
+        before = kernel.launches
+        assert np.array_equal(rows.deep(points), reference.deep(points))
+        assert kernel.launches == before + 1
 
 
 def test_deep_of_many_matrices(rows: CudaRows) -> None:

@@ -69,7 +69,8 @@ def streamed(shape: ProofShape, budget: int, held: int, *, key_streamed: bool, m
 )
 def test_peaks_are_those_predicted(name: str, arguments: dict[str, Any], log_blowup: int) -> None:
     """Of whole proofs, and of streamed ones in a device that has no room for whole ones; and they are the same."""
-    program, params = load_program(name, arguments), Parameters(log_blowup, 20, 0, 1)
+    # So many queries that some are on every coset: moving past one takes other constants, which are not predicted.
+    program, params = load_program(name, arguments), Parameters(log_blowup, 60, 0, 1)
     proofs, budgets, expected = [], [1 << 34], ["whole", "streamed"]
     for plan in expected:
         device = EmulatedDevice(max_block=256, budget=budgets[-1])

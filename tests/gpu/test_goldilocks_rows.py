@@ -78,10 +78,11 @@ def test_fold(cuda: CudaBackend, rows: CudaRows, log_n: int, log_arity: int) -> 
     assert np.array_equal(cuda.to_host(got), reference.fold(codeword, log_arity, element(1), add=add))
 
 
-@pytest.mark.parametrize("next_row", [False, True])
+@pytest.mark.parametrize("every", [None, 1, 2])
 @pytest.mark.parametrize("log_n", [0, 1, 6, 13])
-def test_evaluate_at(cuda: CudaBackend, rows: CudaRows, log_n: int, next_row: bool) -> None:
+def test_evaluate_at(cuda: CudaBackend, rows: CudaRows, log_n: int, every: int | None) -> None:
     matrices = [words(w, 2, 1 << log_n) for w in (1, 3, 18)] + [words(1, 2, 1 << log_n, seed=s) for s in range(3)]
+    next_row = None if every is None else [range(0, len(m), every) for m in matrices]
     got = rows.evaluate_at([cuda.to_device(m) for m in matrices], element(3), next_row=next_row)
     want = reference.evaluate_at(matrices, element(3), next_row=next_row)
     for a, b in zip(got, want, strict=True):
@@ -89,9 +90,10 @@ def test_evaluate_at(cuda: CudaBackend, rows: CudaRows, log_n: int, next_row: bo
 
 
 def test_several_heights_at_a_point(cuda: CudaBackend, rows: CudaRows) -> None:
-    matrices, flags = [words(w, 2, n) for w, n in ((3, 4096), (1, 8), (2, 4096), (4, 1))], [True, False, False, True]
-    got = rows.evaluate_at([cuda.to_device(m) for m in matrices], element(3), next_row=flags)
-    for a, b in zip(got, reference.evaluate_at(matrices, element(3), next_row=flags), strict=True):
+    matrices = [words(w, 2, n) for w, n in ((3, 4096), (1, 8), (2, 4096), (4, 1))]
+    next_row = [(0, 2), (), (), (0, 1, 2, 3)]
+    got = rows.evaluate_at([cuda.to_device(m) for m in matrices], element(3), next_row=next_row)
+    for a, b in zip(got, reference.evaluate_at(matrices, element(3), next_row=next_row), strict=True):
         assert np.array_equal(a, b)
 
 
@@ -100,10 +102,10 @@ def test_long_columns_at_a_point(cuda: CudaBackend, rows: CudaRows, log_n: int) 
     """Powers of x, which everyone can evaluate."""
     x, exponents = domain(log_n, 1), (0, 1, 5, (1 << log_n) - 1)
     matrix = np.stack([power(x, e) for e in exponents])
-    (got,) = rows.evaluate_at([cuda.to_device(matrix)], element(4), next_row=True)
-    root = field.root_of_unity(log_n)
-    points = element(4), field.e_scale(element(4), root)
-    assert got.tolist() == [[list(ext_pow(p, e)) for p in points] for e in exponents]
+    (got,) = rows.evaluate_at([cuda.to_device(matrix)], element(4), next_row=[(1, 2)])
+    after = field.e_scale(element(4), field.root_of_unity(log_n))
+    want = [ext_pow(element(4), e) for e in exponents] + [ext_pow(after, e) for e in exponents[1:3]]
+    assert got.tolist() == [list(value) for value in want]
 
 
 @pytest.mark.parametrize("log_n", LOG_SIZES)
@@ -152,6 +154,6 @@ def test_an_offset_beyond_32_bits(cuda: CudaBackend, rows: CudaRows) -> None:
     scale = np.array([ext_pow(element(1), width - 1)], dtype=np.uint64)
     want = rows.deep([DeepPoint(element(2), (cuda.to_device(last),), scale, element(3))])
     assert cuda.equal(got, want)
-    opened = rows.evaluate_at([matrix], element(4), next_row=False)[0]
+    opened = rows.evaluate_at([matrix], element(4))[0]
     assert not opened[:-1].any()
-    assert np.array_equal(opened[-1:], rows.evaluate_at([cuda.to_device(last)], element(4), next_row=False)[0])
+    assert np.array_equal(opened[-1:], rows.evaluate_at([cuda.to_device(last)], element(4))[0])

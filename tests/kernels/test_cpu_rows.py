@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,8 +107,8 @@ def test_worst_case_sums(rows: CpuRows) -> None:
     trace, scalars = (np.full(shape, P - 1, dtype=np.uint64) for shape in ((width, 1, 64), (width, 3)))
     assert (rows.evaluate(program, [trace], scalars) == width % P).all()
     lde = np.full((2, 1, 8192), P - 1, dtype=np.uint64)
-    (values,) = rows.evaluate_at([lde], (1, 2, 3), next_row=True)
-    assert values.tolist() == [[[P - 1, 0, 0]] * 2] * 2
+    (values,) = rows.evaluate_at([lde], (1, 2, 3), next_row=[(0, 1)])
+    assert values.tolist() == [[P - 1, 0, 0]] * 4
     point = DeepPoint((5, 0, 0), (np.repeat(trace, 2, axis=1),), scalars, (width, 0, 0))
     value = width % P
     assert np.array_equal(rows.deep([point]), REFERENCE.deep([point]))
@@ -207,10 +208,11 @@ def test_running_sum(rows: CpuRows, seed: int, log_n: int, m: int) -> None:
 
 
 @few
-@given(seeds, st.integers(0, 10), log_blowups, st.lists(st.integers(0, 4), min_size=1, max_size=3), st.booleans())
-def test_evaluate_at(rows: CpuRows, seed: int, log_n: int, log_blowup: int, widths: list[int], next_row: bool) -> None:
+@given(seeds, st.integers(0, 10), log_blowups, st.lists(st.integers(0, 20), min_size=1, max_size=3), st.booleans())
+def test_evaluate_at(rows: CpuRows, seed: int, log_n: int, log_blowup: int, widths: list[int], some: bool) -> None:
     rng = np.random.default_rng(seed)
-    matrices = [elements(rng, w, 1 << log_blowup, 1 << log_n) for w in widths if w]
+    matrices = [elements(rng, w, 1 << log_blowup, 1 << log_n) for w in widths]
+    next_row = [np.flatnonzero(rng.integers(0, 2, w)).tolist() for w in widths] if some else None
     point = extension(rng)
     got = rows.evaluate_at(matrices, point, next_row=next_row)
     want = REFERENCE.evaluate_at(matrices, point, next_row=next_row)
@@ -221,20 +223,24 @@ def test_evaluate_at(rows: CpuRows, seed: int, log_n: int, log_blowup: int, widt
 def test_evaluate_at_of_several_heights(rows: CpuRows) -> None:
     rng = np.random.default_rng(5)
     matrices = [elements(rng, w, 2, n) for w, n in ((3, 16), (1, 4), (2, 16), (4, 1))]
-    flags = [True, False, False, True]
-    got = rows.evaluate_at(matrices, (1, 2, 3), next_row=flags)
-    want = REFERENCE.evaluate_at(matrices, (1, 2, 3), next_row=flags)
+    next_row = [(1,), (), (), (0, 1, 3)]
+    got = rows.evaluate_at(matrices, (1, 2, 3), next_row=next_row)
+    want = REFERENCE.evaluate_at(matrices, (1, 2, 3), next_row=next_row)
     assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
 
 
 def test_evaluate_at_refuses_points_of_the_coset(rows: CpuRows) -> None:
     matrix = elements(np.random.default_rng(4), 1, 2, 8)
     with pytest.raises(SizeError):
-        rows.evaluate_at([matrix], (GENERATOR * root_of_unity(3) % P, 0, 0), next_row=False)
+        rows.evaluate_at([matrix], (GENERATOR * root_of_unity(3) % P, 0, 0))
     with pytest.raises(SizeError):
-        rows.evaluate_at([matrix, matrix], (1, 2, 3), next_row=[False])
+        rows.evaluate_at([matrix], (1, 2, P))
+
+
+@pytest.mark.parametrize("next_row", [[], [(), ()], [(-1,)], [(2,)], [(0, 0)], [(1, 0)]])
+def test_evaluate_at_refuses_columns_that_are_not_there_or_do_not_ascend(rows: CpuRows, next_row: Any) -> None:
     with pytest.raises(SizeError):
-        rows.evaluate_at([matrix], (1, 2, P), next_row=False)
+        rows.evaluate_at([elements(np.random.default_rng(4), 2, 2, 8)], (1, 2, 3), next_row=next_row)
 
 
 @few

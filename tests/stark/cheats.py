@@ -145,11 +145,11 @@ def quotient_values_that_fit() -> Iterator[None]:
             # The equation is linear in the first chunk's value; its factor is what one more makes of the right side.
             more = value.quotient.copy()
             more[0] = e_add(as_ext(more[0]), (1, 0, 0))
-            given[i] = TableValues(value.both, more)
+            given[i] = replace(value, quotient=more)
             factor = e_sub(quotient_at(shape, i, proof, zeta), reached)
             fitting = value.quotient.copy()
             fitting[0] = e_add(as_ext(fitting[0]), e_mul(e_sub(wanted, reached), e_inv(factor)))
-            given[i] = TableValues(value.both, fitting)
+            given[i] = replace(value, quotient=fitting)
         return tuple(given)
 
     with (

@@ -212,7 +212,10 @@ class Table:
         self.code = list(struct.iter_unpack("<4i", program["code"]))
         self.outputs = [v for (v,) in struct.iter_unpack("<i", program["outputs"])]
         self.uses = record["uses"]
-        self.both = sum(self.widths[:3])
+        self.columns = sum(self.widths[:3])
+        first = (0, self.widths[0], self.widths[0] + self.widths[1])
+        self.read_next = sorted({first[a] + b for op, a, b, c in self.code if op == 0 and c == 1})
+        self.others = [k for k in range(self.columns) if k not in self.read_next]
         pairs = self._degrees()
         self.degree = max(1, *(d + (t > max(1, d - 1)) for d, t in pairs))
         self.transitions = max(t for _, t in pairs)
@@ -235,12 +238,12 @@ class Table:
                 pairs.append((da + db, ta + tb) if op == 6 else (max(da, db), max(ta, tb)))
         return [pairs[v] for v in self.outputs]
 
-    def value(self, this: list[list[Element]], after: list[list[Element]], scalars: list[Element]) -> Element:
+    def value(self, this: list[list[Element]], after: Callable[[int, int], Element], scalars: list[Element]) -> Element:
         """The program's value: outputs folded with the last scalars."""
         values: list[Element] = []
         for op, a, b, c in self.code:
             if op == 0:
-                values.append((after if c else this)[a][b])
+                values.append(after(a, b) if c else this[a][b])
             elif op == 1:
                 values.append(base(self.constants[a]))
             elif op == 2:
@@ -314,7 +317,7 @@ class Shape:
         self.weights = 0
         for i in sorted(range(len(heights)), key=lambda i: -heights[i]):
             self.weight[i] = self.weights
-            self.weights += 2 * key.tables[i].both + 3 * key.tables[i].D
+            self.weights += key.tables[i].columns + len(key.tables[i].read_next) + 3 * key.tables[i].D
         self.anchor_weight: dict[int, int] = {}
         for h in self.distinct if key.anchored else []:
             self.anchor_weight[h] = self.weights
@@ -360,8 +363,9 @@ class Proof:
         self.terminals = [{scope: next(flat) for scope in ("local", "global") if t.width(scope)} for t in key.tables]
         self.values = []
         for data, t in zip(listed(record["values"], len(key.tables)), key.tables, strict=True):
-            values = elements(data, 2 * t.both + 3 * t.D)
-            self.values.append((values[: 2 * t.both], values[2 * t.both :]))
+            end = t.columns + len(t.read_next)
+            values = elements(data, end + 3 * t.D)
+            self.values.append((values[: t.columns], values[t.columns : end], values[end:]))
         self.fri_roots = [octets(root, 32) for root in listed(record["fri_roots"], len(shape.steps))]
         self.final = elements(record["final"], 2**shape.f)
         self.nonce = record["nonce"]
@@ -414,13 +418,13 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     # 6
     for i, table in enumerate(key.tables):
         scalars = scalars_of(table, public, challenges, proof.terminals[i], 2 ** shape.heights[i], alpha)
-        left = constraints_at(table, proof.values[i][0], scalars, zeta, shape.heights[i])
-        right = quotient_at(table, proof.values[i][1], zeta, shape.heights[i], b)
+        left = constraints_at(table, proof.values[i][0], proof.values[i][1], scalars, zeta, shape.heights[i])
+        right = quotient_at(table, proof.values[i][2], zeta, shape.heights[i], b)
         need(left == right, f"the constraints of {table.record['name']} do not hold")
     # 7
-    for both, once in proof.values:
-        t.absorb_elements("values", both)
-        t.absorb_elements("quotient values", once)
+    for here, after, quotient in proof.values:
+        t.absorb_elements("values", here + after)
+        t.absorb_elements("quotient values", quotient)
     gamma = t.extension("gamma")
     # 8
     betas = []
@@ -491,14 +495,16 @@ def scalars_of(
     return scalars + [power(alpha, k) for k in range(len(table.outputs))]
 
 
-def constraints_at(table: Table, values: list[Element], scalars: list[Element], zeta: Element, h: int) -> Element:
-    this, after = values[0::2], values[1::2]
-    cut = [0, table.widths[0], table.widths[0] + table.widths[1], table.both]
+def constraints_at(
+    table: Table, here: list[Element], read_next: list[Element], scalars: list[Element], zeta: Element, h: int
+) -> Element:
+    after = dict(zip(table.read_next, read_next, strict=True))
+    cut = [0, table.widths[0], table.widths[0] + table.widths[1], table.columns]
     vanishing = sub(power(zeta, 2**h), ONE)
     transition = sub(zeta, base(pow(w(h), -1, P)))
     selectors = [mul(vanishing, inverse(sub(zeta, ONE))), mul(vanishing, inverse(transition)), transition]
-    matrices = [[row[cut[m] : cut[m + 1]] for m in range(3)] for row in (this, after)]
-    return table.value([*matrices[0], selectors], [*matrices[1], []], scalars)
+    this = [here[cut[m] : cut[m + 1]] for m in range(3)]
+    return table.value([*this, selectors], lambda matrix, column: after[cut[matrix] + column], scalars)
 
 
 def quotient_at(table: Table, values: list[Element], zeta: Element, h: int, b: int) -> Element:
@@ -582,11 +588,12 @@ def deep_at(
                 opened[name] = proof.rows[number][tables.index(i)][q]
         row = [v for name in ROUNDS[:3] for v in opened.get(name, [])]
         main_cells += opened["main"]
-        both, once = proof.values[i]
+        table, (here, after, quotient) = key.tables[i], proof.values[i]
         parts: list[tuple[list[int], list[Element], Element]] = [
-            (row, both[0::2], near),
-            (row, both[1::2], far),
-            (opened["quotient"], once, near),
+            ([row[k] for k in table.read_next], [here[k] for k in table.read_next], near),
+            ([row[k] for k in table.others], [here[k] for k in table.others], near),
+            ([row[k] for k in table.read_next], after, far),
+            (opened["quotient"], quotient, near),
         ]
         weight = power(gamma, shape.weight[i])
         for cells, values, away in parts:

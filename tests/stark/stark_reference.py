@@ -223,21 +223,20 @@ class ReferenceKernels(GoldilocksKernels):
             sums.append(field.e_sub(field.e_add(sums[-1], term), share))
         return np.array(sums, dtype=np.uint64).T.copy(), whole
 
-    def evaluate_at(self, matrices: Sequence[Words], point: Ext, *, next_row: bool | Sequence[bool]) -> list[Words]:
+    def evaluate_at(
+        self, matrices: Sequence[Words], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
+    ) -> list[Words]:
         out = []
-        flags = [next_row] * len(matrices) if isinstance(next_row, bool) else next_row
-        for m, flag in zip(matrices, flags, strict=True):
-            coefficients = interpolate(np.ascontiguousarray(m[:, 0]), GENERATOR)
+        for m, later in zip(matrices, next_row or [()] * len(matrices), strict=True):
             n = m.shape[2]
-            points = [point, field.e_scale(point, root_of_unity(log2(n)))][: 2 if flag else 1]
-            values = np.array(
-                [
-                    [field.total(field.ext_scale(np.array(field.e_powers(x, n), dtype=np.uint64), c)) for x in points]
-                    for c in coefficients
-                ],
-                dtype=np.uint64,
+            here, after = (
+                np.array(field.e_powers(x, n), dtype=np.uint64)
+                for x in (point, field.e_scale(point, root_of_unity(log2(n))))
             )
-            out.append(values if flag else values[:, 0])
+            coefficients = interpolate(np.ascontiguousarray(m[:, 0]), GENERATOR)
+            asked = [(here, c) for c in coefficients] + [(after, coefficients[c]) for c in later]
+            values = [field.total(field.ext_scale(powers, c)) for powers, c in asked]
+            out.append(np.array(values, dtype=np.uint64).reshape(-1, 3))
         return out
 
     def combine(self, matrices: Sequence[Words], weights: Words) -> Words:

@@ -105,9 +105,9 @@ def challenges(job: Job, changed: str | None) -> dict[str, Any]:
     if changed == "terminals":
         plus_one(terminals, (0, 0))
     if changed == "values":
-        plus_one(values[0].both, (0, 0, 0))
+        plus_one(values[0].here, (0, 0))
     if changed == "next values":
-        plus_one(values[-1].both, (-1, 1, 2))
+        plus_one(values[-1].after, (-1, 2))
     if changed == "quotient values":
         plus_one(values[-1].quotient, (-1, 2))
     if changed == "final":
@@ -130,7 +130,7 @@ def challenges(job: Job, changed: str | None) -> dict[str, Any]:
 
 
 def replace_values(values: Any) -> Any:
-    return replace(values, both=values.both.copy(), quotient=values.quotient.copy())
+    return replace(values, here=values.here.copy(), after=values.after.copy(), quotient=values.quotient.copy())
 
 
 @pytest.mark.parametrize("what", ABSORBED)
@@ -282,7 +282,7 @@ def test_values_of_the_trace_at_zeta_that_are_not_its_own() -> None:
 
     def values(*args: Any) -> Any:
         given = honest(*args)
-        plus_one(given[0].both, (0, 0, 0))
+        plus_one(given[0].here, (0, 0))
         return given
 
     with mock.patch.object(prover, "out_of_domain_values", values):

@@ -162,11 +162,14 @@ def quotient_identity(
         coset_factors=field.inverse(vanishing),
     )
     zeta = (1234, 567, 89)
-    opened = [None if e is None else kernels.evaluate_at([e], zeta, next_row=True)[0] for e in extended]
+    opened = [
+        None if e is None else kernels.evaluate_at([e], zeta, next_row=[range(len(e))])[0].reshape(2, -1, 3)
+        for e in extended
+    ]
     at_zeta, over_domain = selectors_at(zeta, log_n)
     value = air.at_point(
-        [*(None if v is None else v[:, 0] for v in opened), at_zeta],
-        [*(None if v is None else v[:, 1] for v in opened), None],
+        [*(None if v is None else v[0] for v in opened), at_zeta],
+        [*(None if v is None else v[1] for v in opened), None],
         scalars,
     )
     # Q by Lagrange over the cosets: on coset s, Z_s(x) = prod_{r != s} (x^n - s_r^n) / (s_s^n - s_r^n).
@@ -176,7 +179,7 @@ def quotient_identity(
     for k in range(chunks):
         shift = GENERATOR * pow(root_of_unity(log_n + log_blowup), k * (1 << log_blowup) // chunks, P) % P
         low_degree = kernels.lde(np.ascontiguousarray(quotient[:, k]), log_blowup, coset=shift)
-        (coordinates,) = kernels.evaluate_at([low_degree], zeta, next_row=False)
+        (coordinates,) = kernels.evaluate_at([low_degree], zeta)
         chunk = field.ZERO
         for basis, part in zip(((1, 0, 0), (0, 1, 0), (0, 0, 1)), coordinates.tolist(), strict=True):
             chunk = field.e_add(chunk, field.e_mul(basis, (part[0], part[1], part[2])))

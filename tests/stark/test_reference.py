@@ -45,7 +45,7 @@ def test_deep_and_fold_keep_degrees() -> None:
     """A DEEP quotient of an honest opening is a polynomial of degree below n, and folding halves that."""
     extended = kernels.lde(random(3, 16), 1)
     zeta = (3, 1, 4)
-    (values,) = kernels.evaluate_at([extended], zeta, next_row=False)
+    (values,) = kernels.evaluate_at([extended], zeta)
     weights = random(3, 3)
     codeword = kernels.deep([DeepPoint(zeta, (extended,), weights, field.e_dot(weights, values))])
     assert degree(codeword) == 14

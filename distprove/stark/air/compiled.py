@@ -133,6 +133,14 @@ class CompiledAir:
         """Base columns of the third commitment: three per group, then three per scope."""
         return self.constraints.widths[AUX]
 
+    @cached_property
+    def next_row(self) -> tuple[int, ...]:
+        """Columns that the constraints' code loads at the next row, as numbers over all that are not selectors."""
+        op, matrix, column, later = self.constraints.code.T
+        first = np.cumsum([0, *self.constraints.widths])
+        loads = (op == Op.LOAD) & (later == 1)
+        return tuple(np.unique(first[matrix[loads]] + column[loads]).tolist())
+
     @property
     def programs(self) -> tuple[RowProgram, ...]:
         """The constraints, and the interactions where there are any."""
