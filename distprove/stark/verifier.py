@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,7 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.security import logup_bits, security_bits, statistics_of
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
+from kernels.query_paths import QueryPaths
 
 
 def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProof, shape: ProofShape) -> None:
@@ -109,14 +111,14 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     all_roots = [roots.get(r, key.preprocessed_root) for r in shape.rounds] + list(proof.fri_roots)
     tree_shapes = [*shape.rounds.values(), *shape.fri_trees]
     claims = [
-        TreeClaim(tree_shape, root, tree.cap, tree.opening.rows, tree.opening.path)
-        for tree_shape, root, tree in zip(tree_shapes, all_roots, proof.trees, strict=True)
+        TreeClaim(tree_shape, root, opening)
+        for tree_shape, root, opening in zip(tree_shapes, all_roots, proof.trees, strict=True)
     ]
-    if not openings_hold(claims, indices):
+    queries = Queries(shape, np.array(indices, dtype=np.int64))
+    if not openings_hold(claims, queries.paths):
         raise InvalidProof(f"{name}: an opening does not match its commitment")
 
     # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
-    queries = Queries(shape, np.array(indices, dtype=np.int64))
     if not folds_agree(shape, proof, deep_codewords(shape, proof, gamma, zeta, queries), betas, queries):
         raise InvalidProof(f"{name}: the folding of FRI is not consistent")
 
@@ -223,6 +225,15 @@ class Queries:
         """(q,): the indices in a domain of 2^log_size points."""
         return self.indices & ((1 << log_size) - 1)
 
+    @cached_property
+    def paths(self) -> QueryPaths:
+        """What opens trees at the indices."""
+        return QueryPaths(self.indices)
+
+    def of_each(self, opened: Words, log_size: int) -> Words:
+        """(q, width): every query's row, when a matrix of 2^log_size leaves opens to the distinct ones `opened`."""
+        return opened[np.searchsorted(self.paths.known(log_size), self.within(log_size))]
+
     def powers(self, exponents: NDArray[np.int64], log_size: int) -> Words:
         """w^e for the generator w of the domain of 2^log_size points."""
         log_domain = self.shape.log_domain
@@ -239,7 +250,7 @@ def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, 
     """
     weights = spread(ext_powers(gamma, max(max(t.both, t.widths[3]) for t in shape.tables)))
     differences, scales = [], []
-    for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True):
+    for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof, queries), proof.values, strict=True):
         both, once = dot(opened[:-1], weights), dot(opened[-1:], weights)
         here, later = e_dots(values.both, weights)
         (quotient,) = e_dots(values.quotient[:, None], weights)
@@ -268,8 +279,8 @@ def folds_agree(
     """Whether every layer holds the values that the one before folds to, and the last polynomial the last ones."""
     log_blowup, count = shape.key.params.log_blowup, len(queries.indices)
     layers = [
-        tree.opening.rows[0].reshape(count, 1 << step.log_arity, 3)
-        for step, tree in zip(shape.steps, proof.trees[len(shape.rounds) :], strict=True)
+        queries.of_each(opening.rows[0], step.log_reached + log_blowup).reshape(count, 1 << step.log_arity, 3)
+        for step, opening in zip(shape.steps, proof.trees[len(shape.rounds) :], strict=True)
     ]
     folded = fold_layers(shape, layers, betas, queries)
     value = codewords[shape.distinct_heights[0]]
@@ -317,12 +328,12 @@ def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
     return mul(leaves[:, :, 0], np.uint64(pow(2, -log_arity, P)))  # the halves of all levels
 
 
-def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
-    """Opened rows per table, in the order of the rounds; the quotient's last."""
+def _rows_by_table(shape: ProofShape, proof: StarkProof, queries: Queries) -> list[list[Words]]:
+    """Each query's rows per table, in the order of the rounds; the quotient's last."""
     rows: list[list[Words]] = [[] for _ in shape.tables]
-    for name, tree in zip(shape.rounds, proof.trees, strict=False):
-        for table, opened in zip(shape.present(name), tree.opening.rows, strict=True):
-            rows[table].append(opened)
+    for (name, tree), opening in zip(shape.rounds.items(), proof.trees, strict=False):
+        for table, opened, (log_leaves, _) in zip(shape.present(name), opening.rows, tree.matrices, strict=True):
+            rows[table].append(queries.of_each(opened, log_leaves))
     return rows
 
 

@@ -231,7 +231,7 @@ def test_a_statement_of_other_parts(change: dict[str, Any]) -> None:
 def test_what_a_key_promises_is_not_allocated() -> None:
     """Widths, heights, queries and public values at their limits, in a key and a proof of a few kilobytes."""
     record = copy.deepcopy(RECORDS["fibonacci"]["key"])
-    record["params"] |= {"queries": 1024, "log_cap": 10, "log_final": 10}
+    record["params"] |= {"queries": 1024, "log_final": 10}
     record["tables"][0]["constraints"]["widths"][1] = 1 << 17
     proof = copy.deepcopy(RECORDS["fibonacci"]["partitions"][0]["proof"])
     proof["heights"] = bytes([28])
