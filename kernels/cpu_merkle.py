@@ -86,7 +86,7 @@ class CpuMerkleTree:
         leaves = self._levels[0].shape[1]
         if any(not 0 <= i < leaves for i in indices):
             raise SizeError(f"a tree of {leaves} leaves has no other indices")
-        paths = QueryPaths(indices)
+        paths = QueryPaths(indices, self.log_leaves)
         rows = tuple(self._rows(m, paths.known(self._leaf_count(m).bit_length() - 1)) for m in self._matrices)
         path = [self._nodes(log_size, paths.missing(log_size)) for log_size in range(self.log_leaves, 0, -1)]
         return TreeOpening(rows, np.concatenate([*path, np.empty((0, 32), dtype=np.uint8)]))

@@ -92,7 +92,7 @@ def open_trees(
     device: Device, source: KernelSource, trees: Sequence[CudaMerkleTree], indices: Sequence[int]
 ) -> list[TreeOpening]:
     """`GoldilocksKernels.open`: one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
-    lists = _Lists.of(trees, QueryPaths(indices))
+    lists = _Lists.of(trees, QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0)))
     parts = [part for tree in trees for part in _parts(device, tree, lists)]
     ends = list(accumulate(part.count * part.words for part in parts))
     opened: Words = np.empty(0, dtype=np.uint64)

@@ -18,17 +18,25 @@ Indices = NDArray[np.int64]
 class QueryPaths:
     """The leaves at which trees are opened, and the nodes that lead from there to the roots."""
 
-    def __init__(self, indices: Sequence[int] | Indices) -> None:
-        """`indices` are at least 0. They may repeat, and may exceed a tree's leaves."""
-        self._indices = np.unique(np.array(indices, dtype=np.int64))
-        self._known: dict[int, Indices] = {}
-        self._paths: list[Indices] = [np.empty(0, dtype=np.int64)]
+    def __init__(self, indices: Sequence[int] | Indices, log_leaves: int) -> None:
+        """For trees of at most 2^log_leaves leaves. `indices` are at least 0; they may repeat, and may exceed those."""
+        at = np.array(indices, dtype=np.int64)
+        sizes = np.left_shift(1, np.arange(log_leaves + 2))
+        levels = sizes[:-1, None]
+        # The nodes of all levels at once, by number: the siblings differ from them in the second bit.
+        known = np.unique(levels + (at & (levels - 1)))
+        self._known_ends = np.searchsorted(known, sizes)
+        siblings = known ^ np.repeat(sizes[:-1] >> 1, np.diff(self._known_ends))
+        missing = np.sort(np.setdiff1d(siblings, known, assume_unique=True))
+        ends = np.searchsorted(missing, sizes)
+        self._known = known
+        self._path = np.concatenate([missing[a:b] for a, b in zip(ends[-2::-1], ends[:0:-1], strict=True)])
+        self._path_lengths = ends[1:]
 
     def known(self, log_size: int) -> Indices:
         """The distinct indices modulo 2^log_size, ascending: leaves that are opened, nodes that follow from below."""
-        if log_size not in self._known:
-            self._known[log_size] = np.unique(self._indices & ((1 << log_size) - 1))
-        return self._known[log_size]
+        begin, end = self._known_ends[log_size : log_size + 2]
+        return self._known[begin:end] - (1 << log_size)
 
     def missing(self, log_size: int) -> Indices:
         """The nodes at the level of 2^log_size > 1 that the parents of the known ones need as well, ascending."""
@@ -40,17 +48,4 @@ class QueryPaths:
 
         It ends with the path of a tree of fewer leaves.
         """
-        for log_size in range(len(self._paths), log_leaves + 1):
-            half = 1 << (log_size - 1)
-            known, parents = self.known(log_size), self.known(log_size - 1)
-            left, right = np.split(known, [np.searchsorted(known, half)])
-            missing = [2 * half + _without(parents, left), 3 * half + _without(parents, right - half)]
-            self._paths.append(np.concatenate([*missing, self._paths[-1]]))
-        return self._paths[log_leaves]
-
-
-def _without(items: Indices, some: Indices) -> Indices:
-    """The `items` that are not among `some` of them; both are ascending."""
-    others = np.ones(len(items), dtype=np.bool_)
-    others[np.searchsorted(items, some)] = False
-    return items[others]
+        return self._path[len(self._path) - self._path_lengths[log_leaves] :]

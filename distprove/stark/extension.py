@@ -274,14 +274,15 @@ def open_over_cosets(
     kernels: GoldilocksKernels, trees: Sequence[CosetTrees], indices: Sequence[int]
 ) -> list[TreeOpening]:
     """`GoldilocksKernels.open`, all trees on a coset after the other, the last one first; a transfer for each."""
-    cosets = trees[0].cosets
+    cosets, log_leaves = trees[0].cosets, max(tree.log_leaves for tree in trees)
     at = np.array(indices, dtype=np.int64)
     opened = {}
     for coset in reversed(range(cosets)):
         here = at[at % cosets == coset] // cosets
         if len(here):
-            opened[coset] = QueryPaths(here), kernels.open([tree.on(coset) for tree in trees], here.tolist())
-    paths = QueryPaths(at)
+            own = QueryPaths(here, log_leaves - (cosets.bit_length() - 1))
+            opened[coset] = own, kernels.open([tree.on(coset) for tree in trees], here.tolist())
+    paths = QueryPaths(at, log_leaves)
     return [
         tree.joined(paths, {coset: (own, parts[i]) for coset, (own, parts) in opened.items()})
         for i, tree in enumerate(trees)

@@ -228,7 +228,7 @@ class Queries:
     @cached_property
     def paths(self) -> QueryPaths:
         """What opens trees at the indices."""
-        return QueryPaths(self.indices)
+        return QueryPaths(self.indices, self.shape.log_domain)
 
     def of_each(self, opened: Words, log_size: int) -> Words:
         """(q, width): every query's row, when a matrix of 2^log_size leaves opens to the distinct ones `opened`."""

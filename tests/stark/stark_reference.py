@@ -38,7 +38,9 @@ def keccak256(data: bytes) -> bytes:
 
 def opening_holds(shape: TreeShape, root: bytes, indices: Sequence[int], rows: Sequence[Words], path: Bytes) -> bool:
     """The verifier's check of a single tree."""
-    return openings_hold([TreeClaim(shape, root, TreeOpening(tuple(rows), path))], QueryPaths(indices))
+    return openings_hold(
+        [TreeClaim(shape, root, TreeOpening(tuple(rows), path))], QueryPaths(indices, shape.log_leaves)
+    )
 
 
 def log2(n: int) -> int:

@@ -71,7 +71,7 @@ def test_what_queries_share_is_there_once() -> None:
     assert [len(r) for r in opened.rows] == [3, 1]
     leaves, eights, _, pair, _ = committed.levels
     assert [bytes(node) for node in opened.path] == [leaves[9], eights[5], eights[7], pair[0]]
-    assert QueryPaths([11, 1, 3]).path(4).tolist() == [16 + 9, 8 + 5, 8 + 7, 2 + 0]
+    assert QueryPaths([11, 1, 3], 4).path(4).tolist() == [16 + 9, 8 + 5, 8 + 7, 2 + 0]
 
 
 def naive_holds(shape: TreeShape, root: bytes, indices: list[int], opened: TreeOpening) -> bool:
@@ -148,7 +148,7 @@ def test_all_paths_at_once_are_each_path_by_itself(shapes: list[tuple[int, int]]
     for other in spoiled(opened):
         assert not naive_holds(shape, committed.root, indices, other)
         assert not holds(shape, committed, indices, other)
-    assert len(opened.path) == len(QueryPaths(indices).path(shape.log_leaves))
+    assert len(opened.path) == len(QueryPaths(indices, 6).path(shape.log_leaves))
 
 
 @pytest.mark.parametrize("what", ["root", "index", "fewer", "widths", "order"])
@@ -174,7 +174,7 @@ def test_spoiled_openings_do_not(what: str) -> None:
 def test_trees_are_checked_together_and_each_counts() -> None:
     """Other heights and leaves of other lengths; a wrong path, leaf or root of any one is noticed."""
     made = [tree([(3, 4)]), tree([(1, 2), (2, 4)]), tree([(3, 1)]), tree([(2, 3)], log_arity=2)]
-    paths = QueryPaths(INDICES)
+    paths = QueryPaths(INDICES, 5)
     claims = [
         TreeClaim(shape, committed.root, opened)
         for (shape, committed), opened in zip(made, kernels.open([c for _, c in made], INDICES), strict=True)
