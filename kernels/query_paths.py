@@ -24,10 +24,12 @@ class QueryPaths:
         sizes = np.left_shift(1, np.arange(log_leaves + 2))
         levels = sizes[:-1, None]
         # The nodes of all levels at once, by number: the siblings differ from them in the second bit.
-        known = np.unique(levels + (at & (levels - 1)))
+        met = np.sort(levels + (at & (levels - 1)), axis=None)
+        known = met[np.diff(met, prepend=0) != 0]
         self._known_ends = np.searchsorted(known, sizes)
         siblings = known ^ np.repeat(sizes[:-1] >> 1, np.diff(self._known_ends))
-        missing = np.sort(np.setdiff1d(siblings, known, assume_unique=True))
+        nearest = known.take(np.searchsorted(known, siblings), mode="clip")
+        missing = np.sort(siblings[nearest != siblings])
         ends = np.searchsorted(missing, sizes)
         self._known = known
         self._path = np.concatenate([missing[a:b] for a, b in zip(ends[-2::-1], ends[:0:-1], strict=True)])

@@ -74,7 +74,7 @@ def _parents(nodes: Bytes, trees: Sequence[TreeClaim], paths: QueryPaths, log_si
     # In ascending order the children of one parent stand at the same place of the two halves.
     left, right = np.argsort(np.concatenate([paths.known(log_size), missing])).reshape(2, -1)
     both = np.concatenate([nodes, np.stack(siblings)], axis=1)
-    return _hash(NODE_TAG, both[:, left], both[:, right])
+    return _hash(NODE_TAG, both.take(left, axis=1), both.take(right, axis=1))
 
 
 def _leaves(trees: Sequence[TreeClaim], paths: QueryPaths) -> dict[tuple[int, int], Bytes]:
