@@ -25,7 +25,7 @@ class QueryPaths:
         levels = sizes[:-1, None]
         # The nodes of all levels at once, by number: the siblings differ from them in the second bit.
         met = np.sort(levels + (at & (levels - 1)), axis=None)
-        known = met[np.diff(met, prepend=0) != 0]
+        known: Indices = met[np.diff(met, prepend=0) != 0]
         self._known_ends = np.searchsorted(known, sizes)
         siblings = known ^ np.repeat(sizes[:-1] >> 1, np.diff(self._known_ends))
         nearest = known.take(np.searchsorted(known, siblings), mode="clip")

@@ -231,7 +231,7 @@ class Queries:
         return QueryPaths(self.indices, self.shape.log_domain)
 
     def of_each(self, opened: Words, log_size: int) -> Words:
-        """(q, width): every query's row, when a matrix of 2^log_size leaves opens to the distinct ones `opened`."""
+        """(q, width): what belongs to each query, of that which belongs to a domain's distinct indices (k, width)."""
         return opened[np.searchsorted(self.paths.known(log_size), self.within(log_size))]
 
     def powers(self, exponents: NDArray[np.int64], log_size: int) -> Words:
@@ -250,8 +250,9 @@ def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, 
     """
     weights = spread(ext_powers(gamma, max(max(t.both, t.widths[3]) for t in shape.tables)))
     differences, scales = [], []
-    for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof, queries), proof.values, strict=True):
-        both, once = dot(opened[:-1], weights), dot(opened[-1:], weights)
+    for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True):
+        log_leaves = t.log_height + shape.key.params.log_blowup
+        both, once = (queries.of_each(dot(rows, weights), log_leaves) for rows in (opened[:-1], opened[-1:]))
         here, later = e_dots(values.both, weights)
         (quotient,) = e_dots(values.quotient[:, None], weights)
         differences += [sub(both, _vector(here)), sub(once, _vector(quotient)), sub(both, _vector(later))]
@@ -328,12 +329,12 @@ def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
     return mul(leaves[:, :, 0], np.uint64(pow(2, -log_arity, P)))  # the halves of all levels
 
 
-def _rows_by_table(shape: ProofShape, proof: StarkProof, queries: Queries) -> list[list[Words]]:
-    """Each query's rows per table, in the order of the rounds; the quotient's last."""
+def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
+    """Opened rows per table, in the order of the rounds; the quotient's last."""
     rows: list[list[Words]] = [[] for _ in shape.tables]
-    for (name, tree), opening in zip(shape.rounds.items(), proof.trees, strict=False):
-        for table, opened, (log_leaves, _) in zip(shape.present(name), opening.rows, tree.matrices, strict=True):
-            rows[table].append(queries.of_each(opened, log_leaves))
+    for name, opening in zip(shape.rounds, proof.trees, strict=False):
+        for table, opened in zip(shape.present(name), opening.rows, strict=True):
+            rows[table].append(opened)
     return rows
 
 
