@@ -206,13 +206,13 @@ def test_a_proof_under_another_key_of_the_same_shape(ring: Job, what: str) -> No
 def test_weaker_parameters_than_the_keys_do_not_pass_for_them() -> None:
     """Fewer queries, less grinding: the proof has another shape, or other challenges."""
     strong = prove_job(Fibonacci(5))
-    for changes in ({"queries": 11}, {"log_final": 2}, {"log_arity": 1}, {"log_blowup": 2}):
-        weak = prove_job(Fibonacci(5), params=replace(WEAK, **changes))
-        with pytest.raises(FormatError):
-            replace(weak, key=strong.key).check_partitions()
-    weak = prove_job(Fibonacci(5), params=replace(WEAK, grinding_bits=0))
-    with pytest.raises(InvalidProof):
-        replace(weak, key=strong.key).check_partitions()
+    shapes: list[dict[str, int]] = [{"log_final": 2}, {"log_arity": 1}]
+    challenges: list[dict[str, int]] = [{"queries": 11}, {"log_blowup": 2}, {"grinding_bits": 0}]
+    for error, cases in ((FormatError, shapes), (InvalidProof, challenges)):
+        for changes in cases:
+            weak = prove_job(Fibonacci(5), params=replace(WEAK, **changes))
+            with pytest.raises(error):
+                replace(weak, key=strong.key).check_partitions()
 
 
 def test_fewer_bits_of_security_than_the_key_asks_for() -> None:
