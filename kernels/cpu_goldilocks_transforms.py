@@ -84,10 +84,10 @@ class CpuTransforms:
 
     # -- commitments --------------------------------------------------------------------------------------------------
 
-    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> MerkleTree:
+    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
         for matrix in matrices:
             _expect_words(matrix, "matrix")
-        return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity, log_cap)
+        return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity)
 
     def grind(self, seed: bytes, bits: int) -> int:
         if len(seed) != 32 or not 0 <= bits <= MAX_GRIND_BITS:

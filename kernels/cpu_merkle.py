@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernels.backend import SizeError
 from kernels.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening, Words
+from kernels.query_paths import Indices, QueryPaths
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Hasher:
 class CpuMerkleTree:
     """A tree whose levels lie in memory; it keeps the matrices. Raises SizeError for matrices that make no tree."""
 
-    def __init__(self, hasher: Hasher, matrices: Sequence[Words], log_arity: int, log_cap: int) -> None:
-        self._blowup, self._arity = _check(matrices, log_arity, log_cap), 1 << log_arity
+    def __init__(self, hasher: Hasher, matrices: Sequence[Words], log_arity: int) -> None:
+        self._blowup, self._arity = _check(matrices, log_arity), 1 << log_arity
         self._matrices = tuple(matrices)
         by_size: dict[int, list[Words]] = {}
         for m in matrices:
@@ -70,17 +70,11 @@ class CpuMerkleTree:
             if size in by_size:
                 level = hasher.inject(level, hasher.leaves(by_size[size], self._arity))
             self._levels.append(level)
-        self._log_cap = min(log_cap, len(self._levels) - 1)
 
     @property
     def root(self) -> bytes:
         """32 bytes."""
-        return self._nodes(len(self._levels) - 1, np.zeros(1, dtype=np.int64)).tobytes()
-
-    @property
-    def cap(self) -> Bytes:
-        """(2^c, 32): the level of 2^c nodes."""
-        return self._nodes(len(self._levels) - 1 - self._log_cap, np.arange(1 << self._log_cap))
+        return self._nodes(0, np.zeros(1, dtype=np.int64)).tobytes()
 
     @property
     def log_leaves(self) -> int:
@@ -88,38 +82,34 @@ class CpuMerkleTree:
         return len(self._levels) - 1
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Rows and paths at leaf indices, in natural order, of the tallest matrix. Raises SizeError for others."""
+        """Rows and path at leaf indices, in natural order, of the tallest matrix. Raises SizeError for others."""
         leaves = self._levels[0].shape[1]
         if any(not 0 <= i < leaves for i in indices):
             raise SizeError(f"a tree of {leaves} leaves has no other indices")
-        at = np.array(indices, dtype=np.int64)
-        rows = tuple(self._rows(m, at % self._leaf_count(m)) for m in self._matrices)
-        depth = len(self._levels) - 1 - self._log_cap
-        path = np.empty((len(at), depth, 32), dtype=np.uint8)
-        for d in range(depth):
-            size = leaves >> d
-            path[:, d] = self._nodes(d, (at % size + size // 2) % size)
-        return TreeOpening(rows, path)
+        paths = QueryPaths(indices, self.log_leaves)
+        rows = tuple(self._rows(m, paths.known(self._leaf_count(m).bit_length() - 1)) for m in self._matrices)
+        path = [self._nodes(log_size, paths.missing(log_size)) for log_size in range(self.log_leaves, 0, -1)]
+        return TreeOpening(rows, np.concatenate([*path, np.empty((0, 32), dtype=np.uint8)]))
 
     def _leaf_count(self, matrix: Words) -> int:
         return int(matrix.shape[1] * matrix.shape[2]) // self._arity
 
-    def _nodes(self, depth: int, indices: NDArray[np.int64]) -> Bytes:
-        """(k, 32): nodes of a level by natural index."""
-        level = self._levels[depth]
+    def _nodes(self, log_size: int, indices: Indices) -> Bytes:
+        """(k, 32): nodes of the level of 2^log_size, by natural index."""
+        level = self._levels[self.log_leaves - log_size]
         size, blowup = level.shape[1], self._blowup
         positions = indices if size < blowup else indices % blowup * (size // blowup) + indices // blowup
         nodes: Bytes = level.T[positions].astype("<u8").view(np.uint8)
         return nodes
 
-    def _rows(self, matrix: Words, leaves: NDArray[np.int64]) -> Words:
+    def _rows(self, matrix: Words, leaves: Indices) -> Words:
         """(k, arity * width): the elements of leaves in the order in which they are hashed."""
         rows = leaves[:, None] + np.arange(self._arity) * self._leaf_count(matrix)
         elements = matrix[:, rows % self._blowup, rows // self._blowup]  # (w, k, arity)
         return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), -1)
 
 
-def _check(matrices: Sequence[Words], log_arity: int, log_cap: int) -> int:
+def _check(matrices: Sequence[Words], log_arity: int) -> int:
     """The blow-up of all. Raises SizeError."""
     if not matrices or any(m.ndim != 3 or 0 in m.shape for m in matrices):
         raise SizeError("a tree commits to one matrix or more, of shape (w, B, n)")
@@ -127,6 +117,6 @@ def _check(matrices: Sequence[Words], log_arity: int, log_cap: int) -> int:
         raise SizeError("the matrices of a tree have one blow-up")
     if any(size & (size - 1) for m in matrices for size in m.shape[1:]):
         raise SizeError("the blow-up and the rows of a committed matrix are powers of two")
-    if log_cap < 0 or log_arity < 0 or (log_arity and (len(matrices) > 1 or matrices[0].shape[2] >> log_arity == 0)):
+    if log_arity < 0 or (log_arity and (len(matrices) > 1 or matrices[0].shape[2] >> log_arity == 0)):
         raise SizeError("2^log_arity rows to a leaf: of one matrix with at least as many rows")
     return int(matrices[0].shape[1])

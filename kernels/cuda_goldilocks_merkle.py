@@ -69,14 +69,14 @@ class MerkleEngine:
         """Begin to compile, in the background."""
         self._device.prepare(self.profile.source)
 
-    def commit(self, leaves: tuple[LeafShape, ...], log_cap: int) -> CudaMerkleTree:
+    def commit(self, leaves: tuple[LeafShape, ...]) -> CudaMerkleTree:
         """`GoldilocksKernels.commit` on checked matrices."""
         log_m, log_blowup = max(leaf.log_count for leaf in leaves), leaves[0].log_blowup
         digests = self._device.empty(((2 << log_m) - 1, DIGEST_LANES))
         entering = self._hash_leaves(leaves, digests[: 1 << log_m])
         while log_m:
             log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
-        return CudaMerkleTree(self._device, self.profile.source, leaves, digests, log_cap)
+        return CudaMerkleTree(self._device, self.profile.source, leaves, digests)
 
     def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """`GoldilocksKernels.open`."""

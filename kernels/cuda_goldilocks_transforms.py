@@ -90,7 +90,7 @@ class CudaTransforms:
             raise SizeError(f"an output of shape {out.shape} for an extension of shape {shape}")
         return Extended(columns, out, job.coset % P)
 
-    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> CudaMerkleTree:
+    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> CudaMerkleTree:
         if not matrices:
             raise SizeError("a tree of no matrix")
         for matrix in matrices:
@@ -102,11 +102,11 @@ class CudaTransforms:
         if any(matrix.shape[1] != matrices[0].shape[1] for matrix in matrices):
             raise SizeError("the matrices of one tree have one blow-up")
         leaves = tuple(LeafShape(matrix, log_arity) for matrix in matrices)
-        if log_arity < 0 or log_cap < 0 or (log_arity and len(leaves) > 1) or leaves[0].log_count < 0:
-            raise SizeError(f"no tree over {len(leaves)} matrices has arity 2^{log_arity} and a cap of 2^{log_cap}")
+        if log_arity < 0 or (log_arity and len(leaves) > 1) or leaves[0].log_count < 0:
+            raise SizeError(f"no tree over {len(leaves)} matrices has arity 2^{log_arity}")
         if any(leaf.elements >= 2**32 for leaf in leaves):
             raise SizeError("a leaf's width must fit 32 bits")
-        return self._merkle.commit(leaves, log_cap)
+        return self._merkle.commit(leaves)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         ours = [tree for tree in trees if isinstance(tree, CudaMerkleTree)]

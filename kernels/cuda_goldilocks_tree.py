@@ -12,7 +12,8 @@ import numpy as np
 from kernels.backend import Array, SizeError
 from kernels.compiler import KernelSource
 from kernels.device import Device
-from kernels.goldilocks import Bytes, TreeOpening, Words
+from kernels.goldilocks import TreeOpening, Words
+from kernels.query_paths import QueryPaths
 
 DIGEST_LANES = 4
 DIGEST_BYTES = 8 * DIGEST_LANES
@@ -21,12 +22,13 @@ _PART = np.dtype(
     [
         ("source", "u8"),
         ("begin", "u8"),
+        ("list", "u8"),
         ("width", "u4"),
         ("log_n", "u4"),
         ("log_blowup", "u4"),
         ("log_count", "u4"),
         ("log_arity", "u4"),
-        ("levels", "u4"),
+        ("nodes", "u4"),
     ]
 )
 """`struct Part` of goldilocks_merkle.cu."""
@@ -65,32 +67,19 @@ class LeafShape:
 class CudaMerkleTree:
     """A `kernels.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
 
-    def __init__(
-        self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array, log_cap: int
-    ) -> None:
+    def __init__(self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array) -> None:
         """`source`: the kernels that made it. `digests`: all levels from the leaves up, (2 count - 1, 4), each in the
         kernels' order."""
         self.leaves = leaves
         self.digests = digests
         self.log_blowup = leaves[0].log_blowup
         self.log_leaves = max(leaf.log_count for leaf in leaves)
-        self.log_cap = min(log_cap, self.log_leaves)
         self._device = device
         self._source = source
 
-    @property
+    @cached_property
     def root(self) -> bytes:
-        return bytes(self._top[-1].tobytes())
-
-    @property
-    def cap(self) -> Bytes:
-        natural = self._top[: 1 << self.log_cap].reshape(1 << min(self.log_blowup, self.log_cap), -1, DIGEST_LANES)
-        return np.ascontiguousarray(natural.transpose(1, 0, 2)).view(np.uint8).reshape(-1, DIGEST_BYTES)
-
-    @property
-    def levels(self) -> int:
-        """Of a path: those below the cap."""
-        return self.log_leaves - self.log_cap
+        return bytes(self._device.download(self.digests[-1:]).tobytes())
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
         """Raises SizeError for an index outside the tree."""
@@ -98,53 +87,72 @@ class CudaMerkleTree:
             raise SizeError(f"a leaf index is outside a tree of 2^{self.log_leaves} leaves")
         return open_trees(self._device, self._source, [self], indices)[0]
 
-    @cached_property
-    def _top(self) -> Words:
-        """The cap's level and those above it, in the kernels' order: they end with the root. One transfer for both."""
-        return self._device.download(self.digests[-((2 << self.log_cap) - 1) :])
-
 
 def open_trees(
     device: Device, source: KernelSource, trees: Sequence[CudaMerkleTree], indices: Sequence[int]
 ) -> list[TreeOpening]:
     """`GoldilocksKernels.open`: one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
-    queries = np.array(indices, dtype=np.uint64)
-    parts = [part for tree in trees for part in _parts(device, tree)]
-    ends = list(accumulate(part.words * len(queries) for part in parts))
+    lists = _Lists.of(trees, QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0)))
+    parts = [part for tree in trees for part in _parts(device, tree, lists)]
+    ends = list(accumulate(part.count * part.words for part in parts))
     opened: Words = np.empty(0, dtype=np.uint64)
     if ends and ends[-1]:
-        read = [
-            (p.source, end - p.words * len(queries), *p.shape) for p, end in zip(parts, ends, strict=True) if p.words
-        ]
-        given = device.upload(np.concatenate((queries, np.array(read, dtype=_PART).view(np.uint64))))
+        begins = [0, *ends[:-1]]
+        read = [(p.source, b, p.list, *p.shape) for p, b, e in zip(parts, begins, ends, strict=True) if b < e]
+        given = device.upload(np.concatenate((lists.words, np.array(read, dtype=_PART).view(np.uint64))))
         out = device.empty((ends[-1],))
-        arguments = (given, given[len(queries) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
+        arguments = (given, given[len(lists.words) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
         device.kernel(source, "merkle_open").launch_items(ends[-1], arguments)
         opened = device.download(out)
-    pieces = iter(np.split(opened, ends[:-1]))
-    return [_opening(tree, len(queries), pieces) for tree in trees]
+    pieces = (p.reshape(-1, part.words) for p, part in zip(np.split(opened, ends[:-1]), parts, strict=True))
+    return [
+        TreeOpening(tuple(next(pieces) for _ in tree.leaves), next(pieces).view(np.uint8).reshape(-1, DIGEST_BYTES))
+        for tree in trees
+    ]
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """The leaves and nodes that open trees, one list after the other; trees share them."""
+
+    words: Words
+    leaves: dict[int, tuple[int, int]]
+    """By log2 of a matrix' leaves, where its list begins and how long it is."""
+    nodes: dict[int, tuple[int, int]]
+    """The same of the path, by log2 of a tree's leaves: each is the end of the longest one."""
+
+    @classmethod
+    def of(cls, trees: Sequence[CudaMerkleTree], paths: QueryPaths) -> _Lists:
+        """The lists that these trees take."""
+        known = {log: paths.known(log) for log in sorted({leaf.log_count for tree in trees for leaf in tree.leaves})}
+        path = {tree.log_leaves: paths.path(tree.log_leaves) for tree in trees}
+        longest = path[max(path)] if path else paths.path(0)
+        words = np.concatenate([*known.values(), longest]).astype(np.uint64)
+        begins = accumulate((len(leaves) for leaves in known.values()), initial=0)
+        return cls(
+            words,
+            {log: (begin, len(leaves)) for begin, (log, leaves) in zip(begins, known.items(), strict=False)},
+            {log: (len(words) - len(nodes), len(nodes)) for log, nodes in path.items()},
+        )
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What is read at each query: a matrix' leaf, or a path."""
+    """What is read of one source: a matrix' leaves, or a tree's nodes."""
 
-    words: int
     source: int
+    list: int
+    count: int
+    words: int
+    """Of one leaf or node."""
     shape: tuple[int, int, int, int, int, int]
     """The last fields of `struct Part`."""
 
 
-def _parts(device: Device, tree: CudaMerkleTree) -> Iterator[_Part]:
-    """Of each matrix, then of the path."""
+def _parts(device: Device, tree: CudaMerkleTree, lists: _Lists) -> Iterator[_Part]:
+    """Those of the matrices, then that of the path."""
     for leaf in tree.leaves:
         shape = (leaf.width, leaf.log_n, leaf.log_blowup, leaf.log_count, leaf.log_arity, 0)
-        yield _Part(leaf.elements, device.address(leaf.matrix), shape)
-    shape = (0, 0, tree.log_blowup, tree.log_leaves, 0, tree.levels)
-    yield _Part(DIGEST_LANES * tree.levels, device.address(tree.digests), shape)
-
-
-def _opening(tree: CudaMerkleTree, queries: int, pieces: Iterator[Words]) -> TreeOpening:
-    """What `_parts` read of one tree."""
-    rows = tuple(next(pieces).reshape(queries, leaf.elements) for leaf in tree.leaves)
-    return TreeOpening(rows, next(pieces).view(np.uint8).reshape(queries, tree.levels, DIGEST_BYTES))
+        yield _Part(device.address(leaf.matrix), *lists.leaves[leaf.log_count], leaf.elements, shape)
+    shape = (0, 0, tree.log_blowup, tree.log_leaves, 0, 1)
+    yield _Part(device.address(tree.digests), *lists.nodes[tree.log_leaves], DIGEST_LANES, shape)

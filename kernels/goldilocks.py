@@ -44,12 +44,13 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class TreeOpening:
-    """What opens a tree at q query indices. On the host."""
+    """What opens a tree at query indices, each row and node once; see `kernels.query_paths`. On the host."""
 
     rows: tuple[Words, ...]
-    """Per matrix, (q, arity * width): the opened leaf's elements, in the order in which they are hashed."""
+    """Per matrix, (k, arity * width): the leaves at the k distinct indices modulo its number of leaves, ascending. The
+    elements are in the order in which they are hashed."""
     path: Bytes
-    """(q, levels, 32): the sibling at each level, from the leaves up to the cap."""
+    """(nodes, 32): those of `QueryPaths.path`."""
 
 
 class MerkleTree(Protocol):
@@ -60,15 +61,11 @@ class MerkleTree(Protocol):
         """32 bytes; waits for the device."""
 
     @property
-    def cap(self) -> Bytes:
-        """(2^c, 32): the level of 2^c nodes, c = min(cap asked for, log2 of the leaves)."""
-
-    @property
     def log_leaves(self) -> int:
         """log2 of the leaves of the tallest matrix."""
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Rows and paths at leaf indices, in natural order, of the tallest matrix."""
+        """Rows and path at leaf indices, in natural order, of the tallest matrix; they may repeat."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +232,7 @@ class GoldilocksKernels(ABC):
     # -- commitments ------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0, log_cap: int = 0) -> MerkleTree:
+    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
         """A Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
 
         Leaf i of a matrix is its row i; with log_arity = a (one matrix only) leaf i < B n / 2^a holds the rows

@@ -163,20 +163,20 @@ def check_tree(backend: Backend, matrix: Array) -> None:
     width, blowup, n = map(int, matrix.shape)
     tree, leaves = backend.goldilocks.commit([matrix]), blowup * n
     indices = [secrets.randbelow(leaves) for _ in range(SPOTS)]
-    opening = tree.open(indices)
     node_tag = NODE_TAG.to_bytes(8, "little")
     head = np.array([LEAF_TAG + 256, width], dtype="<u4").tobytes()
-    for q, index in enumerate(indices):
-        digest = keccak256(head + opening.rows[0][q].astype("<u8").tobytes())
-        for depth, sibling in enumerate(opening.path[q]):
+    for index in indices:
+        opening = tree.open([index])
+        digest = keccak256(head + opening.rows[0].astype("<u8").tobytes())
+        for depth, sibling in enumerate(opening.path):
             right = index & (leaves >> (depth + 1))
             pair = (sibling.tobytes(), digest) if right else (digest, sibling.tobytes())
             digest = keccak256(node_tag + pair[0] + pair[1])
         if digest != tree.root:
             raise JobFailed(f"leaf {index} of a tree over {matrix.shape} does not lead to its root")
-    k, j = indices[0] % blowup, indices[0] // blowup
+    k, j = index % blowup, index // blowup
     if int(opening.rows[0][0][-1]) != int(backend.to_host(matrix[-1])[k, j]):
-        raise JobFailed(f"leaf {indices[0]} of a tree over {matrix.shape} is not the matrix' row")
+        raise JobFailed(f"leaf {index} of a tree over {matrix.shape} is not the matrix' row")
 
 
 def butterfly_ceiling(backend: Backend) -> Ceiling | None:

@@ -9,9 +9,10 @@ extension of blow-up 1, and every kernel that takes an extension takes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from kernels.backend import Array, Backend
 from kernels.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
 from kernels.goldilocks_field import GENERATOR
 from kernels.keccak import keccak256
+from kernels.query_paths import Indices, QueryPaths
 
 
 class Extension:
@@ -220,11 +222,11 @@ class Extender:
             codeword[:, coset : coset + 1] = self._kernels.deep([o.on(coset, scale) for o in openings])
         return codeword
 
-    def commit(self, extensions: Sequence[Extension], log_cap: int) -> MerkleTree:
+    def commit(self, extensions: Sequence[Extension]) -> MerkleTree:
         """The tree of `GoldilocksKernels.commit` over all their rows. It opens them too, and so holds them."""
         if not self.streamed:
-            return self._kernels.commit([e.on(0) for e in extensions], log_cap=log_cap)
-        return CosetTrees(self._kernels, extensions, self._log_blowup, log_cap)
+            return self._kernels.commit([e.on(0) for e in extensions])
+        return CosetTrees(self._kernels, extensions, self._log_blowup)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """`GoldilocksKernels.open`, of streamed extensions' trees too."""
@@ -238,42 +240,30 @@ class CosetTrees:
     """A tree over streamed extensions: one for each coset, and the log2 B levels above their roots, on the host.
 
     Children lie half a level apart, so down to the level of B nodes only nodes of one coset meet: node k there is the
-    root of a tree of blow-up 1 over coset k, and that tree's row j is row j B + k of the whole.
+    root of a tree of blow-up 1 over coset k. That tree's row j is row j B + k of the whole, its node of number i the
+    node of number i B + k (see `kernels.query_paths`).
     """
 
-    def __init__(
-        self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int, log_cap: int
-    ) -> None:
+    def __init__(self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int) -> None:
         self._kernels = kernels
         self._extensions = tuple(extensions)
-        self._log_blowup, self._log_cap = log_blowup, log_cap
-        below = max(0, log_cap - log_blowup)
+        self._log_blowup = log_blowup
         # Each keeps the arrays it was made from, whose contents move on: it opens rows only when they are back.
-        self._trees = [
-            kernels.commit(on_cosets(kernels, [(e, k) for e in extensions]), log_cap=below)
-            for k in range(1 << log_blowup)
-        ]
+        self._trees = [kernels.commit(on_cosets(kernels, [(e, k) for e in extensions])) for k in range(1 << log_blowup)]
 
     @cached_property
-    def _levels(self) -> list[list[bytes]]:
-        """Level c has 2^c nodes, c <= log2 B."""
-        levels = [[tree.root for tree in self._trees]]
-        while len(levels[0]) > 1:
-            half = len(levels[0]) // 2
-            pairs = zip(levels[0][:half], levels[0][half:], strict=True)
-            levels.insert(0, [keccak256(NODE_TAG.to_bytes(8, "little") + a + b) for a, b in pairs])
-        return levels
+    def top(self) -> Bytes:
+        """(2 B, 32): the nodes from the root to those of the cosets, by number; there is no node 0."""
+        nodes = [bytes(32)] * self.cosets + [tree.root for tree in self._trees]
+        for log_size in reversed(range(self._log_blowup)):
+            size = 1 << log_size
+            for i in range(size, 2 * size):
+                nodes[i] = keccak256(NODE_TAG.to_bytes(8, "little") + nodes[i + size] + nodes[i + 2 * size])
+        return np.frombuffer(b"".join(nodes), dtype=np.uint8).reshape(-1, 32)
 
     @property
     def root(self) -> bytes:
-        return self._levels[0][0]
-
-    @property
-    def cap(self) -> Bytes:
-        if self._log_cap <= self._log_blowup:
-            return np.frombuffer(b"".join(self._levels[self._log_cap]), dtype=np.uint8).reshape(-1, 32)
-        caps = np.stack([tree.cap for tree in self._trees], axis=1)
-        return np.ascontiguousarray(caps.reshape(-1, 32))
+        return bytes(self.top[1])
 
     @property
     def cosets(self) -> int:
@@ -291,42 +281,47 @@ class CosetTrees:
     def open(self, indices: Sequence[int]) -> TreeOpening:
         return open_over_cosets(self._kernels, [self], indices)[0]
 
-    def lifted(self, opened: TreeOpening, indices: Sequence[int]) -> TreeOpening:
-        """The opening at `indices`, when the trees of their cosets open to `opened`: the path goes on to the cap."""
-        at = np.array(indices, dtype=np.int64)
-        above = [self._siblings(at, level) for level in range(self._log_blowup, self._log_cap, -1)]
-        return TreeOpening(opened.rows, np.concatenate([opened.path, *above], axis=1))
-
-    def _siblings(self, at: NDArray[np.int64], level: int) -> Bytes:
-        """(q, 1, 32): of the nodes that the paths pass at the level of 2^level nodes."""
-        size = 1 << level
-        nodes = np.frombuffer(b"".join(self._levels[level]), dtype=np.uint8).reshape(size, 1, 32)
-        return nodes[(at + size // 2) % size]
+    def joined(self, paths: QueryPaths, parts: Mapping[int, tuple[QueryPaths, TreeOpening]]) -> TreeOpening:
+        """The opening along `paths`, when the trees of some cosets open to `parts`."""
+        rows = []
+        for m, extension in enumerate(self._extensions):
+            given = [(own.known(extension.log_n), opening.rows[m]) for own, opening in parts.values()]
+            places = [indices * self.cosets + coset for coset, (indices, _) in zip(parts, given, strict=True)]
+            wanted = paths.known(extension.log_n + self._log_blowup)
+            rows.append(_found(wanted, np.concatenate(places), np.concatenate([r for _, r in given])))
+        numbers = [
+            own.path(self.log_leaves - self._log_blowup) * self.cosets + coset for coset, (own, _) in parts.items()
+        ]
+        numbers.append(np.arange(2 * self.cosets))
+        nodes = [*(opening.path for _, opening in parts.values()), self.top]
+        return TreeOpening(
+            tuple(rows), _found(paths.path(self.log_leaves), np.concatenate(numbers), np.concatenate(nodes))
+        )
 
 
 def open_over_cosets(
     kernels: GoldilocksKernels, trees: Sequence[CosetTrees], indices: Sequence[int]
 ) -> list[TreeOpening]:
     """`GoldilocksKernels.open`, all trees on a coset after the other, the last one first; a transfer for each."""
-    cosets = trees[0].cosets
+    cosets, log_leaves = trees[0].cosets, max(tree.log_leaves for tree in trees)
     at = np.array(indices, dtype=np.int64)
-    queries, parts = [], []
+    opened = {}
     for coset in reversed(range(cosets)):
-        here = np.flatnonzero(at % cosets == coset)
+        here = at[at % cosets == coset] // cosets
         if len(here):
-            queries.append(here)
-            parts.append(kernels.open([tree.on(coset) for tree in trees], (at[here] // cosets).tolist()))
-    order = np.argsort(np.concatenate(queries))
+            own = QueryPaths(here, log_leaves - (cosets.bit_length() - 1))
+            opened[coset] = own, kernels.open([tree.on(coset) for tree in trees], here.tolist())
+    paths = QueryPaths(at, log_leaves)
     return [
-        tree.lifted(_joined(part, order), indices) for tree, part in zip(trees, zip(*parts, strict=True), strict=True)
+        tree.joined(paths, {coset: (own, parts[i]) for coset, (own, parts) in opened.items()})
+        for i, tree in enumerate(trees)
     ]
 
 
-def _joined(parts: Sequence[TreeOpening], order: NDArray[np.int64]) -> TreeOpening:
-    """The openings of one tree, put in the order of the queries."""
-    rows = zip(*(part.rows for part in parts), strict=True)
-    path = np.concatenate([part.path for part in parts])[order]
-    return TreeOpening(tuple(np.concatenate(pieces)[order] for pieces in rows), path)
+def _found(wanted: Indices, numbers: Indices, items: NDArray[Any]) -> NDArray[Any]:
+    """Those of `items` whose `numbers`, distinct and in any order, are `wanted`, in that order."""
+    order = np.argsort(numbers)
+    return items[order[np.searchsorted(numbers, wanted, sorter=order)]]
 
 
 def coset_scale(log_n: int, log_blowup: int, coset: int) -> int:

@@ -63,7 +63,7 @@ class VerifyingKey:
     def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
         """The tree over one matrix per table, those of width 0 left out. None when nothing is left."""
         matrices = [(h + self.params.log_blowup, w) for h, w in zip(log_heights, widths, strict=True) if w]
-        return TreeShape(tuple(matrices), self.params.log_cap) if matrices else None
+        return TreeShape(tuple(matrices)) if matrices else None
 
     def to_record(self) -> dict[str, Any]:
         return {
@@ -194,7 +194,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
         None if m is None else copied(backend, backend.to_device(np.ascontiguousarray(m, np.uint64))) for m in given
     ]
     extensions = extender.extend_present(columns, keep_trace=True)
-    tree = extender.commit([e for e in extensions if e is not None], shape.log_cap_nodes)
+    tree = extender.commit([e for e in extensions if e is not None])
     key = replace(key, preprocessed_root=tree.root)
     key.check(f"program {program.name}")
     return ProvingKey(program, key, backend, extensions, tree, streamed)

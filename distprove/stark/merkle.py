@@ -1,4 +1,4 @@
-"""Checks openings of the trees that `GoldilocksKernels.commit` makes; all queries of a tree at once."""
+"""Checks openings of the trees that `GoldilocksKernels.commit` makes; all trees and queries at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.stark.field import Words
-from kernels.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes
+from kernels.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening
 from kernels.keccak import keccak256_rows
+from kernels.query_paths import QueryPaths
 
 
 @dataclass(frozen=True)
@@ -17,87 +18,79 @@ class TreeShape:
     """What a tree holds: per matrix log2 of its leaves (blow-up included) and its width. Known before it is read."""
 
     matrices: tuple[tuple[int, int], ...]
-    log_cap: int
 
     @property
     def log_leaves(self) -> int:
         return max(log for log, _ in self.matrices)
 
-    @property
-    def log_cap_nodes(self) -> int:
-        """The cap lies at or below the shortest matrix's leaves, so that above it there are only nodes."""
-        return min(self.log_cap, min(log for log, _ in self.matrices))
-
-    @property
-    def path_levels(self) -> int:
-        return self.log_leaves - self.log_cap_nodes
-
 
 @dataclass(frozen=True)
 class TreeClaim:
-    """What a tree is claimed to hold at some indices: shapes the caller has checked."""
+    """What a tree is claimed to hold: rows of widths that the caller has checked, their number and the path's not."""
 
     shape: TreeShape
     root: bytes
-    cap: Bytes
-    """(2^log_cap_nodes, 32): authenticated by the root, and everything else by the cap."""
-    rows: Sequence[Words]
-    """(q, width) per matrix."""
-    path: Bytes
-    """(q, path_levels, 32)"""
+    opening: TreeOpening
 
 
-def openings_hold(trees: Sequence[TreeClaim], indices: Sequence[int]) -> bool:
-    """Whether each of `trees` opens to its rows at `indices`, which a tree with fewer leaves takes modulo their number.
+def openings_hold(trees: Sequence[TreeClaim], paths: QueryPaths) -> bool:
+    """Whether each of `trees` opens along `paths` to its rows, with exactly the rows and nodes that it takes.
 
-    Each level is hashed for all trees at once, since a call costs more than what it does for one.
+    Each level is hashed for all trees at once, since a call costs more than what it does for one. They all have the
+    same nodes there, because a tree takes an index modulo its leaves.
     """
-    at = np.array(indices, dtype=np.int64)
-
-    # 1. From the leaves up to the caps: the sibling of i among m nodes is i + m/2 mod m, its parent i mod m/2.
-    leaves = _leaves(trees)
-    nodes: dict[int, Bytes] = {}
-    for log_size in range(max(tree.shape.log_leaves for tree in trees), -1, -1):
-        rising = [i for i in nodes if trees[i].shape.log_cap_nodes <= log_size]
-        if rising:
-            right = (at >> log_size & 1).astype(bool)[:, None]
-            node = np.stack([nodes[i] for i in rising])
-            sibling = np.stack([trees[i].path[:, trees[i].shape.log_leaves - log_size - 1] for i in rising])
-            parents = _hash(NODE_TAG, np.where(right, sibling, node), np.where(right, node, sibling))
-            nodes.update(zip(rising, parents, strict=True))
-        here = {i: leaf for (i, log), leaf in leaves.items() if log == log_size}
-        met = [i for i in here if i in nodes]
-        if met:
-            joined = _hash(INJECT_TAG, np.stack([nodes[i] for i in met]), np.stack([here[i] for i in met]))
-            here.update(zip(met, joined, strict=True))
-        nodes.update(here)
-    if not all(
-        np.array_equal(nodes[i], tree.cap[at & ((1 << tree.shape.log_cap_nodes) - 1)]) for i, tree in enumerate(trees)
-    ):
+    if not all(_is_whole(tree, paths) for tree in trees):
         return False
+    leaves = _leaves(trees, paths)
+    members: list[int] = []
+    """The trees that reach the level, in the order in which `nodes` (trees, known nodes, 32) has them."""
+    nodes: Bytes = np.empty((0, 0, 32), dtype=np.uint8)
+    for log_size in range(max(tree.shape.log_leaves for tree in trees), -1, -1):
+        if members:
+            nodes = _parents(nodes, [trees[i] for i in members], paths, log_size + 1)
+        entering = [i for i, log in leaves if log == log_size]
+        met = [place for place, i in enumerate(members) if i in entering]
+        if met:
+            nodes[met] = _hash(INJECT_TAG, nodes[met], np.stack([leaves[members[p], log_size] for p in met]))
+        new = [i for i in entering if i not in members]
+        if new:
+            joined = np.stack([leaves[i, log_size] for i in new])
+            nodes = np.concatenate([nodes, joined]) if members else joined
+            members += new
+    return all(bytes(nodes[place, 0]) == trees[i].root for place, i in enumerate(members))
 
-    # 2. From the caps to the roots.
-    tops = [tree.cap for tree in trees]
-    for log_size in range(max(tree.shape.log_cap_nodes for tree in trees) - 1, -1, -1):
-        rising = [i for i, top in enumerate(tops) if len(top) > 1 << log_size]
-        half = np.stack([tops[i] for i in rising]).reshape(len(rising), 2, -1, 32)
-        for i, top in zip(rising, _hash(NODE_TAG, half[:, 0], half[:, 1]), strict=True):
-            tops[i] = top
-    return all(bytes(top[0]) == tree.root for top, tree in zip(tops, trees, strict=True))
+
+def _is_whole(tree: TreeClaim, paths: QueryPaths) -> bool:
+    """Whether there are as many rows and nodes as the queries lead through: no more, so that each counts."""
+    rows = zip(tree.shape.matrices, tree.opening.rows, strict=True)
+    path = paths.path(tree.shape.log_leaves)
+    return len(tree.opening.path) == len(path) and all(len(r) == len(paths.known(log)) for (log, _), r in rows)
 
 
-def _leaves(trees: Sequence[TreeClaim]) -> dict[tuple[int, int], Bytes]:
-    """(q, 32) by tree and log2 of its size. Those with as many bytes are hashed together."""
+def _parents(nodes: Bytes, trees: Sequence[TreeClaim], paths: QueryPaths, log_size: int) -> Bytes:
+    """(trees, parents, 32): over the known nodes (trees, known, 32) of the level of 2^log_size and the path's there."""
+    missing, above = paths.missing(log_size), len(paths.path(log_size - 1))
+    siblings = [tree.opening.path[len(tree.opening.path) - above - len(missing) :][: len(missing)] for tree in trees]
+    # In ascending order the children of one parent stand at the same place of the two halves.
+    left, right = np.argsort(np.concatenate([paths.known(log_size), missing])).reshape(2, -1)
+    both = np.concatenate([nodes, np.stack(siblings)], axis=1)
+    return _hash(NODE_TAG, both.take(left, axis=1), both.take(right, axis=1))
+
+
+def _leaves(trees: Sequence[TreeClaim], paths: QueryPaths) -> dict[tuple[int, int], Bytes]:
+    """(rows, 32) by tree and log2 of the leaves. Those with as many bytes are hashed together."""
     by_length: dict[int, dict[tuple[int, int], Bytes]] = {}
     for i, tree in enumerate(trees):
         for log_size in {log for log, _ in tree.shape.matrices}:
-            here = [(w, r) for (log, w), r in zip(tree.shape.matrices, tree.rows, strict=True) if log == log_size]
+            pairs = zip(tree.shape.matrices, tree.opening.rows, strict=True)
+            here = [(w, r) for (log, w), r in pairs if log == log_size]
             data = _leaf_bytes([w for w, _ in here], [r for _, r in here])
             by_length.setdefault(data.shape[1], {})[i, log_size] = data
     found: dict[tuple[int, int], Bytes] = {}
     for group in by_length.values():
         data = np.concatenate(list(group.values())) if len(group) > 1 else next(iter(group.values()))
-        found.update(zip(group, keccak256_rows(data).reshape(len(group), -1, 32), strict=True))
+        ends = np.cumsum([len(paths.known(log_size)) for _, log_size in group])
+        found.update(zip(group, np.split(keccak256_rows(data), ends[:-1]), strict=True))
     return found
 
 

@@ -29,8 +29,6 @@ class Parameters:
     """FRI folds by 2^log_arity where it can."""
     log_final: int = 5
     """FRI stops at 2^log_final coefficients, or at the lowest table."""
-    log_cap: int = 6
-    """Paths end at the level of 2^log_cap nodes, which the proof holds once per tree."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -40,7 +38,6 @@ class Parameters:
             "security_bits": (0, 192),
             "log_arity": (1, MAX_LOG_ARITY),
             "log_final": (0, 10),
-            "log_cap": (0, 10),
         }
         for name, (least, most) in limits.items():
             value = getattr(self, name)

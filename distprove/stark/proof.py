@@ -1,4 +1,8 @@
-"""A partition's proof as data, and its encoding: every length is known from the shape before it is read."""
+"""A partition's proof as data, and its encoding: every length is known from the shape before it is read.
+
+But for the openings of trees: how many rows and nodes they take follows from the queries, so `merkle` checks that, and
+the shape only bounds it here.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,7 @@ from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
-from kernels.goldilocks import Bytes, TreeOpening
-
-
-@dataclass(frozen=True)
-class OpenedTree:
-    """A tree's cap and its opening at all queries."""
-
-    cap: Bytes
-    opening: TreeOpening
+from kernels.goldilocks import TreeOpening
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,8 @@ class StarkProof:
     final: Words
     """(2^log_final, 3): coefficients of the last polynomial."""
     nonce: int
-    trees: tuple[OpenedTree, ...]
-    """The rounds' trees, the preprocessed one included, then FRI's."""
+    trees: tuple[TreeOpening, ...]
+    """The openings of the rounds' trees, the preprocessed one included, then FRI's."""
 
     def commitment(self, name: str, public: Sequence[int]) -> Commitment:
         """What the partition committed to before the job's challenge was drawn."""
@@ -80,15 +76,15 @@ class StarkProof:
             "fri_roots": list(self.fri_roots),
             "final": _pack(self.final),
             "nonce": self.nonce,
-            "trees": [
-                {"cap": t.cap.tobytes(), "path": t.opening.path.tobytes(), "rows": [_pack(r) for r in t.opening.rows]}
-                for t in self.trees
-            ],
+            "trees": [{"path": t.path.tobytes(), "rows": [_pack(r) for r in t.rows]} for t in self.trees],
         }
 
     @classmethod
     def from_record(cls, record: Any, key: VerifyingKey, what: str = "proof") -> tuple[StarkProof, ProofShape]:
-        """Parse a proof under `key`; every length is checked, every element canonical. Raises FormatError."""
+        """Parse a proof under `key`; every element is canonical, every length as the module's text says.
+
+        Raises FormatError.
+        """
         log_heights = heights_in(record, key, what)
         shape = ProofShape(key, log_heights)
         rounds = list(shape.rounds.values())
@@ -111,7 +107,7 @@ class StarkProof:
             _unpack(record["final"], (1 << shape.log_final, 3), what),
             record["nonce"],
             tuple(
-                _opened_tree(t, s, key.params.queries, what)
+                _opening(t, s, key.params.queries, what)
                 for t, s in zip(record["trees"], [*rounds, *shape.fri_trees], strict=True)
             ),
         )
@@ -131,13 +127,14 @@ def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int
     return log_heights
 
 
-def _opened_tree(record: Any, shape: TreeShape, queries: int, what: str) -> OpenedTree:
-    check_fields(record, {"cap": bytes, "path": bytes, "rows": list}, what)
-    cap = _octets(record["cap"], (1 << shape.log_cap_nodes, 32), what)
-    path = _octets(record["path"], (queries, shape.path_levels, 32), what)
-    given = _exactly(record["rows"], len(shape.matrices), what)
-    rows = tuple(_unpack(r, (queries, width), what) for r, (_, width) in zip(given, shape.matrices, strict=True))
-    return OpenedTree(cap, TreeOpening(rows, path))
+def _opening(record: Any, shape: TreeShape, queries: int, what: str) -> TreeOpening:
+    check_fields(record, {"path": bytes, "rows": list}, what)
+    nodes = _count(record["path"], 32, queries * shape.log_leaves, what)
+    path = np.frombuffer(record["path"], dtype=np.uint8).reshape(nodes, 32)
+    given = zip(_exactly(record["rows"], len(shape.matrices), what), shape.matrices, strict=True)
+    return TreeOpening(
+        tuple(_unpack(r, (_count(r, 8 * width, queries, what), width), what) for r, (_, width) in given), path
+    )
 
 
 def _pack(words: Words) -> bytes:
@@ -154,10 +151,11 @@ def _unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
     return words
 
 
-def _octets(data: Any, shape: tuple[int, ...], what: str) -> Bytes:
-    if not isinstance(data, bytes) or len(data) != int(np.prod(shape)):
-        raise FormatError(f"{what}: bytes of another number than {shape}")
-    return np.frombuffer(data, dtype=np.uint8).reshape(shape)
+def _count(data: Any, size: int, most: int, what: str) -> int:
+    """How many items of `size` bytes there are. Raises FormatError for parts of one and for more than `most`."""
+    if not isinstance(data, bytes) or len(data) % size or len(data) > size * most:
+        raise FormatError(f"{what}: not at most {most} items of {size} bytes")
+    return len(data) // size
 
 
 def _digest(data: Any, what: str) -> bytes:

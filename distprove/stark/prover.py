@@ -25,7 +25,7 @@ from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Trace
-from distprove.stark.proof import OpenedTree, StarkProof, TableValues
+from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from distprove.stark.timing import Phases
@@ -94,7 +94,7 @@ def commit(
         extensions = extender.extend(trace.main, keep_trace=looked_up)
     del trace.main
     with phases("main_tree"):
-        tree = extender.commit(extensions, shape.rounds["main"].log_cap_nodes)
+        tree = extender.commit(extensions)
         root = tree.root
     anchor = None
     if pk.key.anchored:
@@ -189,9 +189,9 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     # 6. FRI: fold from the tallest height down; shorter ones enter where the fold reaches them.
     layers: list[MerkleTree] = []
     codeword = codewords.pop(shape.distinct_heights[0])
-    for step, tree_shape in zip(shape.steps, shape.fri_trees, strict=True):
+    for step in shape.steps:
         with phases("fri_tree"):
-            layer = kernels.commit([codeword], log_arity=step.log_arity, log_cap=tree_shape.log_cap_nodes)
+            layer = kernels.commit([codeword], log_arity=step.log_arity)
             beta = transcript.folding_challenge(layer.root)
         with phases("fri_fold"):
             added = codewords.pop(step.log_reached) if step.mixes else None
@@ -206,8 +206,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     with phases("queries"):
         indices = transcript.queries(nonce)
         trees = [t for t in (pk.tree, committed.tree, aux_tree, quotient_tree) if t is not None] + layers
-        openings = extender.open(trees, indices)
-        opened = tuple(OpenedTree(tree.cap, opening) for tree, opening in zip(trees, openings, strict=True))
+        opened = tuple(extender.open(trees, indices))
     roots = [committed.commitment.main_root, *(t.root for t in (aux_tree, quotient_tree) if t is not None)]
     return StarkProof(
         challenge, heights, tuple(roots), anchored, flat, values, tuple(t.root for t in layers), final, nonce, opened
@@ -278,10 +277,9 @@ def commit_present(
     extender: Extender, shape: ProofShape, round_name: str, extensions: Sequence[Extension | None]
 ) -> MerkleTree | None:
     """The tree over the extensions of a round, None when no table has any."""
-    tree = shape.rounds.get(round_name)
-    if tree is None:
+    if round_name not in shape.rounds:
         return None
-    return extender.commit([e for e in extensions if e is not None], tree.log_cap_nodes)
+    return extender.commit([e for e in extensions if e is not None])
 
 
 def out_of_domain_values(

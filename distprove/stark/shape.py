@@ -140,7 +140,7 @@ class ProofShape:
     def fri_trees(self) -> list[TreeShape]:
         """One per step: leaves of 2^log_arity extension elements."""
         params = self.key.params
-        return [TreeShape(((s.log_reached + params.log_blowup, 3 << s.log_arity),), params.log_cap) for s in self.steps]
+        return [TreeShape(((s.log_reached + params.log_blowup, 3 << s.log_arity),)) for s in self.steps]
 
     @property
     def log_domain(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
+from kernels.query_paths import QueryPaths
 
 
 def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProof, shape: ProofShape) -> None:
@@ -110,14 +112,14 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     all_roots = [roots.get(r, key.preprocessed_root) for r in shape.rounds] + list(proof.fri_roots)
     tree_shapes = [*shape.rounds.values(), *shape.fri_trees]
     claims = [
-        TreeClaim(tree_shape, root, tree.cap, tree.opening.rows, tree.opening.path)
-        for tree_shape, root, tree in zip(tree_shapes, all_roots, proof.trees, strict=True)
+        TreeClaim(tree_shape, root, opening)
+        for tree_shape, root, opening in zip(tree_shapes, all_roots, proof.trees, strict=True)
     ]
-    if not openings_hold(claims, indices):
+    queries = Queries(shape, np.array(indices, dtype=np.int64))
+    if not openings_hold(claims, queries.paths):
         raise InvalidProof(f"{name}: an opening does not match its commitment")
 
     # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
-    queries = Queries(shape, np.array(indices, dtype=np.int64))
     codewords = deep_codewords(shape, proof, gamma, zeta, queries)
     if key.anchored:
         eta, delta = anchor_challenges(shape, name, public, roots["main"])
@@ -230,6 +232,15 @@ class Queries:
         """(q,): the indices in a domain of 2^log_size points."""
         return self.indices & ((1 << log_size) - 1)
 
+    @cached_property
+    def paths(self) -> QueryPaths:
+        """What opens trees at the indices."""
+        return QueryPaths(self.indices, self.shape.log_domain)
+
+    def of_each(self, opened: Words, log_size: int) -> Words:
+        """(q, width): what belongs to each query, of that which belongs to a domain's distinct indices (k, width)."""
+        return opened[np.searchsorted(self.paths.known(log_size), self.within(log_size))]
+
     def powers(self, exponents: NDArray[np.int64], log_size: int) -> Words:
         """w^e for the generator w of the domain of 2^log_size points."""
         log_domain = self.shape.log_domain
@@ -247,13 +258,15 @@ def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, 
     weights = spread(ext_powers(gamma, max(max(t.columns, t.widths[3]) for t in shape.tables)))
     differences, scales = [], []
     for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True):
+        log_leaves = t.log_height + shape.key.params.log_blowup
         next_row, others = list(t.next_row), t.others
         rows = np.concatenate(opened[:-1], axis=1)
-        twice, rest, once = (dot([part], weights) for part in (rows[:, next_row], rows[:, others], opened[-1]))
+        sums = (dot([part], weights) for part in (rows[:, next_row], rows[:, others], opened[-1]))
+        twice, rest, once = (queries.of_each(s, log_leaves) for s in sums)
         here, later = e_dots(np.stack([values.here[next_row], values.after], axis=1), weights)
         (there,), (quotient,) = (e_dots(v[:, None], weights) for v in (values.here[others], values.quotient))
         pairs = (twice, here), (rest, there), (twice, later), (once, quotient)
-        differences += [sub(sums, _vector(value)) for sums, value in pairs]
+        differences += [sub(found, _vector(value)) for found, value in pairs]
         scales += [e_pow(gamma, r.start) for r in t.weights]
     terms = ext_mul(np.stack(differences), np.array(scales, dtype=np.uint64)[:, None]).reshape(-1, 4, *once.shape)
 
@@ -283,7 +296,8 @@ def anchor_codewords(
         weights = spread(ext_powers(delta, sum(r.shape[1] for r in main)))
         log_size = height + shape.key.params.log_blowup
         x = embed(mul(queries.powers(queries.indices, log_size), np.uint64(GENERATOR)))
-        fraction = ext_mul(sub(dot(main, weights), value), ext_inverse(sub(x, _vector(eta))))
+        combined = queries.of_each(dot(main, weights), log_size)
+        fraction = ext_mul(sub(combined, value), ext_inverse(sub(x, _vector(eta))))
         out[height] = ext_mul(fraction, _vector(e_pow(gamma, shape.anchor_weight(height))))
     return out
 
@@ -294,8 +308,8 @@ def folds_agree(
     """Whether every layer holds the values that the one before folds to, and the last polynomial the last ones."""
     log_blowup, count = shape.key.params.log_blowup, len(queries.indices)
     layers = [
-        tree.opening.rows[0].reshape(count, 1 << step.log_arity, 3)
-        for step, tree in zip(shape.steps, proof.trees[len(shape.rounds) :], strict=True)
+        queries.of_each(opening.rows[0], step.log_reached + log_blowup).reshape(count, 1 << step.log_arity, 3)
+        for step, opening in zip(shape.steps, proof.trees[len(shape.rounds) :], strict=True)
     ]
     folded = fold_layers(shape, layers, betas, queries)
     value = codewords[shape.distinct_heights[0]]
@@ -346,8 +360,8 @@ def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
 def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
     """Opened rows per table, in the order of the rounds; the quotient's last."""
     rows: list[list[Words]] = [[] for _ in shape.tables]
-    for name, tree in zip(shape.rounds, proof.trees, strict=False):
-        for table, opened in zip(shape.present(name), tree.opening.rows, strict=True):
+    for name, opening in zip(shape.rounds, proof.trees, strict=False):
+        for table, opened in zip(shape.present(name), opening.rows, strict=True):
             rows[table].append(opened)
     return rows
 

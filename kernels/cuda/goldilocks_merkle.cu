@@ -198,45 +198,44 @@ extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
   climb(nodes + ((u64)8 << log_m) - ((u64)8 << log_middle), injected, log_middle, log_end, 0, 0, log_blowup);
 }
 
-// What one launch of merkle_open reads at every query: a matrix' rows of a leaf, or a tree's path. 40 bytes.
+// What one launch of merkle_open reads of one source: a matrix' rows of leaves, or a tree's nodes. 48 bytes.
 struct Part {
   const u64* source;  // a matrix, or all of a tree's digests, the leaves' first
   u64 begin;          // of its words in `out`; the parts lie one after the other
+  u64 list;           // where in `lists` the leaves or nodes to read begin
   u32 width;          // of a row
   u32 log_n, log_blowup;
   u32 log_count;      // leaves: of the matrix, or of the tree
   u32 log_arity;      // a leaf holds rows i + t count, t < 2^log_arity
-  u32 levels;         // of a path; 0 for rows
+  u32 nodes;          // 1 for nodes, 0 for leaves
 };
 
-// Word i of a matrix' rows: (queries, 2^log_arity, width).
-__device__ __forceinline__ u64 opened_row(const Part& part, const u64* queries, u64 i) {
+// Word i of a matrix' rows: (leaves, 2^log_arity, width).
+__device__ __forceinline__ u64 opened_row(const Part& part, const u64* leaves, u64 i) {
   const u64 c = i % part.width, which = i / part.width;
   const u64 t = which & (((u64)1 << part.log_arity) - 1);
-  const u64 leaf = queries[which >> part.log_arity] & (((u64)1 << part.log_count) - 1);
-  const u64 row = leaf + (t << part.log_count);
+  const u64 row = leaves[which >> part.log_arity] + (t << part.log_count);
   return part.source[(c << (part.log_n + part.log_blowup)) + row_place(row, part.log_n, part.log_blowup)];
 }
 
-// Word i of a path: (queries, levels, 4), the sibling at each level.
-__device__ __forceinline__ u64 opened_sibling(const Part& part, const u64* queries, u64 i) {
-  const u64 which = i / 4;
-  const u32 log_m = part.log_count - (u32)(which % part.levels);
-  const u64 m = (u64)1 << log_m, node = (queries[which / part.levels] + m / 2) & (m - 1);
-  const u32 log_cosets = min(part.log_blowup, log_m);
-  const u64 above = ((u64)2 << part.log_count) - 2 * m;  // digests of the levels below this one
-  return part.source[4 * (above + row_place(node, log_m - log_cosets, log_cosets)) + i % 4];
+// Word i of nodes (nodes, 4). Node k of the level of m nodes has the number m + k.
+__device__ __forceinline__ u64 opened_node(const Part& part, const u64* numbers, u64 i) {
+  const u64 number = numbers[i / 4];
+  const u32 log_m = 63 - __clzll(number), log_cosets = min(part.log_blowup, log_m);
+  const u64 m = (u64)1 << log_m, above = ((u64)2 << part.log_count) - 2 * m;  // digests of the levels below this one
+  return part.source[4 * (above + row_place(number - m, log_m - log_cosets, log_cosets)) + i % 4];
 }
 
 // All openings of several trees. One thread a word.
-extern "C" __global__ void merkle_open(const u64* queries, const Part* parts, u32 count, u64* out, u64 words) {
+extern "C" __global__ void merkle_open(const u64* lists, const Part* parts, u32 count, u64* out, u64 words) {
   const u64 item = global_thread();
   if (item >= words) return;
   u32 p = 0;
   while (p + 1 < count && parts[p + 1].begin <= item) ++p;
   const Part part = parts[p];
   const u64 i = item - part.begin;
-  out[item] = part.levels ? opened_sibling(part, queries, i) : opened_row(part, queries, i);
+  const u64* list = lists + part.list;
+  out[item] = part.nodes ? opened_node(part, list, i) : opened_row(part, list, i);
 }
 
 struct Seed {

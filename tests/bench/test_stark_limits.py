@@ -39,7 +39,7 @@ def test_permutations_are_those_of_the_reference(
     monkeypatch.setattr(stark_reference, "keccak256", keccak)
     columns = [np.ones((width, 1, 1 << log), dtype=np.uint64) for log, width in matrices]
     stark_reference.ReferenceKernels().commit(columns)
-    assert tree_permutations(TreeShape(matrices, 0)) == counted[0]
+    assert tree_permutations(TreeShape(matrices)) == counted[0]
 
 
 def test_a_stage_takes_its_slowest_operation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,11 +134,10 @@ def test_plans() -> None:
     assert plan_passes(20, LdeProfile()) == (8, 12)
 
 
-def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0, log_cap: int = 0) -> None:
-    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity, log_cap=log_cap)
-    want = REFERENCE.commit(matrices, log_arity=log_arity, log_cap=log_cap)
+def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) -> None:
+    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity)
+    want = REFERENCE.commit(matrices, log_arity=log_arity)
     assert tree.root == want.root
-    assert np.array_equal(tree.cap, want.cap)
     count = max(m.shape[1] * m.shape[2] for m in matrices) >> log_arity
     indices = [0, count - 1, *np.random.default_rng(3).integers(0, count, 6).tolist()]
     opened, expected = tree.open(indices), want.open(indices)
@@ -150,23 +149,23 @@ def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int 
 @pytest.mark.parametrize("width", [1, 2, 16, 17, 33, 34, 64])
 def test_tree_of_every_width(kernels: CudaTransforms, width: int) -> None:
     """Blocks of 17 lanes: a header and 16 fill one, 33 two."""
-    tree_matches(kernels, [elements(width, 2, 64)], log_cap=2)
+    tree_matches(kernels, [elements(width, 2, 64)])
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32), (2, 4, 256), (1, 1, 512), (2, 8, 256)])
 def test_tree_of_every_shape(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
-    tree_matches(kernels, [elements(*shape)], log_cap=9)
+    tree_matches(kernels, [elements(*shape)])
 
 
 @pytest.mark.parametrize("log_arity", [1, 2, 3])
 def test_tree_of_folded_rows(kernels: CudaTransforms, log_arity: int) -> None:
     tree_matches(kernels, [elements(3, 2, 32)], log_arity=log_arity)
-    tree_matches(kernels, [elements(6, 8, 2)], log_arity=log_arity, log_cap=1)  # fewer leaves than cosets
+    tree_matches(kernels, [elements(6, 8, 2)], log_arity=log_arity)  # fewer leaves than cosets
 
 
 def test_tree_of_mixed_heights(kernels: CudaTransforms) -> None:
     shapes = [(3, 4, 16), (20, 4, 64), (1, 4, 16), (17, 4, 64), (2, 4, 1)]
-    tree_matches(kernels, [elements(*shape, seed=i) for i, shape in enumerate(shapes)], log_cap=3)
+    tree_matches(kernels, [elements(*shape, seed=i) for i, shape in enumerate(shapes)])
 
 
 def test_tree_of_many_matrices(kernels: CudaTransforms) -> None:
@@ -204,16 +203,16 @@ def test_levels_between_heights_are_one_launch(
 def test_tall_levels_are_launches_of_their_own(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.cuda_goldilocks_merkle.LOG_TOP", 4)
     for rows in ([64], [64, 16], [64, 4, 2]):
-        tree_matches(kernels, [elements(2, 2, n, seed=n) for n in rows], log_cap=2)
+        tree_matches(kernels, [elements(2, 2, n, seed=n) for n in rows])
 
 
 def test_several_trees_are_opened_in_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
-    groups = [([(3, 4, 16), (20, 4, 64)], 0, 2), ([(3, 4, 32)], 3, 1), ([(1, 2, 1)], 0, 5)]
+    groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 4, 32)], 3), ([(1, 2, 1)], 0)]
     ours, wanted = [], []
-    for shapes, log_arity, log_cap in groups:
+    for shapes, log_arity in groups:
         matrices = [elements(*shape, seed=i) for i, shape in enumerate(shapes)]
-        ours.append(kernels.commit([device.upload(m) for m in matrices], log_arity=log_arity, log_cap=log_cap))
-        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity, log_cap=log_cap))
+        ours.append(kernels.commit([device.upload(m) for m in matrices], log_arity=log_arity))
+        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity))
     indices = [0, 255, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 6).tolist()]
     before = device.did.copy()
     opened = kernels.open(ours, indices)
@@ -223,11 +222,10 @@ def test_several_trees_are_opened_in_one_transfer(kernels: CudaTransforms, devic
         assert np.array_equal(one.path, expected.path)
 
 
-def test_root_and_cap_are_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
-    tree = kernels.commit([device.upload(elements(3, 2, 64))], log_cap=3)
+def test_the_root_is_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
+    tree = kernels.commit([device.upload(elements(3, 2, 64))])
     before = device.did.copy()
-    assert len(tree.root) == 32
-    assert tree.cap.shape == (8, 32)
+    assert [len(tree.root) for _ in range(2)] == [32, 32]
     assert device.did - before == {"download": 1}
 
 
@@ -235,7 +233,7 @@ def test_no_query(kernels: CudaTransforms) -> None:
     opened = kernels.commit([kernels.device.upload(elements(3, 2, 4))]).open([])
     assert isinstance(opened, TreeOpening)
     assert opened.rows[0].shape == (0, 3)
-    assert opened.path.shape == (0, 3, 32)
+    assert opened.path.shape == (0, 32)
 
 
 @pytest.mark.parametrize("bits", [0, 1, 5, 11])

@@ -28,7 +28,7 @@ from golden_jobs import FOLDER, JOBS
 from golden_jobs import prove_job as prove_golden
 from stark_programs import Fibonacci, Ring, Tables
 
-SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1, log_cap=2)
+SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1)
 
 
 def job(program: Program, backend: Backend) -> list[Any]:

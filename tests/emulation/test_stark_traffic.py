@@ -20,7 +20,7 @@ from distprove.stark.timing import Phases
 from emulation.device import EmulatedDevice
 from kernels.cuda import CudaBackend
 
-PARAMS = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_arity=1, log_final=1, log_cap=2)
+PARAMS = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_arity=1, log_final=1)
 
 
 class CountedPhases(Phases):

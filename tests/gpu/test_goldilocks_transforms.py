@@ -127,10 +127,9 @@ def test_tree_of_folded_rows(kernels: CudaTransforms, log_arity: int) -> None:
 
 
 def compare(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) -> None:
-    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity, log_cap=1)
-    want = REFERENCE.commit(matrices, log_arity=log_arity, log_cap=1)
+    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity)
+    want = REFERENCE.commit(matrices, log_arity=log_arity)
     assert tree.root == want.root
-    assert np.array_equal(tree.cap, want.cap)
     leaves = max(m.shape[1] * m.shape[2] for m in matrices) >> log_arity
     indices = [0, leaves - 1, leaves // 2]
     opened, expected = tree.open(indices), want.open(indices)
@@ -139,13 +138,13 @@ def compare(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) 
 
 
 def test_several_trees_are_opened_together(kernels: CudaTransforms) -> None:
-    groups = [([(3, 4, 16), (20, 4, 64)], 0, 2), ([(3, 4, 4096)], 3, 1), ([(1, 2, 1)], 0, 5)]
+    groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 4, 4096)], 3), ([(1, 2, 1)], 0)]
     ours, wanted = [], []
-    for shapes, log_arity, log_cap in groups:
+    for shapes, log_arity in groups:
         matrices = [elements(*shape, seed=i) for i, shape in enumerate(shapes)]
         uploaded = [kernels.device.upload(m) for m in matrices]
-        ours.append(kernels.commit(uploaded, log_arity=log_arity, log_cap=log_cap))
-        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity, log_cap=log_cap))
+        ours.append(kernels.commit(uploaded, log_arity=log_arity))
+        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity))
     indices = [0, 255, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 100).tolist()]
     for opened, expected in zip(kernels.open(ours, indices), REFERENCE.open(wanted, indices), strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))

@@ -29,7 +29,7 @@ from distprove.stark.verifier import constraints_at, quotient_at, verify, verify
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 
-WEAK = Parameters(log_blowup=1, queries=12, grinding_bits=4, security_bits=4, log_arity=2, log_final=1, log_cap=1)
+WEAK = Parameters(log_blowup=1, queries=12, grinding_bits=4, security_bits=4, log_arity=2, log_final=1)
 
 
 @dataclass(frozen=True)

@@ -123,13 +123,11 @@ class GoldenJob:
 
 JOBS = {
     "fibonacci": GoldenJob(
-        Fibonacci(6), 1, Parameters(1, queries=3, grinding_bits=5, security_bits=5, log_arity=3, log_final=1, log_cap=2)
+        Fibonacci(6), 1, Parameters(1, queries=3, grinding_bits=5, security_bits=5, log_arity=3, log_final=1)
     ),
-    "ring": GoldenJob(
-        Ring(6), 2, Parameters(1, queries=2, grinding_bits=3, security_bits=3, log_arity=1, log_final=2, log_cap=0)
-    ),
+    "ring": GoldenJob(Ring(6), 2, Parameters(1, queries=2, grinding_bits=3, security_bits=3, log_arity=1, log_final=2)),
     "mixed": GoldenJob(
-        Mixed(), 2, Parameters(3, queries=2, grinding_bits=0, security_bits=2, log_arity=2, log_final=5, log_cap=10)
+        Mixed(), 2, Parameters(3, queries=2, grinding_bits=0, security_bits=2, log_arity=2, log_final=5)
     ),
 }
 

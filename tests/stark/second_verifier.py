@@ -123,38 +123,45 @@ def elements(data: Any, count: int) -> list[Element]:
 # -- 4. Merkle trees --------------------------------------------------------------------------------------------------
 
 
+Rows = dict[int, list[int]]
+"""Opened rows of a matrix, by index."""
+
+
 class Tree:
     """What a tree holds: (log leaves, width) of each matrix."""
 
-    def __init__(self, matrices: list[tuple[int, int]], log_cap: int) -> None:
+    def __init__(self, matrices: list[tuple[int, int]]) -> None:
         self.matrices = matrices
         self.L = max(log for log, _ in matrices)
-        self.c = min(log_cap, min(log for log, _ in matrices))
 
-    def leaf(self, log: int, rows: list[list[int]]) -> bytes:
-        here = [(width, row) for (own, width), row in zip(self.matrices, rows, strict=True) if own == log]
+    def leaf(self, log: int, index: int, rows: list[Rows]) -> bytes:
+        here = [(width, row[index]) for (own, width), row in zip(self.matrices, rows, strict=True) if own == log]
         words = [1 + 256 * len(here), *(width for width, _ in here)]
         words += [0] * (len(words) % 2)
         return H(
             struct.pack(f"<{len(words)}I", *words) + b"".join(struct.pack(f"<{len(row)}Q", *row) for _, row in here)
         )
 
-    def opens(self, root: bytes, cap: list[bytes], index: int, rows: list[list[int]], siblings: list[bytes]) -> bool:
-        i, s = index % 2**self.L, 2**self.L
-        node = self.leaf(self.L, rows)
-        for sibling in siblings:
-            left, right = (node, sibling) if i < s // 2 else (sibling, node)
-            node = H(struct.pack("<Q", 2) + left + right)
+    def opened(self, root: bytes, queries: list[int], rows: list[list[list[int]]], path: list[bytes]) -> list[Rows]:
+        """The rows of each matrix by index, when they and the path open the tree at the queries. Raises Refused."""
+        by_index = []
+        for (log, _), given in zip(self.matrices, rows, strict=True):
+            indices = sorted({i % 2**log for i in queries})
+            need(len(given) == len(indices), "not a row for each index")
+            by_index.append(dict(zip(indices, given, strict=True)))
+        s, rest = 2**self.L, list(path)
+        nodes = {i: self.leaf(self.L, i, by_index) for i in {i % s for i in queries}}
+        while s > 1:
+            for i in sorted({(i + s // 2) % s for i in nodes} - nodes.keys()):
+                need(len(rest) > 0, "a node is missing")
+                nodes[i] = rest.pop(0)
             s //= 2
-            i %= s
-            if any(2**log == s for log, _ in self.matrices):
-                node = H(struct.pack("<Q", 3) + node + self.leaf(s.bit_length() - 1, rows))
-        if s != len(cap) or node != cap[i]:
-            return False
-        while len(cap) > 1:
-            half = len(cap) // 2
-            cap = [H(struct.pack("<Q", 2) + cap[k] + cap[k + half]) for k in range(half)]
-        return cap[0] == root
+            nodes = {i: H(struct.pack("<Q", 2) + nodes[i] + nodes[i + s]) for i in nodes if i < s}
+            log = s.bit_length() - 1
+            if log in (own for own, _ in self.matrices):
+                nodes = {i: H(struct.pack("<Q", 3) + nodes[i] + self.leaf(log, i, by_index)) for i in nodes}
+        need(nodes == {0: root} and not rest, "an opening does not match its commitment")
+        return by_index
 
 
 # -- 5. Transcript ----------------------------------------------------------------------------------------------------
@@ -302,7 +309,7 @@ class Shape:
             tables = [i for i in range(len(heights)) if widths[i][r]]
             if tables:
                 self.present[name] = tables
-                self.rounds[name] = Tree([(heights[i] + b, widths[i][r]) for i in tables], params["log_cap"])
+                self.rounds[name] = Tree([(heights[i] + b, widths[i][r]) for i in tables])
         self.f = min(params["log_final"], min(heights))
         self.steps: list[tuple[int, int, bool]] = []  # from height h by 2^a, mixes
         current = self.distinct[0]
@@ -312,7 +319,7 @@ class Shape:
                 self.steps.append((current, a, current - a in self.distinct))
                 current -= a
         self.trees = list(self.rounds.values())
-        self.trees += [Tree([(h - a + b, 3 * 2**a)], params["log_cap"]) for h, a, _ in self.steps]
+        self.trees += [Tree([(h - a + b, 3 * 2**a)]) for h, a, _ in self.steps]
         self.weight: dict[int, int] = {}
         self.weights = 0
         for i in sorted(range(len(heights)), key=lambda i: -heights[i]):
@@ -344,6 +351,11 @@ def octets(data: Any, count: int) -> bytes:
     return data
 
 
+def pieces(data: Any, size: int, most: int) -> list[bytes]:
+    need(isinstance(data, bytes) and len(data) % size == 0 and len(data) <= size * most, "bytes of another number")
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
 class Proof:
     def __init__(self, key: Key, record: Any) -> None:
         kinds = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
@@ -371,18 +383,14 @@ class Proof:
         self.nonce = record["nonce"]
         need(0 <= self.nonce < 2**64, "a nonce of more than 64 bits")
         q = key.params["queries"]
-        self.caps, self.paths, self.rows = [], [], []
+        self.paths, self.rows = [], []  # of each tree: nodes, and of each matrix a list of rows
         for opened, tree in zip(listed(record["trees"], len(shape.trees)), shape.trees, strict=True):
-            fields(opened, {"cap": bytes, "path": bytes, "rows": list})
-            levels = tree.L - tree.c
-            cap, path = octets(opened["cap"], 32 * 2**tree.c), octets(opened["path"], 32 * levels * q)
-            self.caps.append([cap[32 * i : 32 * i + 32] for i in range(2**tree.c)])
-            nodes = [path[32 * i : 32 * i + 32] for i in range(levels * q)]
-            self.paths.append([nodes[levels * k : levels * (k + 1)] for k in range(q)])
-            rows = []  # [matrix][query]
+            fields(opened, {"path": bytes, "rows": list})
+            self.paths.append(pieces(opened["path"], 32, q * tree.L))
+            rows = []
             for data, (_, width) in zip(listed(opened["rows"], len(tree.matrices)), tree.matrices, strict=True):
-                words = numbers(data, q * width)
-                rows.append([words[width * k : width * (k + 1)] for k in range(q)])
+                found = pieces(data, 8 * width, q)
+                rows.append([numbers(row, width) for row in found])
             self.rows.append(rows)
 
 
@@ -441,15 +449,12 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     queries = t.indices("queries", params["queries"], shape.distinct[0] + b)
     # 11
     roots = [proof.roots.get(name, key.record["preprocessed_root"]) for name in shape.rounds] + proof.fri_roots
-    for number, (tree, root) in enumerate(zip(shape.trees, roots, strict=True)):
-        for q, index in enumerate(queries):
-            rows = [matrix[q] for matrix in proof.rows[number]]
-            opens = tree.opens(root, proof.caps[number], index, rows, proof.paths[number][q])
-            need(opens, "an opening does not match its commitment")
+    given = zip(shape.trees, roots, proof.rows, proof.paths, strict=True)
+    opened = [tree.opened(root, queries, rows, path) for tree, root, rows, path in given]
     # 12 and 13
     asked = anchor_challenges(key, name, public, proof) if key.anchored else None
-    for q, index in enumerate(queries):
-        check_query(key, proof, q, index, zeta, gamma, asked, betas)
+    for index in queries:
+        check_query(key, proof, opened, index, zeta, gamma, asked, betas)
     return t.events
 
 
@@ -526,7 +531,7 @@ def quotient_at(table: Table, values: list[Element], zeta: Element, h: int, b: i
 def check_query(
     key: Key,
     proof: Proof,
-    q: int,
+    opened: list[list[Rows]],
     index: int,
     zeta: Element,
     gamma: Element,
@@ -534,13 +539,12 @@ def check_query(
     betas: list[Element],
 ) -> None:
     shape, b = proof.shape, proof.shape.b
-    value = deep_at(key, proof, shape.distinct[0], q, index, zeta, gamma, asked)
-    fri_rows = proof.rows[len(shape.rounds) :]
-    for (h, a, mixes), beta, rows in zip(shape.steps, betas, fri_rows, strict=True):
+    value = deep_at(key, proof, opened, shape.distinct[0], index, zeta, gamma, asked)
+    for (h, a, mixes), beta, rows in zip(shape.steps, betas, opened[len(shape.rounds) :], strict=True):
         s = h + b
         j = index % 2**s
         r, t = j % 2 ** (s - a), j // 2 ** (s - a)
-        leaf = [element(rows[0][q][3 * u : 3 * u + 3]) for u in range(2**a)]
+        leaf = [element(rows[0][r][3 * u : 3 * u + 3]) for u in range(2**a)]
         need(leaf[t] == value, "the folding of FRI is not consistent")
         own, M = beta, 2 ** (s - a)
         while len(leaf) > 1:
@@ -554,7 +558,7 @@ def check_query(
             leaf, beta, s = folded, mul(beta, beta), s - 1
         value = leaf[0]
         if mixes:
-            value = add(value, mul(power(own, 2**a), deep_at(key, proof, h - a, q, index, zeta, gamma, asked)))
+            value = add(value, mul(power(own, 2**a), deep_at(key, proof, opened, h - a, index, zeta, gamma, asked)))
     last = w(shape.f + b)
     point = base(pow(last, index % 2 ** (shape.f + b), P))
     need(
@@ -566,8 +570,8 @@ def check_query(
 def deep_at(
     key: Key,
     proof: Proof,
+    opened: list[list[Rows]],
     h: int,
-    q: int,
     index: int,
     zeta: Element,
     gamma: Element,
@@ -582,18 +586,18 @@ def deep_at(
     for i, own in enumerate(shape.heights):
         if own != h:
             continue
-        opened: dict[str, list[int]] = {}
+        cells_of: dict[str, list[int]] = {}
         for number, (name, tables) in enumerate(shape.present.items()):
             if i in tables:
-                opened[name] = proof.rows[number][tables.index(i)][q]
-        row = [v for name in ROUNDS[:3] for v in opened.get(name, [])]
-        main_cells += opened["main"]
+                cells_of[name] = opened[number][tables.index(i)][index % 2 ** (h + b)]
+        row = [v for name in ROUNDS[:3] for v in cells_of.get(name, [])]
+        main_cells += cells_of["main"]
         table, (here, after, quotient) = key.tables[i], proof.values[i]
         parts: list[tuple[list[int], list[Element], Element]] = [
             ([row[k] for k in table.read_next], [here[k] for k in table.read_next], near),
             ([row[k] for k in table.others], [here[k] for k in table.others], near),
             ([row[k] for k in table.read_next], after, far),
-            (opened["quotient"], quotient, near),
+            (cells_of["quotient"], quotient, near),
         ]
         weight = power(gamma, shape.weight[i])
         for cells, values, away in parts:

@@ -28,6 +28,7 @@ from kernels.goldilocks import (
     Words,
 )
 from kernels.goldilocks_field import GENERATOR, Ext, root_of_unity
+from kernels.query_paths import QueryPaths
 from kernels.row_program import Op, RowProgram
 
 
@@ -35,11 +36,11 @@ def keccak256(data: bytes) -> bytes:
     return keccak.new(data=data, digest_bits=256).digest()
 
 
-def opening_holds(
-    shape: TreeShape, root: bytes, cap: Bytes, indices: Sequence[int], rows: Sequence[Words], path: Bytes
-) -> bool:
+def opening_holds(shape: TreeShape, root: bytes, indices: Sequence[int], rows: Sequence[Words], path: Bytes) -> bool:
     """The verifier's check of a single tree."""
-    return openings_hold([TreeClaim(shape, root, cap, rows, path)], indices)
+    return openings_hold(
+        [TreeClaim(shape, root, TreeOpening(tuple(rows), path))], QueryPaths(indices, shape.log_leaves)
+    )
 
 
 def log2(n: int) -> int:
@@ -88,7 +89,7 @@ def vector(ext: Ext) -> Words:
 
 
 class ReferenceTree:
-    def __init__(self, matrices: Sequence[Words], log_arity: int, log_cap: int) -> None:
+    def __init__(self, matrices: Sequence[Words], log_arity: int) -> None:
         # In natural order: i = j B + k.
         self.rows = [self._leaves(m, log_arity) for m in matrices]
         sizes = [len(r) for r in self.rows]
@@ -105,7 +106,6 @@ class ReferenceTree:
                     for node, leaf in zip(level, leaves, strict=True)
                 ]
             self.levels.append(level)
-        self.log_cap = min(log_cap, len(self.levels) - 1)
 
     @staticmethod
     def _leaves(matrix: Words, log_arity: int) -> Words:
@@ -125,24 +125,16 @@ class ReferenceTree:
         return self.levels[-1][0]
 
     @property
-    def cap(self) -> Bytes:
-        level = self.levels[len(self.levels) - 1 - self.log_cap]
-        return np.frombuffer(b"".join(level), dtype=np.uint8).reshape(-1, 32)
-
-    @property
     def log_leaves(self) -> int:
         return len(self.levels) - 1
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        rows = tuple(r[[i % len(r) for i in indices]] for r in self.rows)
-        path = np.zeros((len(indices), len(self.levels) - 1 - self.log_cap, 32), dtype=np.uint8)
-        for q, i in enumerate(indices):
-            for depth in range(path.shape[1]):
-                level = self.levels[depth]
-                sibling = (i + len(level) // 2) % len(level)
-                path[q, depth] = np.frombuffer(level[sibling], dtype=np.uint8)
-                i %= len(level) // 2
-        return TreeOpening(rows, path)
+        rows = tuple(r[sorted({i % len(r) for i in indices})] for r in self.rows)
+        nodes = []
+        for level in self.levels[:-1]:
+            known = {i % len(level) for i in indices}
+            nodes += [level[i] for i in sorted({(i + len(level) // 2) % len(level) for i in known} - known)]
+        return TreeOpening(rows, np.frombuffer(b"".join(nodes), dtype=np.uint8).reshape(-1, 32))
 
 
 class ReferenceKernels(GoldilocksKernels):
@@ -278,8 +270,8 @@ class ReferenceKernels(GoldilocksKernels):
             f = field.add(f, field.ext_mul(np.moveaxis(add, 0, -1), vector(beta)))
         return np.ascontiguousarray(np.moveaxis(f, -1, 0))
 
-    def commit(self, matrices: Sequence[Words], *, log_arity: int = 0, log_cap: int = 0) -> ReferenceTree:
-        return ReferenceTree(matrices, log_arity, log_cap)
+    def commit(self, matrices: Sequence[Words], *, log_arity: int = 0) -> ReferenceTree:
+        return ReferenceTree(matrices, log_arity)
 
     def grind(self, seed: bytes, bits: int) -> int:
         head = GRIND_TAG.to_bytes(8, "little") + seed

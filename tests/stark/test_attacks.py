@@ -211,13 +211,13 @@ def test_a_proof_under_another_key_of_the_same_shape(ring: Job, what: str) -> No
 def test_weaker_parameters_than_the_keys_do_not_pass_for_them() -> None:
     """Fewer queries, less grinding: the proof has another shape, or other challenges."""
     strong = prove_job(Fibonacci(5))
-    for changes in ({"queries": 11}, {"log_final": 2}, {"log_arity": 1}, {"log_blowup": 2}):
-        weak = prove_job(Fibonacci(5), params=replace(WEAK, **changes))
-        with pytest.raises(FormatError):
-            replace(weak, key=strong.key).check_partitions()
-    weak = prove_job(Fibonacci(5), params=replace(WEAK, grinding_bits=0))
-    with pytest.raises(InvalidProof):
-        replace(weak, key=strong.key).check_partitions()
+    shapes: list[dict[str, int]] = [{"log_final": 2}, {"log_arity": 1}]
+    challenges: list[dict[str, int]] = [{"queries": 11}, {"log_blowup": 2}, {"grinding_bits": 0}]
+    for error, cases in ((FormatError, shapes), (InvalidProof, challenges)):
+        for changes in cases:
+            weak = prove_job(Fibonacci(5), params=replace(WEAK, **changes))
+            with pytest.raises(error):
+                replace(weak, key=strong.key).check_partitions()
 
 
 def test_fewer_bits_of_security_than_the_key_asks_for() -> None:
@@ -459,49 +459,47 @@ def test_a_node_does_not_pass_for_a_leaf() -> None:
         # A tree is found whose digests are canonical words, so that only the hash itself can tell.
         for seed in range(64):
             rows = np.random.default_rng(seed).integers(0, P, (3, 2, 2), dtype=np.uint64)
-            tree = kernels.commit([rows], log_cap=2)
-            children = np.ascontiguousarray(tree.cap[[1, 3]]).view("<u8").astype(np.uint64).reshape(1, 8)
+            tree = kernels.commit([rows])
+            # The path of 0 has node 2 of the lowest level, that of 2 its sibling 0; the level above is at the end.
+            path = tree.open([0]).path
+            children = (
+                np.stack([tree.open([2]).path[0], path[0]]).reshape(-1).view("<u8").astype(np.uint64).reshape(1, 8)
+            )
             if (children < P).all():
                 break
-        opened = kernels.commit([rows], log_cap=0).open([1])
-    forged = TreeShape(((1, 8),), 0)
-    assert not opening_holds(forged, tree.root, _root_cap(tree.root), [1], [children], opened.path[:, 1:])
-    assert opening_holds(TreeShape(((2, 3),), 0), tree.root, _root_cap(tree.root), [1], opened.rows, opened.path)
-
-
-def _root_cap(root: bytes) -> np.ndarray:
-    return np.frombuffer(root, dtype=np.uint8).reshape(1, 32)
+        opened = tree.open([0])
+    forged = TreeShape(((1, 8),))
+    assert not opening_holds(forged, tree.root, [0], [children], opened.path[1:])
+    assert opening_holds(TreeShape(((2, 3),)), tree.root, [0], opened.rows, opened.path)
 
 
 def test_no_opened_row_of_any_tree_is_unauthenticated(ring: Job) -> None:
-    """Each query's row of each matrix of each tree, FRI's too."""
+    """Each row of each matrix of each tree, FRI's too."""
     proof, shape = ring.proofs[0], ProofShape(ring.key, ring.proofs[0].log_heights)
     transcript_roots = dict(zip(("main", "aux", "quotient"), proof.roots, strict=True))
     roots = [transcript_roots.get(r, ring.key.preprocessed_root) for r in shape.rounds] + list(proof.fri_roots)
     indices = challenges(ring, None)["queries"]
     for tree_shape, root, tree in zip([*shape.rounds.values(), *shape.fri_trees], roots, proof.trees, strict=True):
-        path = tree.opening.path
-        assert opening_holds(tree_shape, root, tree.cap, indices, tree.opening.rows, path)
-        for matrix, rows in enumerate(tree.opening.rows):
-            for query in range(len(indices)):
-                changed = [r.copy() for r in tree.opening.rows]
-                plus_one(changed[matrix], (query, rows.shape[1] - 1))
-                assert not opening_holds(tree_shape, root, tree.cap, indices, changed, path)
+        assert opening_holds(tree_shape, root, indices, tree.rows, tree.path)
+        for matrix, rows in enumerate(tree.rows):
+            for place in range(len(rows)):
+                changed = [r.copy() for r in tree.rows]
+                plus_one(changed[matrix], (place, rows.shape[1] - 1))
+                assert not opening_holds(tree_shape, root, indices, changed, tree.path)
 
 
 def test_a_short_table_of_another_height(ring: Job) -> None:
     """Its rows at other places, its leaves on another level, its height in the proof: all refused."""
-    shapes = TreeShape(((4, 2), (2, 3)), 0)
+    shapes = TreeShape(((4, 2), (2, 3)))
     rng = np.random.default_rng(1)
     with CpuBackend(threads=1) as backend:
         matrices = [rng.integers(0, P, (w, 2, 1 << (log - 1)), dtype=np.uint64) for log, w in shapes.matrices]
-        tree = backend.goldilocks.commit(matrices, log_cap=0)
+        tree = backend.goldilocks.commit(matrices)
         honest, elsewhere = tree.open([5]), tree.open([6])
-    cap = _root_cap(tree.root)
-    assert opening_holds(shapes, tree.root, cap, [5], honest.rows, honest.path)
-    assert not opening_holds(shapes, tree.root, cap, [5], [honest.rows[0], elsewhere.rows[1]], honest.path)
+    assert opening_holds(shapes, tree.root, [5], honest.rows, honest.path)
+    assert not opening_holds(shapes, tree.root, [5], [honest.rows[0], elsewhere.rows[1]], honest.path)
     for other in (1, 3, 4):
-        assert not opening_holds(TreeShape(((4, 2), (other, 3)), 0), tree.root, cap, [5], honest.rows, honest.path)
+        assert not opening_holds(TreeShape(((4, 2), (other, 3))), tree.root, [5], honest.rows, honest.path)
     # In a whole proof: the height is absorbed, fixes every length, and may not be chosen for preprocessed columns.
     record = ring.proofs[0].to_record()
     tall, fixed = record["heights"]

@@ -23,7 +23,7 @@ from kernels.cpu import CpuBackend
 
 CLAIMED = 1000
 """Not in the table, which has 64 numbers."""
-PARAMS = Parameters(log_blowup=3, queries=17, grinding_bits=0, security_bits=25, log_final=3, log_cap=3)
+PARAMS = Parameters(log_blowup=3, queries=17, grinding_bits=0, security_bits=25, log_final=3)
 
 
 @pytest.fixture

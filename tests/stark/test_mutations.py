@@ -11,6 +11,8 @@ from golden_jobs import JOBS, golden
 from golden_verifiers import REFUSALS, VERIFIERS, Verify, ours
 
 from distprove.stark.field import P
+from distprove.stark.key import VerifyingKey
+from distprove.stark.proof import StarkProof
 
 Path = tuple[str | int, ...]
 
@@ -88,6 +90,33 @@ def test_no_changed_proof_name_or_public_value_is_accepted(name: str, verify: Ve
     assert len(parts) >= 20
     # The second verifier takes a tenth of a second for what the first takes a hundredth.
     assert survivors(verify, job, parts, every=1 if verify is ours else 4) == []
+
+
+def items_of_trees(job: dict[str, Any]) -> Iterator[tuple[Path, int]]:
+    """Every list of nodes and of rows in the first partition's proof, and the bytes of one item."""
+    _, shape = StarkProof.from_record(job["partitions"][0]["proof"], VerifyingKey.from_record(job["key"]))
+    for i, tree in enumerate([*shape.rounds.values(), *shape.fri_trees]):
+        here = ("partitions", 0, "proof", "trees", i)
+        yield (*here, "path"), 32
+        yield from (((*here, "rows", m), 8 * width) for m, (_, width) in enumerate(tree.matrices))
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("verify", VERIFIERS)
+def test_no_node_or_row_may_be_doubled_left_out_added_or_moved(name: str, verify: Verify) -> None:
+    job = golden(name)
+    tried = 0
+    for place, size in items_of_trees(job):
+        data = at(job, place)
+        items = [data[i : i + size] for i in range(0, len(data), size)]
+        others = [[*items, bytes(size)], items[::-1], items[1:] + items[:1]]
+        if items:
+            others += [[items[0], *items], [*items, items[-1]], items[1:], items[:-1], [items[-1], *items[:-1]]]
+        for other in others:
+            if other != items:
+                tried += 1
+                assert refuses(verify, changed(job, place, b"".join(other))), place
+    assert tried > 50
 
 
 @pytest.mark.parametrize("name", ["fibonacci", "ring"])

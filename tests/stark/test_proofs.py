@@ -21,7 +21,7 @@ from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
 from kernels.backend import Backend
 
-SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1, log_cap=2)
+SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1)
 
 
 def prove_job(program: Program, partitions: int, params: Parameters = SMALL, backend: Backend | None = None):
@@ -48,7 +48,7 @@ def check(key: VerifyingKey, names, publics, proofs) -> None:
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])
 @pytest.mark.parametrize("program", [Fibonacci(3), Fibonacci(0), Ring(3), Ring(5)], ids=str)
 def test_honest_jobs_verify(program: Program, log_blowup: int) -> None:
-    params = Parameters(log_blowup, 9, 3, 1, log_final=1, log_cap=2)
+    params = Parameters(log_blowup, 9, 3, 1, log_final=1)
     check(*prove_job(program, 2, params))
 
 

@@ -71,9 +71,8 @@ def test_selectors_on_the_domain() -> None:
 
 def test_opening_a_tree() -> None:
     matrices = [random(2, 2, 8), random(3, 2, 4), random(1, 2, 8)]
-    tree = kernels.commit(matrices, log_cap=1)
+    tree = kernels.commit(matrices)
     opening = tree.open([13])
     assert opening.rows[0].tolist() == [matrices[0][:, 1, 6].tolist()]  # 13 = 6 * 2 + 1
     assert opening.rows[1].tolist() == [matrices[1][:, 1, 2].tolist()]  # 13 mod 8 = 5 = 2 * 2 + 1
-    assert opening.path.shape == (1, 3, 32)
-    assert tree.cap.shape == (2, 32)
+    assert opening.path.shape == (4, 32)

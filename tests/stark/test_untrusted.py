@@ -234,7 +234,7 @@ def test_a_statement_of_other_parts(change: dict[str, Any]) -> None:
 def test_what_a_key_promises_is_not_allocated() -> None:
     """Widths, heights, queries and public values at their limits, in a key and a proof of a few kilobytes."""
     record = copy.deepcopy(RECORDS["fibonacci"]["key"])
-    record["params"] |= {"queries": 1024, "log_cap": 10, "log_final": 10}
+    record["params"] |= {"queries": 1024, "log_final": 10}
     record["tables"][0]["constraints"]["widths"][1] = 1 << 17
     proof = copy.deepcopy(RECORDS["fibonacci"]["partitions"][0]["proof"])
     proof["heights"] = bytes([28])
@@ -247,3 +247,19 @@ def test_what_a_key_promises_is_not_allocated() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 4 * MIB
+
+
+def test_openings_of_trees_are_bounded_before_the_queries_are_known() -> None:
+    """At most a row for each query and a node for each of its levels; whole ones."""
+    key, record = KEYS["fibonacci"], RECORDS["fibonacci"]["partitions"][0]["proof"]
+    _, shape = StarkProof.from_record(record, key)
+    main, queries = shape.rounds["main"], key.params.queries
+    width = 8 * main.matrices[0][1]
+    for place, size, most in ((("path",), 32, queries * main.log_leaves), (("rows", 0), width, queries)):
+        for count, fits in ((0, True), (size * most, True), (size * most + size, False), (size * most - 1, False)):
+            changed = with_value(record, ("trees", 0, *place), bytes(count))
+            if fits:
+                StarkProof.from_record(changed, key)
+            else:
+                with pytest.raises(FormatError, match=f"at most {most} items of {size} bytes"):
+                    StarkProof.from_record(changed, key)
