@@ -101,18 +101,23 @@ def verify(
     vk: str | Path | None = None,
     expected_job: bytes | None = None,
     least_security: float = LEAST_SECURITY,
+    trust_own_key: bool = False,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
     `vk` is the verification key to trust (snarkjs' verification_key.json, a STARK's verifying_key.msgpack). Without it
-    a Groth16 proof is checked under the key that came with it, which says nothing about whose key that is: compare
-    `key_digest` of the result. A STARK proof names its program and parameters, and the key is made again from them, for
-    programs that ship: compare `proven` of the result. `least_security` is how many bits a STARK must prove.
-    `expected_job` is the job digest that fixes number, order, names and public values of the partitions.
+    a Groth16 proof can only be checked under the key that came with it, which says nothing about whose key that is:
+    UntrustedKey is raised, unless `trust_own_key` says that this key is good enough; compare `key_digest` of the result
+    then. A STARK proof names its program and parameters, and the key is made again from them, for programs that ship:
+    compare `proven` of the result. `least_security` is how many bits a STARK must prove. `expected_job` is the job
+    digest that fixes number, order, names and public values of the partitions.
 
-    Raises InvalidProof when something does not hold, FormatError and InputError for files that cannot be read.
+    Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
+    and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
         path = Path(proof)
         proof = Proof.read(path / "proof.msgpack" if path.is_dir() else path)
-    return verify_proof(proof, Path(vk) if vk is not None else None, expected_job, least_security)
+    return verify_proof(
+        proof, Path(vk) if vk is not None else None, expected_job, least_security, trust_own_key=trust_own_key
+    )

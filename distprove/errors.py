@@ -53,6 +53,10 @@ class InvalidProof(DistproveError):
     """A proof that does not verify, or whose binding to its job does not hold."""
 
 
+class UntrustedKey(DistproveError):
+    """A proof that holds, but only under the key that its own file carries, which anyone can make."""
+
+
 class JobFailed(DistproveError):
     """At least one partition could not be proven; the run folder holds what succeeded."""
 

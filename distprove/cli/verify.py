@@ -24,6 +24,9 @@ def verify(
     vk: Annotated[
         Path | None, typer.Option(help="The key to trust: verification_key.json, or a STARK's .msgpack.")
     ] = None,
+    trust_own_key: Annotated[
+        bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that a Groth16 proof carries.")
+    ] = False,
     job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
     security: Annotated[
         float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
@@ -33,15 +36,18 @@ def verify(
 ) -> None:
     """Verify a proof: its binding, then all partitions as one batch with random coefficients.
 
-    A STARK of a program that ships needs no key: see that program and arguments are those you expect. Exit code 0 only
-    if everything holds; 1 if something does not; 2 if the file cannot be read as a proof.
+    Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
+    program and arguments are those you expect. Exit code 0 only if everything holds; 1 if something does not, or holds
+    only under the file's own key; 2 if the file cannot be read as a proof.
     """
     from distprove.proof import Proof
     from distprove.verification import verify_proof
 
+    if vk is not None and trust_own_key:
+        raise UsageError("--vk and --trust-own-key exclude each other")
     expected = _digest(job) if job is not None else None
     loaded = Proof.read(proof / "proof.msgpack" if proof.is_dir() else proof)
-    verified = verify_proof(loaded, vk, expected, security)
+    verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key)
     if as_json:
         print_json(
             {
@@ -75,7 +81,7 @@ def verify(
             for p in loaded.partitions:
                 console.print(f"{escape(p.name)}: {', '.join(map(str, p.public))}")
     if not verified.key_given and not verified.proven:
-        warn("verified under the key that came with the proof; --vk says which key you trust")
+        warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
 
 
 @reports_errors
