@@ -6,6 +6,7 @@
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
+    verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
     timeline.json, report.json  when what happened where, and the summary
     lock                        held by the driver at work
 
@@ -32,13 +33,14 @@ from typing import IO, Any
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.files import read_bounded, sync_folder, write_atomically
-from distprove.job import Job
+from distprove.job import ExecutorSettings, Job, Settings
 from distprove.names import is_name
 from distprove.proof import check_fields, decode_partition, encode_partition
-from distprove.system import Partition, PartitionProof, ProofSystem
+from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 
 FORMAT = "distprove.run"
 VERSION = 1
+KEY_FILE = "verifying_key.msgpack"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
 
@@ -78,7 +80,9 @@ class Run:
         }
         (path / "partitions").mkdir(exist_ok=True)
         write_atomically(path / "job.json", _json(record))
-        return cls(path, record, lock)
+        run = cls(path, record, lock)
+        run.keep_key(system)
+        return run
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -91,11 +95,29 @@ class Run:
             lock.close()
             raise
 
-    def job(self) -> Job:
-        """The job as it was given. Raises InputError when its files are gone, UsageError for a run made without one."""
+    def job(self, program: str | None = None, executor: Settings | None = None) -> Job:
+        """The job as it was given, with what takes the place of its `program` and settings; see `Job.from_record`.
+
+        Raises InputError when its files are gone, UsageError for a run made without one, and for code and clusters that
+        it names itself.
+        """
         if self.record["job"] is None:
             raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
-        return Job.from_record(self.record["job"])
+        try:
+            return Job.from_record(self.record["job"], program=program, executor=executor)
+        except (UsageError, InputError) as error:
+            raise type(error)(f"{self.path}: {error}") from None
+
+    def is_of(self, job: Job) -> bool:
+        """Whether this run was made for the same system and options, whatever the settings."""
+        recorded = self.record["job"]
+        asked = job.to_record()
+        return isinstance(recorded, dict) and all(recorded.get(key) == asked[key] for key in ("system", "options"))
+
+    def keep_key(self, system: ProofSystem) -> None:
+        """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it."""
+        if isinstance(system, HasKeyFile) and not (self.path / KEY_FILE).exists():
+            write_atomically(self.path / KEY_FILE, system.key_file())
 
     def check_plan(self, system: ProofSystem, plan: list[Partition]) -> None:
         """Raise InputError unless the key and every input are what they were when the run began."""
@@ -105,7 +127,7 @@ class Run:
         now = [(p.name, p.digest.hex()) for p in plan]
         if [name for name, _ in began] != [name for name, _ in now]:
             raise InputError(f"{self.path}: the partitions are not those that this run began with")
-        stamps = _stamps(self.job()) if self.record["sources"] else {}
+        stamps = _stamps(self.job(executor=ExecutorSettings())) if self.record["sources"] else {}
         changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
         recorded = self.record["sources"]
         changed += [s for s in {**recorded, **stamps} if recorded.get(s) != stamps.get(s) and s not in changed]

@@ -23,7 +23,7 @@ from cluster.dispatch import Progress
 from cluster.session import prove_job, resume_job
 from cluster.story import read_report
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job
+from distprove.job import ExecutorSettings, Job, Settings
 from distprove.proof import Proof
 from distprove.verification import LEAST_SECURITY, Verified, verify_proof
 
@@ -65,7 +65,7 @@ def prove(
     * "stark": program, and optionally arguments, partitions, blowup, security, grinding.
 
     `executor` overrides the job's own settings. With `resume_existing` a run that is already at `out` is continued; it
-    must be of the same key and inputs.
+    must be of the same job.
 
     Raises UsageError and InputError for what was given, ClusterError when the workers cannot be placed, JobFailed when
     a partition could not be proven (the run keeps the others and can be resumed).
@@ -80,19 +80,25 @@ def prove(
         job = replace(job, executor=executor)
     run = Path(out)
     if resume_existing and (run / "job.json").is_file():
-        return resume(run, executor=job.executor, progress=progress)
+        return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
     return ProveResult(run, prove_job(job, run, progress), read_report(run))
 
 
 def resume(
     run: str | Path,
     *,
-    executor: ExecutorSettings | None = None,
+    program: str | None = None,
+    executor: Settings | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ProveResult:
-    """Do what is missing of a run, after verifying what is there. Raises as `prove` does."""
+    """Do what is missing of a run, after verifying what is there. Raises as `prove` does.
+
+    `executor` takes the place of the job's settings, as a whole or, if it is a mapping, by name. A run folder does not
+    choose what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a backend of
+    one's own and the address of a cluster are named here again, or UntrustedName is raised.
+    """
     run = Path(run)
-    return ProveResult(run, resume_job(run, progress, executor), read_report(run))
+    return ProveResult(run, resume_job(run, progress, executor, program=program), read_report(run))
 
 
 def verify(

@@ -15,6 +15,10 @@ class UsageError(DistproveError):
     exit_code = 2
 
 
+class UntrustedName(UsageError):
+    """Code or a cluster that a run folder names, and that only its user may name."""
+
+
 class InputError(DistproveError):
     """A file or value given to distprove is not what it must be."""
 

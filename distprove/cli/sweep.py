@@ -15,7 +15,7 @@ from rich.markup import escape
 from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
-from distprove.cli.prove import Execution, executor_settings
+from distprove.cli.prove import Execution
 from distprove.errors import UsageError
 from distprove.job import POLICIES, Job
 
@@ -75,7 +75,7 @@ def sweep(
         policies(execution.policy or ""),
     )
     job = Job.from_toml(path)
-    job = replace(job, executor=executor_settings(job.executor, {**execution.given(), "policy": None}))
+    job = replace(job, executor=job.executor.changed({**execution.given(), "policy": None}))
     give_back_large_blocks()
     system = load_system(job)
     result = run_sweep(

@@ -118,24 +118,26 @@ def export(
 
 
 def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
-    """The key is made again: by the program that ships under the proof's name, or else by that of the run's own job."""
-    from cluster.run import read_record
-    from distprove.cli.programs import import_from_here
+    """The key is made again by the program that ships under the proof's name, or else is the one that lies in the run:
+    no program is imported."""
+    from cluster.run import KEY_FILE
     from distprove.export import export_stark
-    from distprove.job import Job
-    from distprove.stark.keyfile import shipped_key
-    from distprove.stark.system import StarkSystem
-    from distprove.systems import load_system
+    from distprove.stark.keyfile import read_key
+    from distprove.stark.programs import PROGRAMS
 
-    try:
+    if proof.verification_key.get("program") in PROGRAMS:
+        from distprove.stark.keyfile import shipped_key
+
         key, _ = shipped_key(proof.verification_key)
-    except InputError:
-        if not (run / "job.json").is_file():
-            raise
-        import_from_here()
-        system = load_system(Job.from_record(read_record(run)["job"]))
-        assert isinstance(system, StarkSystem)
-        key = system.key
+    elif (run / KEY_FILE).exists():
+        key = read_key(run / KEY_FILE)
+    elif run.is_dir():
+        raise InputError(
+            f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
+            f"distprove resume {run} --program MODULE:CLASS writes it"
+        )
+    else:
+        raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
     export_stark(proof, key, destination)
 
 

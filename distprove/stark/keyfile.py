@@ -22,7 +22,12 @@ MAX_BYTES = 1 << 27
 
 def write_key(path: Path, key: VerifyingKey) -> None:
     """Write a verifying key, atomically, for those who verify without the program."""
-    write_atomically(path, canonical.encode({"format": FORMAT, "key": key.to_record()}))
+    write_atomically(path, key_content(key))
+
+
+def key_content(key: VerifyingKey) -> bytes:
+    """What a key file holds."""
+    return canonical.encode({"format": FORMAT, "key": key.to_record()})
 
 
 def read_key(path: Path) -> VerifyingKey:
