@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
+from cluster.run import is_run
 from cluster.session import prove_job, resume_job
 from cluster.story import read_report
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job, Settings
-from distprove.proof import Proof
+from distprove.proof import PROOF_FILE, Proof
 from distprove.verification import LEAST_SECURITY, Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
@@ -42,7 +43,7 @@ class ProveResult:
 
     @property
     def proof_path(self) -> Path:
-        return self.run / "proof.msgpack"
+        return self.run / PROOF_FILE
 
 
 def prove(
@@ -79,7 +80,7 @@ def prove(
     if executor is not None:
         job = replace(job, executor=executor)
     run = Path(out)
-    if resume_existing and (run / "job.json").is_file():
+    if resume_existing and is_run(run):
         return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
     return ProveResult(run, prove_job(job, run, progress), read_report(run))
 
@@ -122,8 +123,7 @@ def verify(
     and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
-        path = Path(proof)
-        proof = Proof.read(path / "proof.msgpack" if path.is_dir() else path)
+        proof = Proof.read_from(Path(proof))
     return verify_proof(
         proof, Path(vk) if vk is not None else None, expected_job, least_security, trust_own_key=trust_own_key
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -236,15 +235,17 @@ def resume(
 
 
 def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
+    from cluster.run import delete_run, is_run
+
     out, resume_existing = folder.out, folder.resume_existing
     if resume_existing and folder.overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     job = replace(job, executor=job.executor.changed(execution.given()))
-    if (out / "job.json").is_file() and not resume_existing:
+    if is_run(out) and not resume_existing:
         if not folder.overwrite:
             raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
         # Only what is a run goes; whatever else stands there is left alone, and refused below.
-        shutil.rmtree(out)
+        delete_run(out)
     run_job(out, job, resume_existing=resume_existing, as_json=as_json)
 
 
@@ -257,7 +258,7 @@ def run_job(
     resume_existing: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, at the end a summary or JSON."""
+    """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, and at the end a summary."""
     from cluster.story import read_report
     from distprove import api
     from distprove.cli.progress import ProgressDisplay

@@ -62,7 +62,7 @@ def sweep(
     from cluster.sweep.grid import Grid
     from cluster.sweep.sweep import sweep as run_sweep
     from distprove.cli.pages.sweep import sweep_page
-    from distprove.files import write_atomically
+    from distprove.folder import Folder
     from distprove.jobfile import job_text
     from distprove.memory import give_back_large_blocks
     from distprove.systems import load_system
@@ -90,13 +90,14 @@ def sweep(
     )
     document = result.to_record()
     best = replace(job, executor=result.best.cell.settings(job.executor))
+    folder = Folder.open_ours(destination)
     for name, text in (
         ("sweep.json", json.dumps(document, indent=2) + "\n"),
         ("sweep.csv", result.to_csv()),
         ("sweep.html", sweep_page(job.title or path.stem, result)),
         ("best.toml", job_text(best, _praise(result.best))),
     ):
-        write_atomically(destination / name, text.encode())
+        folder.write(name, text.encode())
     if as_json:
         print_json(document)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -67,7 +68,7 @@ def look(folder: Path) -> dict[str, Any]:
     from cluster.status import FILE, read_status
 
     require_run(folder)
-    if (folder / FILE).exists():
+    if os.path.lexists(folder / FILE):
         return read_status(folder)
     counts = dict.fromkeys(("total", "done", "failed", "proved", "retries"), 0)
     now = time.time()

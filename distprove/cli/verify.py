@@ -46,7 +46,7 @@ def verify(
     if vk is not None and trust_own_key:
         raise UsageError("--vk and --trust-own-key exclude each other")
     expected = _digest(job) if job is not None else None
-    loaded = Proof.read(proof / "proof.msgpack" if proof.is_dir() else proof)
+    loaded = Proof.read_from(proof)
     verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key)
     if as_json:
         print_json(
@@ -96,7 +96,7 @@ def export(
     from distprove.export import export_groth16
     from distprove.proof import Proof
 
-    loaded = Proof.read(run / "proof.msgpack" if run.is_dir() else run)
+    loaded = Proof.read_from(run)
     if loaded.system == "groth16":
         export_groth16(loaded, destination)
     elif loaded.system == "stark":
@@ -122,20 +122,20 @@ def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
     no program is imported."""
     from cluster.run import KEY_FILE
     from distprove.export import export_stark
-    from distprove.stark.keyfile import read_key
+    from distprove.folder import Folder
+    from distprove.stark.keyfile import MAX_BYTES, parse_key, shipped_key
     from distprove.stark.programs import PROGRAMS
 
     if proof.verification_key.get("program") in PROGRAMS:
-        from distprove.stark.keyfile import shipped_key
-
         key, _ = shipped_key(proof.verification_key)
-    elif (run / KEY_FILE).exists():
-        key = read_key(run / KEY_FILE)
     elif run.is_dir():
-        raise InputError(
-            f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
-            f"distprove resume {run} --program MODULE:CLASS writes it"
-        )
+        with Folder.open(run) as folder:
+            if not folder.has(KEY_FILE):
+                raise InputError(
+                    f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
+                    f"distprove resume {run} --program MODULE:CLASS writes it"
+                )
+            key = parse_key(folder.read(KEY_FILE, MAX_BYTES), str(run / KEY_FILE))
     else:
         raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
     export_stark(proof, key, destination)

@@ -32,11 +32,16 @@ def key_content(key: VerifyingKey) -> bytes:
 
 def read_key(path: Path) -> VerifyingKey:
     """The key that `write_key` wrote. Raises InputError, FormatError."""
-    content = canonical.decode(read_bounded(path, MAX_BYTES), str(path))
-    check_fields(content, {"format": str, "key": dict}, str(path))
+    return parse_key(read_bounded(path, MAX_BYTES), str(path))
+
+
+def parse_key(data: bytes, what: str) -> VerifyingKey:
+    """The key in the content of a key file. Raises FormatError."""
+    content = canonical.decode(data, what)
+    check_fields(content, {"format": str, "key": dict}, what)
     if content["format"] != FORMAT:
-        raise FormatError(f"{path}: not a STARK's verifying key")
-    return VerifyingKey.from_record(content["key"], str(path))
+        raise FormatError(f"{what}: not a STARK's verifying key")
+    return VerifyingKey.from_record(content["key"], what)
 
 
 def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
