@@ -263,7 +263,8 @@ def read_record(folder: Folder) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
     kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
-    if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()) or "job" not in record:
+    complete = all(isinstance(record.get(key), kind) for key, kind in kinds.items())
+    if not complete or not isinstance(record.get("job", ()), dict | None):
         raise FormatError(f"{file}: incomplete")
     for item in record["partitions"]:
         if not isinstance(item, dict) or not is_name(item.get("name")) or not isinstance(item.get("digest"), str):

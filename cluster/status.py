@@ -170,6 +170,7 @@ def _is_status(content: Any) -> bool:
         and times
         and lists
         and isinstance(content.get("stages"), dict)
+        and all(isinstance(count, int) for count in content["stages"].values())
         and isinstance(content.get("status"), str)
         and all(
             isinstance(worker.get("tasks"), list)

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from distprove.cli.console import format_seconds, out, plain_table, reports_errors
+from distprove.cli.console import escape, format_seconds, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from distprove.cli.console import facts_table, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
@@ -95,6 +94,7 @@ def export(
     """
     from distprove.export import export_groth16
     from distprove.proof import Proof
+    from distprove.stark.programs import PROGRAMS
 
     loaded = Proof.read_from(run)
     if loaded.system == "groth16":
@@ -109,6 +109,9 @@ def export(
     where, first, count = escape(str(destination)), loaded.partitions[0].name, len(loaded.partitions)
     one = "one" if loaded.system == "groth16" else "them"
     out().print(f"{count} partition{'s' * (count != 1)} in {where}. To check {one if count > 1 else 'it'}:")
+    own = loaded.system == "groth16" or str(loaded.verification_key.get("program")) not in PROGRAMS
+    if own:
+        out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
     if loaded.system == "groth16":
         files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
         out().print(f"  snarkjs groth16 verify {files}")
@@ -126,7 +129,7 @@ def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
     from distprove.stark.keyfile import MAX_BYTES, parse_key, shipped_key
     from distprove.stark.programs import PROGRAMS
 
-    if proof.verification_key.get("program") in PROGRAMS:
+    if str(proof.verification_key.get("program")) in PROGRAMS:
         key, _ = shipped_key(proof.verification_key)
     elif run.is_dir():
         with Folder.open(run) as folder:

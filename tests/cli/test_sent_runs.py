@@ -168,6 +168,13 @@ def test_export_of_ones_own_program_runs_no_code(own_run: Path, tmp_path: Path) 
     assert "run folder" in why_refused(alone)
 
 
+def test_an_exported_key_is_said_to_be_the_senders(own_run: Path, finished: Path, proven: Path) -> None:
+    for folder, told in ((own_run, True), (proven, True), (finished, False)):
+        done = run("export", folder, "--out", "E")
+        assert done.exit_code == 0, done.output
+        assert ("compare it with the one that you trust" in done.stdout) == told
+
+
 def test_a_key_in_the_run_that_is_not_the_proofs_is_not_exported(own_run: Path, finished: Path) -> None:
     shutil.copy(finished / "verifying_key.msgpack", own_run)
     refused = run("export", own_run, "--out", "E")
@@ -189,6 +196,30 @@ def test_a_run_of_ones_own_program_resumes_when_it_is_named_again(
     assert (own_run / "proof.msgpack").read_bytes() == before
     assert run("export", own_run, "--out", tmp_path / "E").exit_code == 0
     assert "is not one of your own" in why_refused(run("resume", own_run, "--program", "fibonacci", *LOCAL))
+
+
+STEERING = "\x1b]0;owned\x07\x1b[2J\x9b31m"
+
+
+def test_what_a_run_says_does_not_steer_the_terminal(sent: Path) -> None:
+    """Escape sequences could hide lines, or answer for the user."""
+    status = json.loads((sent / "status.json").read_text())
+    status["status"] = status["error"] = STEERING
+    status["workers"][0]["id"] = STEERING
+    (sent / "status.json").write_text(json.dumps(status))
+    journal = {"time": 1.0, "event": "failed", "partition": STEERING, "reason": STEERING}
+    (sent / "journal.jsonl").write_text(json.dumps(journal) + "\n")
+    shown = [run("top", sent, "--once")]
+    name_program(sent, f"a:{STEERING}")
+    shown.append(run("resume", sent))
+    record = json.loads((sent / "job.json").read_text())
+    record["job"]["options"] = {**record["job"]["options"], "program": "fibonacci", STEERING: 1}
+    (sent / "job.json").write_text(json.dumps(record))
+    shown.append(run("resume", sent))
+    assert [done.exit_code for done in shown] == [0, 2, 2]
+    for done in shown:
+        assert "owned" in done.output
+        assert not set("\x1b\x07\x9b") & set(done.output)
 
 
 def test_a_program_is_not_named_for_a_run_of_one_that_ships(sent: Path) -> None:
