@@ -122,8 +122,11 @@ class Run:
         return isinstance(recorded, dict) and all(recorded.get(key) == asked[key] for key in ("system", "options"))
 
     def keep_key(self, system: ProofSystem) -> None:
-        """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it."""
-        if isinstance(system, HasKeyFile) and not self.folder.has(KEY_FILE):
+        """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it.
+
+        Nothing is written when the key is not that of the run, which `check_plan` tells.
+        """
+        if isinstance(system, HasKeyFile) and system.key_digest().hex() == self.record["key_digest"]:
             self.folder.write(KEY_FILE, system.key_file())
 
     def check_plan(self, system: ProofSystem, plan: list[Partition]) -> None:

@@ -11,7 +11,7 @@ from cluster.executors import open_executor
 from cluster.run import Run
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job, Settings
-from distprove.owncode import names_code, require_no_imports_from, require_outside
+from distprove.owncode import require_no_imports_from, require_outside
 from distprove.proof import Proof
 from distprove.system import ProofSystem
 from distprove.systems import load_system
@@ -50,9 +50,8 @@ def resume_job(
             job = expected
         else:
             raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
-        for name in (program, job.executor.backend):
-            if name is not None and names_code(name):
-                require_outside(name, path)
+        for name in job.code:
+            require_outside(name, path)
         system = load_system(job)
         run.keep_key(system)
         return _run(system, run, job.executor, progress)

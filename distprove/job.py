@@ -226,6 +226,12 @@ class Job:
         return record
 
     @property
+    def code(self) -> list[str]:
+        """What the job imports that does not ship: its program, its backend."""
+        program = self.options.program if isinstance(self.options, StarkOptions) else ""
+        return [name for name in (program, self.executor.backend) if names_code(name)]
+
+    @property
     def sources(self) -> tuple[InputFile, ...]:
         """The files that are proven about: for Groth16 one per partition, in order."""
         return self.options.sources

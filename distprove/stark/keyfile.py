@@ -56,7 +56,7 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
     if name not in PROGRAMS:
         raise InputError(
             f"the program {name!r} does not ship with distprove: verify with --vk and its verifying key, "
-            "which `distprove export` writes beside the program"
+            "which `distprove export` writes for whoever has the run"
         )
     try:
         # The program's own arguments: all of them, and none that a verifier need not know.

@@ -36,7 +36,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     modules = set(sys.modules)
     yield
     for name in set(sys.modules) - modules:
-        if name.partition(".")[0] in ("run", "evil", "mine"):
+        if name.partition(".")[0] in ("run", "evil", "mine", "other"):
             del sys.modules[name]
 
 
@@ -191,6 +191,12 @@ def test_a_run_of_ones_own_program_resumes_when_it_is_named_again(
     (own_run / "partitions" / "part-0000.msgpack").unlink()
     (own_run / "verifying_key.msgpack").unlink()  # as in runs of earlier versions
     monkeypatch.chdir(tmp_path / "lib")
+    text = (tmp_path / "lib" / "mine.py").read_text()
+    (tmp_path / "lib" / "other.py").write_text(text + "\nMine.name = 'other'\n")
+    assert "not the one that this run began with" in why_refused(
+        run("resume", own_run, "--program", "other:Mine", *LOCAL)
+    )
+    assert not (own_run / "verifying_key.msgpack").exists()
     done = run("resume", own_run, "--program", "mine:Mine", *LOCAL)
     assert done.exit_code == 0, done.output
     assert (own_run / "proof.msgpack").read_bytes() == before
