@@ -9,6 +9,7 @@ that made it until the prover's node fetches it.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import ray
 from numpy.typing import NDArray
+from ray import cloudpickle
 
 from actors.backends import BackendChoice, leases_from
 from actors.leases import Governed
@@ -26,6 +28,24 @@ from distprove.inflight import Timed
 from distprove.phases import Phase
 from distprove.system import Partition, ProofSystem, Synthesised
 from kernels.host_arena import HostArena
+
+
+class Carried:
+    """A value on its way to an actor, where it arrives as itself. It may be of a class that lies in the folder that the
+    driver is run in: the actor then imports from there too, after all that is installed."""
+
+    def __init__(self, value: object) -> None:
+        here = os.getcwd()
+        self._folders = [here] if here in map(os.path.abspath, sys.path) else []
+        self._data = cloudpickle.dumps(value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (self._folders, self._data)
+
+
+def _unpacked(folders: list[str], data: bytes) -> Any:
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+    return cloudpickle.loads(data)
 
 
 class RemoteProver:

@@ -45,6 +45,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
         yield "joined"
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
+    quiet["job_config"] = _job_config()
     try:
         if address is not None:
             ray.init(address=address, **quiet)
@@ -103,6 +104,19 @@ def prepare(settings: ExecutorSettings) -> None:
             "joining a cluster needs its token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH "
             "(or RAY_AUTH_MODE=disabled for a cluster that has no authentication)"
         )
+
+
+def _job_config() -> Any:
+    """Ray's own, without the folder that this process is run in, which workers would import from before all else: what
+    lies there may be a run that somebody sent. `actors.remote.Carried` brings the folders that code is found in."""
+    from ray.job_config import JobConfig
+
+    class WithoutThisFolder(JobConfig):  # type: ignore[misc, unused-ignore]
+        def _runtime_env_has_working_dir(self) -> bool:
+            return True  # as where Ray adds neither this folder nor the script's
+
+    script = os.path.dirname(os.path.realpath(sys.argv[0]))
+    return WithoutThisFolder(_py_driver_sys_path=[script] if script in sys.path else [])
 
 
 def _address(settings: ExecutorSettings) -> str | None:

@@ -173,7 +173,7 @@ def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barri
             return None
         commitments = {p.name: barrier[0][p.name] for p in plan}
         return barrier if draw_challenge(system, commitments) == barrier[1] else None
-    except FormatError:
+    except InputError:
         return None
 
 

@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.remote import RemoteProver, RemoteSynthesiser
+from actors.remote import Carried, RemoteProver, RemoteSynthesiser
 from cluster.connect import cluster_nodes, connect
 from cluster.executors import Executor, Role, Work, Worker, keeps_lease
 from cluster.governor import NodeGovernor, predicted_bytes
@@ -105,11 +105,11 @@ class RayExecutor(Executor):
         workers = []
         for index, (spot, choice) in enumerate(zip(provers, choices, strict=True)):
             name = f"prover-{index}"
-            workers.append(self._hire(name, Role.PROVER, spot, RemoteProver, system, choice, self._name))
+            workers.append(self._hire(name, Role.PROVER, spot, RemoteProver, Carried(system), choice, self._name))
             self._own[name] = kept[index]
         for index, spot in enumerate(synthesisers):
             name = f"synthesiser-{index}"
-            arguments = (RemoteSynthesiser, system, spot.threads, self._name)
+            arguments = (RemoteSynthesiser, Carried(system), spot.threads, self._name)
             workers.append(self._hire(name, Role.SYNTHESISER, spot, *arguments))
         self._attend(nodes)
         self._keep_keys()

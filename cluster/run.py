@@ -6,14 +6,16 @@
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
+    verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
     timeline.json, report.json  when what happened where, and the summary
     lock                        held by the driver at work
 
 Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
-temporary name, synced and renamed. Nothing secret is written: no witness, no input, only paths and digests. A digest
-of an input that can be guessed lets the owner of this folder's job.json confirm the guess, so the folder is made for
-its owner alone (mode 0700), and none of these digests is in the proof. Whether an input is still the one the run began
-with is therefore told by its size and time of change, not by a hash.
+temporary name, synced and renamed. A run may come from somebody else: no link in it is followed (`distprove.folder`),
+and it names no code (`Job.from_record`). Nothing secret is written: no witness, no input, only paths and digests. A
+digest of an input that can be guessed lets the owner of this folder's job.json confirm the guess, so the folder is made
+for its owner alone (mode 0700), and none of these digests is in the proof. Whether an input is still the one the run
+began with is therefore told by its size and time of change, not by a hash.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,14 +34,18 @@ from typing import IO, Any
 
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.files import read_bounded, sync_folder, write_atomically
-from distprove.job import Job
+from distprove.folder import Folder
+from distprove.job import ExecutorSettings, Job, Settings
 from distprove.names import is_name
-from distprove.proof import check_fields, decode_partition, encode_partition
-from distprove.system import Partition, PartitionProof, ProofSystem
+from distprove.proof import PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 
 FORMAT = "distprove.run"
 VERSION = 1
+KEY_FILE = "verifying_key.msgpack"
+JOURNAL = "journal.jsonl"
+BARRIER = "barrier.msgpack"
+LOCK = "lock"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
 
@@ -49,22 +56,23 @@ Barrier = tuple[dict[str, bytes], bytes]
 class Run:
     """An open run folder, locked for this process. Use as a context manager."""
 
-    def __init__(self, path: Path, record: dict[str, Any], lock: IO[str]) -> None:
-        self.path = path
+    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+        self.path = folder.path
+        self.folder = folder
         self.record = record
         """The content of job.json."""
         self._lock = lock
-        self._journal = _open_journal(path / "journal.jsonl")
+        self._partitions = folder.folder("partitions")
+        self._journal = _open_journal(folder)
 
     @classmethod
     def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
         """Make the folder of a new run. Raises UsageError where one is already, or other files are."""
-        if path.exists() and (not path.is_dir() or any(entry.name != "lock" for entry in path.iterdir())):
-            if (path / "job.json").is_file():
-                raise UsageError(f"{path} already holds a run; resume it, or choose another folder")
-            raise UsageError(f"{path} is not empty and not a run; choose another folder")
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = _take_lock(path)
+        folder = Folder.make(path)
+        _require_empty(folder)
+        folder.close_to_others()
+        _require_empty(folder)  # also of what somebody laid there before it was closed
+        lock = _take_lock(folder)
         record = {
             "format": FORMAT,
             "version": VERSION,
@@ -76,26 +84,50 @@ class Run:
             "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
             "sources": _stamps(job) if job is not None else {},
         }
-        (path / "partitions").mkdir(exist_ok=True)
-        write_atomically(path / "job.json", _json(record))
-        return cls(path, record, lock)
+        folder.write("job.json", _json(record))
+        run = cls(folder, record, lock)
+        run.keep_key(system)
+        return run
 
     @classmethod
     def open(cls, path: Path) -> Run:
         """Open an existing run to resume it. Raises UsageError, InputError or FormatError."""
         require_run(path)
-        lock = _take_lock(path)
+        folder = Folder.open_ours(path)
+        folder.close_to_others()
+        lock = _take_lock(folder)
         try:
-            return cls(path, read_record(path), lock)
+            return cls(folder, read_record(folder), lock)
         except BaseException:
             lock.close()
             raise
 
-    def job(self) -> Job:
-        """The job as it was given. Raises InputError when its files are gone, UsageError for a run made without one."""
+    def job(self, program: str | None = None, executor: Settings | None = None) -> Job:
+        """The job as it was given, with what takes the place of its `program` and settings; see `Job.from_record`.
+
+        Raises InputError when its files are gone, UsageError for a run made without one, and for code and clusters that
+        it names itself.
+        """
         if self.record["job"] is None:
             raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
-        return Job.from_record(self.record["job"])
+        try:
+            return Job.from_record(self.record["job"], program=program, executor=executor)
+        except (UsageError, InputError) as error:
+            raise type(error)(f"{self.path}: {error}") from None
+
+    def is_of(self, job: Job) -> bool:
+        """Whether this run was made for the same system and options, whatever the settings."""
+        recorded = self.record["job"]
+        asked = job.to_record()
+        return isinstance(recorded, dict) and all(recorded.get(key) == asked[key] for key in ("system", "options"))
+
+    def keep_key(self, system: ProofSystem) -> None:
+        """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it.
+
+        Nothing is written when the key is not that of the run, which `check_plan` tells.
+        """
+        if isinstance(system, HasKeyFile) and system.key_digest().hex() == self.record["key_digest"]:
+            self.folder.write(KEY_FILE, system.key_file())
 
     def check_plan(self, system: ProofSystem, plan: list[Partition]) -> None:
         """Raise InputError unless the key and every input are what they were when the run began."""
@@ -105,7 +137,7 @@ class Run:
         now = [(p.name, p.digest.hex()) for p in plan]
         if [name for name, _ in began] != [name for name, _ in now]:
             raise InputError(f"{self.path}: the partitions are not those that this run began with")
-        stamps = _stamps(self.job()) if self.record["sources"] else {}
+        stamps = _stamps(self.job(executor=ExecutorSettings())) if self.record["sources"] else {}
         changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
         recorded = self.record["sources"]
         changed += [s for s in {**recorded, **stamps} if recorded.get(s) != stamps.get(s) and s not in changed]
@@ -129,29 +161,25 @@ class Run:
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
-    def partition_path(self, name: str) -> Path:
-        if not is_name(name):
-            raise ValueError("not a partition name")
-        return self.path / "partitions" / f"{name}.msgpack"
-
     def store(self, proof: PartitionProof) -> None:
         """Keep a verified partition proof; it is on disk when this returns. Any thread may call it."""
         body = canonical.encode(encode_partition(proof))
         content = {"format": "distprove.partition", "version": VERSION, "body": body}
         # The checksum tells a damaged disk from a bad prover; it protects against nobody.
         content["sha256"] = hashlib.sha256(body).digest()
-        write_atomically(self.partition_path(proof.name), canonical.encode(content))
+        self._partitions.write(_partition_file(proof.name), canonical.encode(content))
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
-        return {path.stem for path in (self.path / "partitions").glob("*.msgpack")}
+        return {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
-        path = self.partition_path(partition.name)
-        if not path.exists():
+        name = _partition_file(partition.name)
+        path = self._partitions.path / name
+        if not self._partitions.has(name):
             return None
-        content = canonical.decode(read_bounded(path, MAX_PARTITION), str(path))
+        content = canonical.decode(self._partitions.read(name, MAX_PARTITION), str(path))
         check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
         if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
             raise FormatError(f"{path}: damaged, or of another version")
@@ -162,24 +190,20 @@ class Run:
 
     def discard(self, partition: Partition) -> None:
         """Remove a stored proof that does not hold."""
-        path = self.partition_path(partition.name)
-        path.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        self._partitions.remove(_partition_file(partition.name))
 
     # -- the barrier ------------------------------------------------------------------------------------------------
 
     def store_barrier(self, commitments: dict[str, bytes], challenge: bytes) -> None:
         """Keep the commitments that the shared challenge was drawn from: a retried partition must reproduce its own."""
-        write_atomically(
-            self.path / "barrier.msgpack", canonical.encode({"commitments": commitments, "challenge": challenge})
-        )
+        self.folder.write(BARRIER, canonical.encode({"commitments": commitments, "challenge": challenge}))
 
     def load_barrier(self) -> Barrier | None:
-        """Commitments and challenge, or None before the barrier. Raises FormatError."""
-        path = self.path / "barrier.msgpack"
-        if not path.exists():
+        """Commitments and challenge, or None before the barrier. Raises InputError, FormatError."""
+        path = self.path / BARRIER
+        if not self.folder.has(BARRIER):
             return None
-        content = canonical.decode(read_bounded(path, MAX_RECORD), str(path))
+        content = canonical.decode(self.folder.read(BARRIER, MAX_RECORD), str(path))
         check_fields(content, {"commitments": dict, "challenge": bytes}, str(path))
         if not all(isinstance(value, bytes) for value in content["commitments"].values()):
             raise FormatError(f"{path}: a commitment that is not a byte string")
@@ -187,21 +211,17 @@ class Run:
 
     # -- results ----------------------------------------------------------------------------------------------------
 
-    @property
-    def proof_path(self) -> Path:
-        return self.path / "proof.msgpack"
-
     def store_proof(self, content: bytes) -> None:
         """`content`: of a proof, as `Proof.to_bytes` gives it."""
-        write_atomically(self.proof_path, content)
+        self.folder.write(PROOF_FILE, content)
 
     def store_json(self, name: str, record: Mapping[str, Any]) -> None:
         """Write `report.json`."""
-        write_atomically(self.path / name, _json(record))
+        self.folder.write(name, _json(record))
 
     def store_text(self, name: str, text: str) -> None:
         """Write `timeline.json`."""
-        write_atomically(self.path / name, text.encode())
+        self.folder.write(name, text.encode())
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -221,18 +241,33 @@ class Run:
 
 def require_run(path: Path) -> None:
     """Raise UsageError unless `path` is the folder of a run."""
-    if not (path / "job.json").is_file():
+    if not is_run(path):
         raise UsageError(f"{path} is not a run (it has no job.json)")
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def is_run(path: Path) -> bool:
+    """Whether a run is at `path`. Raises UsageError where a symbolic link is."""
+    if not path.is_dir():
+        return False
+    with Folder.open(path) as folder:
+        return folder.has("job.json")
+
+
+def delete_run(path: Path) -> None:
+    """Delete the run at `path`. Raises UsageError when a driver is at work there, InputError when it is not ours."""
+    with Folder.open_ours(path) as folder, _take_lock(folder):
+        shutil.rmtree(path)
+
+
+def read_record(folder: Folder) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
-    file = path / "job.json"
-    record = jsontext.read(file, MAX_RECORD)
+    file = folder.path / "job.json"
+    record = jsontext.read_in(folder, "job.json", MAX_RECORD)
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
     kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
-    if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()) or "job" not in record:
+    complete = all(isinstance(record.get(key), kind) for key, kind in kinds.items())
+    if not complete or not isinstance(record.get("job", ()), dict | None):
         raise FormatError(f"{file}: incomplete")
     for item in record["partitions"]:
         if not isinstance(item, dict) or not is_name(item.get("name")) or not isinstance(item.get("digest"), str):
@@ -242,20 +277,20 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     """The events of the run at `path`, oldest first; a torn last line is left out. Needs no lock."""
-    with open(path / "journal.jsonl", "rb") as file:
+    with Folder.open(path) as folder, open(folder.open_file(JOURNAL), "rb") as file:
         yield from _events(file)
 
 
 def journal_tail(path: Path, nbytes: int) -> list[dict[str, Any]]:
     """The events in the last `nbytes` of a run's journal, oldest first; none where there is no journal yet."""
     try:
-        with open(path / "journal.jsonl", "rb") as file:
+        with Folder.open(path) as folder, open(folder.open_file(JOURNAL), "rb") as file:
             start = max(0, file.seek(0, os.SEEK_END) - nbytes)
             file.seek(start)
             if start:
                 file.readline()  # a line that begins before
             return list(_events(file))
-    except OSError:
+    except (OSError, UsageError, InputError):
         return []
 
 
@@ -281,9 +316,24 @@ def _stamps(job: Job) -> dict[str, list[int]]:
     return stamps
 
 
-def _open_journal(path: Path) -> IO[bytes]:
+def _partition_file(name: str) -> str:
+    if not is_name(name):
+        raise ValueError("not a partition name")
+    return f"{name}.msgpack"
+
+
+def _require_empty(folder: Folder) -> None:
+    """Raise UsageError unless a run can be made in `folder`; a lock may be left of one that was never made."""
+    names = folder.names()
+    if "job.json" in names:
+        raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
+    if names not in ([], [LOCK]):
+        raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
+
+
+def _open_journal(folder: Folder) -> IO[bytes]:
     """Open to append, after cutting off a line that a crash left unfinished."""
-    file = open(path, "a+b")  # noqa: SIM115 - closed by Run.close
+    file = open(folder.open_in_place(JOURNAL, os.O_APPEND), "a+b")  # noqa: SIM115 - closed by Run.close
     end = file.seek(0, os.SEEK_END)
     position = end
     while position > 0:
@@ -298,20 +348,24 @@ def _open_journal(path: Path) -> IO[bytes]:
     if position != end:
         file.truncate(position)
         os.fsync(file.fileno())
-    sync_folder(path.parent)
+    folder.sync()
     return file
 
 
-def _take_lock(path: Path) -> IO[str]:
-    """Lock the folder for this process; the kernel gives the lock back however the process ends. Raises UsageError."""
-    lock = open(path / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the run is open
+def _take_lock(folder: Folder) -> IO[str]:
+    """Lock the folder for this process. The kernel gives the lock back however the process ends; the file that a dead
+    one left is locked again. Raises UsageError, and InputError for what is no file of ours."""
+    descriptor = folder.open_in_place(LOCK)
+    lock = open(descriptor, "r+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held as long as the run is open
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        lock.seek(0)
         holder = lock.read(200).strip() or "another process"
         lock.close()
-        raise UsageError(f"{path} is in use by {holder}") from None
+        raise UsageError(f"{folder.path} is in use by {holder}") from None
+    if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
+        lock.close()
+        raise UsageError(f"{folder.path} was deleted by another process just now; try again")
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
     lock.flush()

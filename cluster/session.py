@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executors import open_executor
 from cluster.run import Run
-from distprove.job import ExecutorSettings, Job
+from distprove.errors import UsageError
+from distprove.job import ExecutorSettings, Job, Settings
+from distprove.owncode import require_no_imports_from, require_outside
 from distprove.proof import Proof
 from distprove.system import ProofSystem
 from distprove.systems import load_system
@@ -29,14 +30,31 @@ def prove_job(
 
 
 def resume_job(
-    path: Path, progress: Callable[[Progress], None] | None = None, settings: ExecutorSettings | None = None
+    path: Path,
+    progress: Callable[[Progress], None] | None = None,
+    settings: Settings | None = None,
+    *,
+    program: str | None = None,
+    expected: Job | None = None,
 ) -> Proof:
-    """Do what is missing of the run at `path`, on the executor of its job or the one in `settings`."""
+    """Do what is missing of the run at `path`, with its job's settings or those in `settings`.
+
+    The run names no code: a `program` that does not ship is named by the caller, and comes from outside of the run.
+    `expected` is a job that the run must be of. Raises UsageError.
+    """
     with Run.open(path) as run:
-        job = run.job()
-        if settings is not None:
-            job = replace(job, executor=settings)
-        return _run(load_system(job), run, job.executor, progress)
+        require_no_imports_from(path)
+        if expected is None:
+            job = run.job(program, settings)
+        elif run.is_of(expected):
+            job = expected
+        else:
+            raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
+        for name in job.code:
+            require_outside(name, path)
+        system = load_system(job)
+        run.keep_key(system)
+        return _run(system, run, job.executor, progress)
 
 
 def _run(

@@ -23,7 +23,7 @@ from typing import Any
 from cluster.report import Report
 from distprove import jsontext
 from distprove.errors import FormatError
-from distprove.files import write_atomically
+from distprove.folder import Folder
 
 FORMAT = "distprove.status"
 VERSION = 1
@@ -43,7 +43,7 @@ class StatusFile:
 
     def __init__(self, folder: Path, governors: Callable[[], list[dict[str, Any]]]) -> None:
         """`governors`: what the nodes' governors report, as in report.json; asked on this object's thread."""
-        self._path = folder / FILE
+        self._folder = Folder.open(folder)
         self._governors = governors
         self._nodes: list[dict[str, Any]] = []
         self._asked = float("-inf")
@@ -81,7 +81,7 @@ class StatusFile:
 
     def _write(self, view: dict[str, Any]) -> None:
         content = {"format": FORMAT, "version": VERSION, "time": round(time.time(), 3), **view, "nodes": self._nodes}
-        write_atomically(self._path, json.dumps(content).encode() + b"\n", durable=False)
+        self._folder.write(FILE, json.dumps(content).encode() + b"\n", durable=False)
 
     def _stop(self) -> None:
         self._over.set()
@@ -147,7 +147,8 @@ def node_view(report: dict[str, Any]) -> dict[str, Any]:
 def read_status(folder: Path) -> dict[str, Any]:
     """A run's status.json. Raises InputError or FormatError."""
     path = folder / FILE
-    content = jsontext.read(path, MAX_FILE)
+    with Folder.open(folder) as opened:
+        content = jsontext.read_in(opened, FILE, MAX_FILE)
     if not _is_status(content):
         raise FormatError(f"{path}: not a status that this distprove reads")
     view: dict[str, Any] = content
@@ -169,6 +170,7 @@ def _is_status(content: Any) -> bool:
         and times
         and lists
         and isinstance(content.get("stages"), dict)
+        and all(isinstance(count, int) for count in content["stages"].values())
         and isinstance(content.get("status"), str)
         and all(
             isinstance(worker.get("tasks"), list)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.run import read_journal, read_record, require_run
+from cluster.run import JOURNAL, read_journal, read_record, require_run
 from cluster.timeline import FILE, Session, read_timeline
 from distprove import jsontext
 from distprove.errors import FormatError
+from distprove.folder import Folder
 
+REPORT = "report.json"
 MAX_REPORT = 1 << 28
 
 TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged")
@@ -52,10 +54,11 @@ class Story:
     def read(cls, path: Path) -> Story:
         """Raises UsageError for a folder that is not a run, InputError or FormatError for damaged files."""
         require_run(path)
-        report = read_report(path) if (path / "report.json").exists() else {}
-        sessions = read_timeline(path) if (path / FILE).exists() else []
-        events = list(read_journal(path)) if (path / "journal.jsonl").exists() else []
-        return cls(path.resolve().name, read_record(path), report, sessions, events)
+        with Folder.open(path) as folder:
+            report = read_report(path) if folder.has(REPORT) else {}
+            sessions = read_timeline(path) if folder.has(FILE) else []
+            events = list(read_journal(path)) if folder.has(JOURNAL) else []
+            return cls(path.resolve().name, read_record(folder), report, sessions, events)
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -63,8 +66,9 @@ def read_report(path: Path) -> dict[str, Any]:
 
     Raises InputError or FormatError.
     """
-    file = path / "report.json"
-    report = jsontext.read(file, MAX_REPORT)
+    file = path / REPORT
+    with Folder.open(path) as folder:
+        report = jsontext.read_in(folder, REPORT, MAX_REPORT)
     if not isinstance(report, dict) or report.get("format") != "distprove.report" or not _is_shaped(report):
         raise FormatError(f"{file}: not a report that this distprove reads")
     return report

@@ -27,6 +27,7 @@ from typing import Any
 
 from distprove import jsontext
 from distprove.errors import FormatError
+from distprove.folder import Folder
 from distprove.system import Step
 from kernels.busy import DeviceTime
 
@@ -147,7 +148,8 @@ def timeline_json(sessions: Sequence[Session]) -> str:
 def read_timeline(run: Path) -> list[Session]:
     """The sessions in a run's timeline.json, oldest first. Raises InputError or FormatError."""
     path = run / FILE
-    record = jsontext.read(path, MAX_FILE)
+    with Folder.open(run) as folder:
+        record = jsontext.read_in(folder, FILE, MAX_FILE)
     try:
         return _sessions(record)
     except (KeyError, TypeError, ValueError, AttributeError):

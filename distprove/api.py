@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
+from cluster.run import is_run
 from cluster.session import prove_job, resume_job
 from cluster.story import read_report
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job
-from distprove.proof import Proof
+from distprove.job import ExecutorSettings, Job, Settings
+from distprove.proof import PROOF_FILE, Proof
 from distprove.verification import LEAST_SECURITY, Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
@@ -42,7 +43,7 @@ class ProveResult:
 
     @property
     def proof_path(self) -> Path:
-        return self.run / "proof.msgpack"
+        return self.run / PROOF_FILE
 
 
 def prove(
@@ -65,7 +66,7 @@ def prove(
     * "stark": program, and optionally arguments, partitions, blowup, security, grinding.
 
     `executor` overrides the job's own settings. With `resume_existing` a run that is already at `out` is continued; it
-    must be of the same key and inputs.
+    must be of the same job.
 
     Raises UsageError and InputError for what was given, ClusterError when the workers cannot be placed, JobFailed when
     a partition could not be proven (the run keeps the others and can be resumed).
@@ -79,20 +80,26 @@ def prove(
     if executor is not None:
         job = replace(job, executor=executor)
     run = Path(out)
-    if resume_existing and (run / "job.json").is_file():
-        return resume(run, executor=job.executor, progress=progress)
+    if resume_existing and is_run(run):
+        return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
     return ProveResult(run, prove_job(job, run, progress), read_report(run))
 
 
 def resume(
     run: str | Path,
     *,
-    executor: ExecutorSettings | None = None,
+    program: str | None = None,
+    executor: Settings | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ProveResult:
-    """Do what is missing of a run, after verifying what is there. Raises as `prove` does."""
+    """Do what is missing of a run, after verifying what is there. Raises as `prove` does.
+
+    `executor` takes the place of the job's settings, as a whole or, if it is a mapping, by name. A run folder does not
+    choose what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a backend of
+    one's own and the address of a cluster are named here again, or UntrustedName is raised.
+    """
     run = Path(run)
-    return ProveResult(run, resume_job(run, progress, executor), read_report(run))
+    return ProveResult(run, resume_job(run, progress, executor, program=program), read_report(run))
 
 
 def verify(
@@ -101,18 +108,22 @@ def verify(
     vk: str | Path | None = None,
     expected_job: bytes | None = None,
     least_security: float = LEAST_SECURITY,
+    trust_own_key: bool = False,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
     `vk` is the verification key to trust (snarkjs' verification_key.json, a STARK's verifying_key.msgpack). Without it
-    a Groth16 proof is checked under the key that came with it, which says nothing about whose key that is: compare
-    `key_digest` of the result. A STARK proof names its program and parameters, and the key is made again from them, for
-    programs that ship: compare `proven` of the result. `least_security` is how many bits a STARK must prove.
-    `expected_job` is the job digest that fixes number, order, names and public values of the partitions.
+    a Groth16 proof can only be checked under the key that came with it, which says nothing about whose key that is:
+    UntrustedKey is raised, unless `trust_own_key` says that this key is good enough; compare `key_digest` of the result
+    then. A STARK proof names its program and parameters, and the key is made again from them, for programs that ship:
+    compare `proven` of the result. `least_security` is how many bits a STARK must prove. `expected_job` is the job
+    digest that fixes number, order, names and public values of the partitions.
 
-    Raises InvalidProof when something does not hold, FormatError and InputError for files that cannot be read.
+    Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
+    and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
-        path = Path(proof)
-        proof = Proof.read(path / "proof.msgpack" if path.is_dir() else path)
-    return verify_proof(proof, Path(vk) if vk is not None else None, expected_job, least_security)
+        proof = Proof.read_from(Path(proof))
+    return verify_proof(
+        proof, Path(vk) if vk is not None else None, expected_job, least_security, trust_own_key=trust_own_key
+    )

@@ -15,6 +15,10 @@ class UsageError(DistproveError):
     exit_code = 2
 
 
+class UntrustedName(UsageError):
+    """Code or a cluster that a run folder names, and that only its user may name."""
+
+
 class InputError(DistproveError):
     """A file or value given to distprove is not what it must be."""
 
@@ -51,6 +55,10 @@ class AirError(InputError):
 
 class InvalidProof(DistproveError):
     """A proof that does not verify, or whose binding to its job does not hold."""
+
+
+class UntrustedKey(DistproveError):
+    """A proof that holds, but only under the key that its own file carries, which anyone can make."""
 
 
 class JobFailed(DistproveError):

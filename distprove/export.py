@@ -34,7 +34,7 @@ def export_stark(proof: Proof, key: VerifyingKey, folder: Path) -> None:
     Raises InvalidProof when the proof is of another key.
     """
     if key.digest != proof.key_digest:
-        raise InvalidProof("the key that was made is not that of the proof: has the program changed since?")
+        raise InvalidProof("the key is not that of the proof")
     folder.mkdir(parents=True, exist_ok=True)
     write_key(folder / STARK_KEY, key)
     for partition in proof.partitions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -25,40 +26,51 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
     It is written under a temporary name beside it and renamed; if `durable`, it is synced before that, and its folder
     after. Raises OSError.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with replacing_in(folder, path, mode, durable=durable) as file:
+            yield file
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """As `replacing`, in the open `folder`, wherever that lies: of `path` only the name counts, and the message."""
+    temporary = f".{path.name}.{secrets.token_hex(6)}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
         raise
     if durable:
-        sync_folder(path.parent)
+        os.fsync(folder)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames and new names inside `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes:
+    """The content of a regular file of at most `limit` bytes, closed at the end if it was open under `descriptor`.
 
-
-def read_bounded(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes. Raises InputError or FormatError."""
-    try:
-        # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+    Raises InputError or FormatError.
+    """
+    if descriptor is None:
+        try:
+            # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
     with open(descriptor, "rb") as file:
-        if not path.is_file():
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise InputError(f"{path}: not a regular file")
         data = file.read(limit + 1)
     if len(data) > limit:

@@ -35,12 +35,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import InputError, UsageError
+from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, nearest
+from distprove.owncode import names_code
 from distprove.phases import Phase
 from distprove.place import parse_place
 
@@ -129,6 +130,22 @@ class ExecutorSettings:
             raise UsageError("in_flight must be at least 1, max_retries at least 0, start_timeout above 0")
         parse_place(self.place)
 
+    def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
+        """These settings with those of `given` that are not None in their place. Raises UsageError."""
+        changes = {name: value for name, value in given.items() if value is not None}
+        # Being told to stay on this machine is an answer to an address, and the other way round.
+        if "local" in changes and "address" not in changes:
+            changes["address"] = None
+        if "address" in changes and "local" not in changes:
+            changes = {"isolate": None, **changes, "local": False}
+        if changes.get("policy", "static") != "static":
+            changes["limits"] = {}  # those that were there belong to "static"
+        return replace(self, **changes)
+
+
+Settings = ExecutorSettings | Mapping[str, Any]
+"""Settings in place of a job's: all of them, or by name those that change."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -180,15 +197,26 @@ class Job:
         return cls(job.system, job.options, job.title, executor or ExecutorSettings())
 
     @classmethod
-    def from_record(cls, record: Any) -> Job:
-        """The job that `to_record` wrote; files must still exist. Raises InputError."""
+    def from_record(cls, record: Any, *, program: str | None = None, executor: Settings | None = None) -> Job:
+        """The job that `to_record` wrote, with `executor` for its settings; files must still exist.
+
+        A record names neither code nor a cluster: what it names of these is refused, unless the caller names a
+        `program` of their own, or the settings, in its place. Raises InputError, and UsageError for such names.
+        """
         try:
-            return cls(
-                str(record["system"]),
-                _OPTIONS[record["system"]].from_record(record["options"]),
+            options, system = record["options"], str(record["system"])
+            _check_program(options.get("program"), program)
+            job = cls(
+                system,
+                _OPTIONS[system].from_record(options if program is None else {**options, "program": program}),
                 str(record["title"]),
-                ExecutorSettings(**record["executor"]),
             )
+            settings = executor
+            if not isinstance(settings, ExecutorSettings):
+                settings = _recorded_settings(record["executor"], settings or {})
+            return replace(job, executor=settings)
+        except UntrustedName:
+            raise
         except (KeyError, TypeError, AttributeError, UsageError) as error:
             raise InputError(f"not the record of a job ({type(error).__name__}: {error})") from None
 
@@ -198,9 +226,46 @@ class Job:
         return record
 
     @property
+    def code(self) -> list[str]:
+        """What the job imports that does not ship: its program, its backend."""
+        program = self.options.program if isinstance(self.options, StarkOptions) else ""
+        return [name for name in (program, self.executor.backend) if names_code(name)]
+
+    @property
     def sources(self) -> tuple[InputFile, ...]:
         """The files that are proven about: for Groth16 one per partition, in order."""
         return self.options.sources
+
+
+def _check_program(recorded: Any, named: str | None) -> None:
+    own = isinstance(recorded, str) and names_code(recorded)
+    if own and named is None:
+        raise UntrustedName(
+            f"the program {recorded!r} is not one that ships, and a run folder does not choose what code runs here; if "
+            "you have the program and know it, name it yourself: distprove resume RUN --program MODULE:CLASS"
+        )
+    if named is not None and not own:
+        raise UntrustedName("the program of this run ships with distprove: leave out --program")
+    if named is not None and not names_code(named):
+        raise UntrustedName(f"{named!r} is not one of your own, MODULE:CLASS, and the program of this run is")
+
+
+def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> ExecutorSettings:
+    """The settings in a job's record, changed by what is given. Those that would let the record run code are refused:
+    a backend is imported, and a driver unpickles what a cluster sends it."""
+    recorded = ExecutorSettings(**record)
+    settings = recorded.changed(given)
+    if names_code(settings.backend) and given.get("backend") is None:
+        raise UntrustedName(
+            f"the backend {settings.backend!r} is not one that ships, and a run folder does not choose what code runs "
+            "here; name a backend yourself: --backend auto, or your own as MODULE:FACTORY"
+        )
+    if settings.address not in (None, "auto") and given.get("address") is None:
+        raise UntrustedName(
+            f"the run was made on the Ray cluster at {settings.address!r}, and a run folder does not choose which "
+            "cluster is trusted; name the one to join with --address, or stay on this machine with --local"
+        )
+    return settings
 
 
 _COMMON_KEYS = {"system": str, "title": str, "executor": dict}

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from distprove.errors import FormatError
-from distprove.files import read_bounded
+from distprove.folder import Folder
 
 MAX_DEPTH = 64
 
@@ -32,10 +31,11 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
     return json.loads(text, **hooks)
 
 
-def read(path: Path, limit: int) -> Any:
-    """The value in a JSON file of at most `limit` bytes. Raises InputError or FormatError."""
+def read_in(folder: Folder, name: str, limit: int) -> Any:
+    """The value in a JSON file of at most `limit` bytes in `folder`. Raises InputError or FormatError."""
+    path = folder.path / name
     try:
-        return loads(read_bounded(path, limit), str(path))
+        return loads(folder.read(name, limit), str(path))
     except ValueError:
         raise FormatError(f"{path}: not JSON") from None
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from distprove.errors import InputError, UsageError
 from distprove.names import is_name, name_after, natural_key, unique
+from distprove.owncode import names_code
 
 MAX_PARTITIONS = 1 << 20
 
@@ -172,7 +173,7 @@ def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, 
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise UsageError(f"`arguments.{name}` must be an integer or a string")
-    if ":" in program:
+    if names_code(program):
         return dict(given)
     values = find_program(program).values(given)
     return {**values, **{name: str((base / str(values[name])).resolve()) for name in _path_arguments(program)}}
@@ -181,7 +182,7 @@ def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, 
 def _path_arguments(program: str) -> list[str]:
     from distprove.stark.programs import find_program
 
-    return [] if ":" in program else [a.name for a in find_program(program).arguments if a.kind == "path"]
+    return [] if names_code(program) else [a.name for a in find_program(program).arguments if a.kind == "path"]
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:

@@ -39,11 +39,14 @@ from typing import Any, Protocol
 from distprove import canonical
 from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.files import read_bounded, write_atomically
+from distprove.folder import Folder
 from distprove.names import is_name
 from distprove.system import FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.proof"
 VERSION = 1
+PROOF_FILE = "proof.msgpack"
+"""Its name in a run folder."""
 MAX_BYTES = 1 << 30
 MAX_PUBLIC_BYTES = 64
 """Bytes of one public value; the largest scalar field in use needs 32."""
@@ -142,6 +145,14 @@ class Proof:
     def read(cls, path: Path) -> Proof:
         """Read proof.msgpack and check its binding. Raises InputError, FormatError or InvalidProof."""
         return cls.from_bytes(read_bounded(path, MAX_BYTES), str(path))
+
+    @classmethod
+    def read_from(cls, path: Path) -> Proof:
+        """The proof in a file, or in a run folder. Raises as `read` does, and UsageError for a link to a folder."""
+        if not path.is_dir():
+            return cls.read(path)
+        with Folder.open(path) as folder:
+            return cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES), str(path / PROOF_FILE))
 
     def write(self, path: Path) -> None:
         """Write proof.msgpack, atomically."""

@@ -254,6 +254,14 @@ class Explains(Protocol):
 
 
 @runtime_checkable
+class HasKeyFile(Protocol):
+    """A proof system whose proofs do not carry their verification key. Optional."""
+
+    def key_file(self) -> bytes:
+        """The content of the file that others verify under."""
+
+
+@runtime_checkable
 class PredictsMemory(Protocol):
     """A proof system that can tell what a synthesis takes. Optional."""
 

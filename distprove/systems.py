@@ -26,6 +26,9 @@ class _Entry:
     system: Callable[[Job], ProofSystem]
     verifier: Callable[[dict[str, Any], Path | None], Verifier]
     """Of the key that came with the proof, and of a key file to use in its place."""
+    remakes_key: bool
+    """Whether a verifier without a key file makes the key itself, from what the proof names. If not it can only take
+    the key that the proof carries, whoever made that."""
 
 
 def _groth16_system(job: Job) -> ProofSystem:
@@ -65,8 +68,8 @@ def _options(job: Job, kind: type[Options]) -> Options:
 
 
 _SYSTEMS = {
-    "groth16": _Entry(_groth16_system, _groth16_verifier),
-    "stark": _Entry(_stark_system, _stark_verifier),
+    "groth16": _Entry(_groth16_system, _groth16_verifier, remakes_key=False),
+    "stark": _Entry(_stark_system, _stark_verifier, remakes_key=True),
 }
 
 
@@ -85,3 +88,8 @@ def load_verifier(system: str, own_key: dict[str, Any], vk: Path | None) -> Veri
     if system not in _SYSTEMS:
         raise FormatError(f"the proof is of system {system!r}, which this distprove cannot verify")
     return _SYSTEMS[system].verifier(own_key, vk)
+
+
+def remakes_key(system: str) -> bool:
+    """Whether a proof of `system` verifies under a key that the verifier makes itself, when none is given."""
+    return _SYSTEMS[system].remakes_key

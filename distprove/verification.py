@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import InvalidProof
+from distprove.errors import InvalidProof, UntrustedKey, UsageError
 from distprove.proof import Proof
 from distprove.system import Explains
-from distprove.systems import load_verifier
+from distprove.systems import load_verifier, remakes_key
 
 LEAST_SECURITY = 100.0
 """Proven bits below which a proof is refused unless fewer are asked for: a STARK's proof names its own parameters."""
@@ -36,9 +36,16 @@ class Verified:
 
 
 def verify_proof(
-    proof: Proof, vk: Path | None = None, expected_job: bytes | None = None, least_security: float = LEAST_SECURITY
+    proof: Proof,
+    vk: Path | None = None,
+    expected_job: bytes | None = None,
+    least_security: float = LEAST_SECURITY,
+    *,
+    trust_own_key: bool = False,
 ) -> Verified:
-    """Verify all partitions as one batch; see `distprove.api.verify`. Raises InvalidProof, FormatError, InputError."""
+    """Verify all partitions as one batch; see `distprove.api.verify`, which raises the same."""
+    if vk is not None and trust_own_key:
+        raise UsageError("a verification key and the trust in the proof's own key exclude each other")
     begin = time.perf_counter()
     verifier = load_verifier(proof.system, proof.verification_key, vk)
     if vk is None and verifier.key_digest() != proof.key_digest:
@@ -48,6 +55,12 @@ def verify_proof(
     bits = proven.get("security", {}).get("bits", math.inf)
     if bits < least_security:
         raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security} are asked for")
+    if vk is None and not trust_own_key and not remakes_key(proof.system):
+        raise UntrustedKey(
+            "the proof holds only under the key that the file itself carries, and anyone can make such a key; name the "
+            "verification key that you trust (--vk, vk=), or say that you trust this one (--trust-own-key, "
+            f"trust_own_key=True): its digest is {proof.key_digest.hex()}"
+        )
     return Verified(
         system=proof.system,
         job_digest=proof.job_digest,

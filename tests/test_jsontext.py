@@ -10,6 +10,7 @@ import pytest
 
 from distprove import jsontext
 from distprove.errors import FormatError, InputError
+from distprove.folder import Folder
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
@@ -45,11 +46,12 @@ def test_other_faults_keep_their_errors() -> None:
 def test_files_that_are_refused(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "f.json").write_bytes(content)
     with pytest.raises(FormatError, match=says):
-        jsontext.read(tmp_path / "f.json", 8 if says == "larger" else 100)
+        jsontext.read_in(Folder.open(tmp_path), "f.json", 8 if says == "larger" else 100)
 
 
 def test_files(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_bytes(b"[1, 2]")
-    assert jsontext.read(tmp_path / "f.json", 6) == [1, 2]
+    folder = Folder.open(tmp_path)
+    assert jsontext.read_in(folder, "f.json", 6) == [1, 2]
     with pytest.raises(InputError):
-        jsontext.read(tmp_path / "none.json", 6)
+        jsontext.read_in(folder, "none.json", 6)

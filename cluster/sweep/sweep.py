@@ -20,12 +20,13 @@ from cluster.sweep.grid import Cell, Grid
 from cluster.sweep.measure import measure_in_turn
 from cluster.sweep.results import SCHEMA, Measured, SweepResult
 from distprove import jsontext
-from distprove.errors import UsageError
-from distprove.files import write_atomically
+from distprove.errors import FormatError, UsageError
+from distprove.folder import Folder
 from distprove.job import ExecutorSettings
 from distprove.machine import inspect_machine
 from distprove.system import ProofSystem
 
+ABOUT = "about.json"
 MAX_FILE = 1 << 24
 
 
@@ -60,7 +61,8 @@ def sweep(
     if in_turn and not settings.local:
         raise UsageError("settings can be measured in turn only without Ray: over it their workers wait for each other")
     about = _about(system, settings, repeats, warmup, in_turn)
-    _settle(folder, about)
+    home = _settle(folder, about)
+    cells_kept = home.folder("cells")
     isolated = grid.isolation()
     cells = list(dict.fromkeys([isolated, *grid.cells()]))
     done: dict[Cell, Measured] = {}
@@ -69,12 +71,15 @@ def sweep(
         watch(Step(cell, cells.index(cell) + 1, len(cells), doing, done.get(cell)))
 
     for cell in cells:
-        if _path(folder, cell).exists():
-            done[cell] = read_cell(_path(folder, cell))
+        if cells_kept.has(_file(cell)):
+            done[cell] = read_cell(cells_kept, cell)
             tell(cell, "kept")
     missing = [cell for cell in cells if cell not in done]
     for group in [missing] if in_turn and missing else [[cell] for cell in missing]:
         try:
+            # A link stays where it is, and is refused.
+            shutil.rmtree(folder / "work", ignore_errors=True)
+            home.folder("work")
             with interruptible():
                 found = measure_in_turn(
                     system, settings, group, folder / "work", repeats=repeats, warmup=warmup, tell=tell
@@ -82,36 +87,41 @@ def sweep(
         finally:
             shutil.rmtree(folder / "work", ignore_errors=True)
         for cell, measured in zip(group, found, strict=True):
-            write_atomically(_path(folder, cell), _json(measured.to_record()))
+            cells_kept.write(_file(cell), _json(measured.to_record()))
             done[cell] = measured
             tell(cell, "measured")
     about |= {"machine": inspect_machine().to_dict()}
     return SweepResult([done[cell] for cell in grid.cells()], done[isolated], about)
 
 
-def read_cell(path: Path) -> Measured:
+def read_cell(folder: Folder, cell: Cell) -> Measured:
     """A setting that was measured. Raises InputError or FormatError."""
-    return Measured.from_record(jsontext.read(path, MAX_FILE), str(path))
+    path = folder.path / _file(cell)
+    measured = Measured.from_record(jsontext.read_in(folder, _file(cell), MAX_FILE), str(path))
+    if measured.cell != cell:
+        raise FormatError(f"{path}: a measurement of another setting")
+    return measured
 
 
-def _path(folder: Path, cell: Cell) -> Path:
-    return folder / "cells" / f"{cell.id}.json"
+def _file(cell: Cell) -> str:
+    return f"{cell.id}.json"
 
 
-def _settle(folder: Path, about: dict[str, Any]) -> None:
+def _settle(path: Path, about: dict[str, Any]) -> Folder:
     """Make the folder of a sweep, or make sure that the one that is there is of the same."""
     about = json.loads(_json(about))
-    path = folder / "about.json"
-    if path.exists():
-        before = jsontext.read(path, MAX_FILE)
+    folder = Folder.make(path)
+    if folder.has(ABOUT):
+        before = jsontext.read_in(folder, ABOUT, MAX_FILE)
         if before != about:
             known = before if isinstance(before, dict) else {}
             differs = [key for key in about if known.get(key) != about[key]] or ["its format"]
-            raise UsageError(f"{folder} holds a sweep that differs in {', '.join(differs)}; choose another folder")
-    elif folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty and not a sweep; choose another folder")
-    (folder / "cells").mkdir(parents=True, exist_ok=True)
-    write_atomically(path, _json(about))
+            raise UsageError(f"{path} holds a sweep that differs in {', '.join(differs)}; choose another folder")
+    elif folder.names():
+        raise UsageError(f"{path} is not empty and not a sweep; choose another folder")
+    folder.close_to_others()
+    folder.write(ABOUT, _json(about))
+    return folder
 
 
 def _about(system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup: int, in_turn: bool) -> dict[str, Any]:

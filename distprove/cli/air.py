@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +13,7 @@ from rich.markup import escape
 from distprove.cli.console import out, plain_table, print_json, reports_errors, warn
 from distprove.cli.kernels import compilation, compile_for
 from distprove.cli.option_groups import AsJson
+from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,9 +121,7 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
     from distprove.stark.programs import find_program, load_program
 
     arguments = dict(map(_parameter, parameters))
-    here = str(Path.cwd())
-    if here not in sys.path:  # as `python -m` does: authors run this beside their module
-        sys.path.insert(0, here)
+    import_from_here()
     module_name, colon, name = target.partition(":")
     if not colon:
         return load_program(target, arguments) if proving else find_program(target).make(arguments, proving=False)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import typer
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from distprove.errors import DistproveError, InputError
@@ -20,6 +21,7 @@ from kernels.backend import BackendError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEBUG_FLAG = "--debug"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
 
@@ -32,6 +34,11 @@ def out() -> Console:
 def err() -> Console:
     """Progress, warnings, errors."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def escape(text: str) -> str:
+    """Text of others, to be shown as it is: no markup, and no control characters, which would steer a terminal."""
+    return markup.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def plain_table() -> Table:

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from distprove.cli.backends import open_backend
 from distprove.cli.console import format_seconds, out, reports_errors
-from distprove.cli.prove import executor_settings, run_job
+from distprove.cli.prove import run_job
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job
 from kernels.curves import BN254
@@ -50,7 +50,7 @@ def demo(
     run = destination / "run"
     job = Job.from_options("groth16", zkey=destination / "membership.zkey", witnesses=inputs, title="distprove demo")
     given = {"local": not ray or None, "threads": threads, "gpus": gpus}
-    run_job(run, Job(job.system, job.options, job.title, executor_settings(ExecutorSettings(), given)))
+    run_job(run, Job(job.system, job.options, job.title, ExecutorSettings().changed(given)))
 
     _step(console, 4, "verify the proof as anyone would, with nothing but the file and the verification key")
     _verify(console, destination, run)

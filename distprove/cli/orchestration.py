@@ -15,7 +15,7 @@ from rich.markup import escape
 from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
-from distprove.cli.prove import Execution, executor_settings
+from distprove.cli.prove import Execution
 from distprove.cli.sweep import policies
 from distprove.job import Job
 from kernels.backend import DeviceInfo
@@ -49,7 +49,7 @@ def orchestration(
 
     import_from_here()
     job = Job.from_toml(path)
-    settings = executor_settings(job.executor, {**execution.given(), "local": True, "policy": None})
+    settings = job.executor.changed({**execution.given(), "local": True, "policy": None})
     give_back_large_blocks()
     system = load_system(job)
     rows: list[Cost] = []

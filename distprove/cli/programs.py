@@ -171,10 +171,13 @@ def shown(value: int | str) -> str:
 
 
 def import_from_here() -> None:
-    """Find modules beside which a command is run, as `python -m` does: authors run this beside their program."""
+    """Find modules beside which a command is run: authors run this beside their program.
+
+    Last of all, so that a folder that lies there, such as a run that was sent, never takes the place of a library.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
 
 
 def _pairs(given: Sequence[str]) -> Mapping[str, str]:

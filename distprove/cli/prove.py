@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,8 @@ from distprove.cli.programs import Partitions, Soundness, import_from_here, prog
 from distprove.cli.summary import show_summary
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
-from distprove.job import SYSTEMS, ExecutorSettings, Job, parse_bytes
+from distprove.job import SYSTEMS, Job, Settings, parse_bytes
+from distprove.owncode import names_code
 
 EXECUTION = "How it is run"
 GROTH16 = "Groth16"
@@ -217,55 +217,48 @@ app.add_typer(
 @takes_groups
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    program: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="The run's program, if it is not one that ships. It is imported."),
+    ] = None,
+    *,
     execution: Execution,
     as_json: AsJson = False,
 ) -> None:
-    """Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here."""
-    from cluster.run import Run
+    """Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here.
 
-    given = execution.given()
-    import_from_here()  # where the program of a STARK may be
-    with Run.open(run) as opened:
-        recorded = opened.job().executor
-    run_job(run, None, settings=executor_settings(recorded, given), as_json=as_json)
+    A run does not choose what code runs here, nor which cluster is joined: --program, --backend and --address do.
+    """
+    if program is not None or names_code(execution.backend or ""):
+        import_from_here()
+    run_job(run, None, settings=execution.given(), program=program, as_json=as_json)
 
 
 def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
+    from cluster.run import delete_run, is_run
+
     out, resume_existing = folder.out, folder.resume_existing
     if resume_existing and folder.overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    job = replace(job, executor=executor_settings(job.executor, execution.given()))
-    if (out / "job.json").is_file() and not resume_existing:
+    job = replace(job, executor=job.executor.changed(execution.given()))
+    if is_run(out) and not resume_existing:
         if not folder.overwrite:
             raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
         # Only what is a run goes; whatever else stands there is left alone, and refused below.
-        shutil.rmtree(out)
+        delete_run(out)
     run_job(out, job, resume_existing=resume_existing, as_json=as_json)
-
-
-def executor_settings(base: ExecutorSettings, given: dict[str, Any]) -> ExecutorSettings:
-    """The job's settings with the flags that were given in their place. Raises UsageError."""
-    changes = {name: value for name, value in given.items() if value is not None}
-    # --local on the command line is an answer to an address in the job file, and the other way round.
-    if "local" in changes and "address" not in changes:
-        changes["address"] = None
-    if "address" in changes and "local" not in changes:
-        changes = {"isolate": None, **changes, "local": False}
-    if changes.get("policy", "static") != "static":
-        changes["limits"] = {}  # the job file's belong to "static"
-    assert changes.keys() <= {field.name for field in fields(ExecutorSettings)}
-    return replace(base, **changes)
 
 
 def run_job(
     run: Path,
     job: Job | None,
     *,
-    settings: ExecutorSettings | None = None,
+    settings: Settings | None = None,
+    program: str | None = None,
     resume_existing: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Prove `job` into `run` (None: resume it, with `settings`), show what happens, end with the summary or JSON."""
+    """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, and at the end a summary."""
     from cluster.story import read_report
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
@@ -275,7 +268,7 @@ def run_job(
     try:
         with ProgressDisplay() as display:
             if job is None:
-                result = api.resume(run, executor=settings, progress=display)
+                result = api.resume(run, program=program, executor=settings, progress=display)
             else:
                 result = api.prove(job, out=run, resume_existing=resume_existing, progress=display)
     except JobFailed as error:

@@ -28,11 +28,18 @@ def report(
     from cluster.trace import chrome_trace
     from distprove.cli.pages.run import run_page
     from distprove.files import write_atomically
+    from distprove.folder import Folder
 
     story = Story.read(run)
     page, traced = destination or run / "report.html", trace or run / "trace.json"
-    write_atomically(page, run_page(story, Story.read(against) if against is not None else None).encode())
-    write_atomically(traced, json.dumps(chrome_trace(story), separators=(",", ":")).encode())
+    shown = run_page(story, Story.read(against) if against is not None else None).encode()
+    drawn = json.dumps(chrome_trace(story), separators=(",", ":")).encode()
+    with Folder.open(run) as folder:
+        for path, given, content in ((page, destination, shown), (traced, trace, drawn)):
+            if given is not None:
+                write_atomically(path, content)
+            else:
+                folder.write(path.name, content)
     console = out()
     console.print(f"page   {escape(str(page))}")
     console.print(f"trace  {escape(str(traced))} [dim](opens in https://ui.perfetto.dev)[/]")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from distprove.cli.console import facts_table, format_seconds, plain_table
+from distprove.cli.console import escape, facts_table, format_seconds, plain_table
 from kernels.units import format_bytes
 
 MAX_ROWS = 40

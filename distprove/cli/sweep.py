@@ -15,7 +15,7 @@ from rich.markup import escape
 from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
-from distprove.cli.prove import Execution, executor_settings
+from distprove.cli.prove import Execution
 from distprove.errors import UsageError
 from distprove.job import POLICIES, Job
 
@@ -62,7 +62,7 @@ def sweep(
     from cluster.sweep.grid import Grid
     from cluster.sweep.sweep import sweep as run_sweep
     from distprove.cli.pages.sweep import sweep_page
-    from distprove.files import write_atomically
+    from distprove.folder import Folder
     from distprove.jobfile import job_text
     from distprove.memory import give_back_large_blocks
     from distprove.systems import load_system
@@ -75,7 +75,7 @@ def sweep(
         policies(execution.policy or ""),
     )
     job = Job.from_toml(path)
-    job = replace(job, executor=executor_settings(job.executor, {**execution.given(), "policy": None}))
+    job = replace(job, executor=job.executor.changed({**execution.given(), "policy": None}))
     give_back_large_blocks()
     system = load_system(job)
     result = run_sweep(
@@ -90,13 +90,14 @@ def sweep(
     )
     document = result.to_record()
     best = replace(job, executor=result.best.cell.settings(job.executor))
+    folder = Folder.open_ours(destination)
     for name, text in (
         ("sweep.json", json.dumps(document, indent=2) + "\n"),
         ("sweep.csv", result.to_csv()),
         ("sweep.html", sweep_page(job.title or path.stem, result)),
         ("best.toml", job_text(best, _praise(result.best))),
     ):
-        write_atomically(destination / name, text.encode())
+        folder.write(name, text.encode())
     if as_json:
         print_json(document)
     else:

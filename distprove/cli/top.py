@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,11 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from distprove.cli.console import format_seconds, out, plain_table, reports_errors
+from distprove.cli.console import escape, format_seconds, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
@@ -67,7 +67,7 @@ def look(folder: Path) -> dict[str, Any]:
     from cluster.status import FILE, read_status
 
     require_run(folder)
-    if (folder / FILE).exists():
+    if os.path.lexists(folder / FILE):
         return read_status(folder)
     counts = dict.fromkeys(("total", "done", "failed", "proved", "retries"), 0)
     now = time.time()

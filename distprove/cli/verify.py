@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from distprove.cli.console import facts_table, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
@@ -24,6 +23,9 @@ def verify(
     vk: Annotated[
         Path | None, typer.Option(help="The key to trust: verification_key.json, or a STARK's .msgpack.")
     ] = None,
+    trust_own_key: Annotated[
+        bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that a Groth16 proof carries.")
+    ] = False,
     job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
     security: Annotated[
         float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
@@ -33,15 +35,18 @@ def verify(
 ) -> None:
     """Verify a proof: its binding, then all partitions as one batch with random coefficients.
 
-    A STARK of a program that ships needs no key: see that program and arguments are those you expect. Exit code 0 only
-    if everything holds; 1 if something does not; 2 if the file cannot be read as a proof.
+    Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
+    program and arguments are those you expect. Exit code 0 only if everything holds; 1 if something does not, or holds
+    only under the file's own key; 2 if the file cannot be read as a proof.
     """
     from distprove.proof import Proof
     from distprove.verification import verify_proof
 
+    if vk is not None and trust_own_key:
+        raise UsageError("--vk and --trust-own-key exclude each other")
     expected = _digest(job) if job is not None else None
-    loaded = Proof.read(proof / "proof.msgpack" if proof.is_dir() else proof)
-    verified = verify_proof(loaded, vk, expected, security)
+    loaded = Proof.read_from(proof)
+    verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key)
     if as_json:
         print_json(
             {
@@ -75,7 +80,7 @@ def verify(
             for p in loaded.partitions:
                 console.print(f"{escape(p.name)}: {', '.join(map(str, p.public))}")
     if not verified.key_given and not verified.proven:
-        warn("verified under the key that came with the proof; --vk says which key you trust")
+        warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
 
 
 @reports_errors
@@ -89,8 +94,9 @@ def export(
     """
     from distprove.export import export_groth16
     from distprove.proof import Proof
+    from distprove.stark.programs import PROGRAMS
 
-    loaded = Proof.read(run / "proof.msgpack" if run.is_dir() else run)
+    loaded = Proof.read_from(run)
     if loaded.system == "groth16":
         export_groth16(loaded, destination)
     elif loaded.system == "stark":
@@ -103,6 +109,9 @@ def export(
     where, first, count = escape(str(destination)), loaded.partitions[0].name, len(loaded.partitions)
     one = "one" if loaded.system == "groth16" else "them"
     out().print(f"{count} partition{'s' * (count != 1)} in {where}. To check {one if count > 1 else 'it'}:")
+    own = loaded.system == "groth16" or str(loaded.verification_key.get("program")) not in PROGRAMS
+    if own:
+        out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
     if loaded.system == "groth16":
         files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
         out().print(f"  snarkjs groth16 verify {files}")
@@ -112,24 +121,26 @@ def export(
 
 
 def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
-    """The key is made again: by the program that ships under the proof's name, or else by that of the run's own job."""
-    from cluster.run import read_record
-    from distprove.cli.programs import import_from_here
+    """The key is made again by the program that ships under the proof's name, or else is the one that lies in the run:
+    no program is imported."""
+    from cluster.run import KEY_FILE
     from distprove.export import export_stark
-    from distprove.job import Job
-    from distprove.stark.keyfile import shipped_key
-    from distprove.stark.system import StarkSystem
-    from distprove.systems import load_system
+    from distprove.folder import Folder
+    from distprove.stark.keyfile import MAX_BYTES, parse_key, shipped_key
+    from distprove.stark.programs import PROGRAMS
 
-    try:
+    if str(proof.verification_key.get("program")) in PROGRAMS:
         key, _ = shipped_key(proof.verification_key)
-    except InputError:
-        if not (run / "job.json").is_file():
-            raise
-        import_from_here()
-        system = load_system(Job.from_record(read_record(run)["job"]))
-        assert isinstance(system, StarkSystem)
-        key = system.key
+    elif run.is_dir():
+        with Folder.open(run) as folder:
+            if not folder.has(KEY_FILE):
+                raise InputError(
+                    f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
+                    f"distprove resume {run} --program MODULE:CLASS writes it"
+                )
+            key = parse_key(folder.read(KEY_FILE, MAX_BYTES), str(run / KEY_FILE))
+    else:
+        raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
     export_stark(proof, key, destination)
 
 

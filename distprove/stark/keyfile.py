@@ -22,16 +22,26 @@ MAX_BYTES = 1 << 27
 
 def write_key(path: Path, key: VerifyingKey) -> None:
     """Write a verifying key, atomically, for those who verify without the program."""
-    write_atomically(path, canonical.encode({"format": FORMAT, "key": key.to_record()}))
+    write_atomically(path, key_content(key))
+
+
+def key_content(key: VerifyingKey) -> bytes:
+    """What a key file holds."""
+    return canonical.encode({"format": FORMAT, "key": key.to_record()})
 
 
 def read_key(path: Path) -> VerifyingKey:
     """The key that `write_key` wrote. Raises InputError, FormatError."""
-    content = canonical.decode(read_bounded(path, MAX_BYTES), str(path))
-    check_fields(content, {"format": str, "key": dict}, str(path))
+    return parse_key(read_bounded(path, MAX_BYTES), str(path))
+
+
+def parse_key(data: bytes, what: str) -> VerifyingKey:
+    """The key in the content of a key file. Raises FormatError."""
+    content = canonical.decode(data, what)
+    check_fields(content, {"format": str, "key": dict}, what)
     if content["format"] != FORMAT:
-        raise FormatError(f"{path}: not a STARK's verifying key")
-    return VerifyingKey.from_record(content["key"], str(path))
+        raise FormatError(f"{what}: not a STARK's verifying key")
+    return VerifyingKey.from_record(content["key"], what)
 
 
 def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
@@ -46,7 +56,7 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
     if name not in PROGRAMS:
         raise InputError(
             f"the program {name!r} does not ship with distprove: verify with --vk and its verifying key, "
-            "which `distprove export` writes beside the program"
+            "which `distprove export` writes for whoever has the run"
         )
     try:
         arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments

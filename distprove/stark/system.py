@@ -17,7 +17,7 @@ from distprove.stark.air import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.key import ProvingKey, VerifyingKey, make_key
-from distprove.stark.keyfile import key_of
+from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
@@ -87,7 +87,7 @@ class StarkVerifier:
 
 
 class StarkSystem:
-    """Implements `distprove.system.ProofSystem`, `DrawsChallenge`, `VerifiesJob` and `Explains`."""
+    """Implements `distprove.system.ProofSystem`, `DrawsChallenge`, `VerifiesJob`, `Explains` and `HasKeyFile`."""
 
     name = "stark"
     needs_barrier = True
@@ -185,6 +185,9 @@ class StarkSystem:
             "arguments": dict(self.program.arguments),
             "params": self.params.to_record(),
         }
+
+    def key_file(self) -> bytes:
+        return key_content(self.key)
 
     def _partition_digest(self, index: int, name: str) -> bytes:
         encoded = name.encode()

@@ -14,7 +14,7 @@ import pytest
 
 import distprove
 from distprove.cli import demo
-from distprove.errors import InvalidProof, UsageError
+from distprove.errors import InvalidProof, UntrustedKey, UsageError
 from distprove.job import ExecutorSettings
 from tests.cli.conftest import SmallJob, run, why_refused
 from tests.conftest import Snarkjs
@@ -32,7 +32,7 @@ def test_the_summary_is_for_people(small_job: SmallJob, tmp_path: Path) -> None:
 
 def test_verify_names_the_key_and_where_it_comes_from(small_job: SmallJob, proven: Path) -> None:
     given = run("verify", proven / "proof.msgpack", "--vk", small_job.vk, "--json")
-    own = run("verify", proven, "--json")
+    own = run("verify", proven, "--trust-own-key", "--json")
     assert given.exit_code == own.exit_code == 0
     first, second = json.loads(given.stdout), json.loads(own.stdout)
     assert first["key_given"]
@@ -50,7 +50,7 @@ def test_verify_names_the_key_and_where_it_comes_from(small_job: SmallJob, prove
 def test_verify_refuses_another_job_another_key_and_a_changed_file(
     small_job: SmallJob, proven: Path, tmp_path: Path
 ) -> None:
-    assert run("verify", proven, "--job", "00" * 32).exit_code == 1
+    assert run("verify", proven, "--vk", small_job.vk, "--job", "00" * 32).exit_code == 1
     other = tmp_path / "other.zkey"
     args = ("setup", "groth16", "--r1cs", small_job.folder / "c.r1cs", "--insecure-dev", "--backend", "cpu")
     assert run(*args, "--out", other, "--vk", tmp_path / "vk.json").exit_code == 0
@@ -58,9 +58,42 @@ def test_verify_refuses_another_job_another_key_and_a_changed_file(
     data = bytearray((proven / "proof.msgpack").read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "changed.msgpack").write_bytes(data)
-    assert run("verify", tmp_path / "changed.msgpack").exit_code in (1, 2)
+    assert run("verify", tmp_path / "changed.msgpack", "--vk", small_job.vk).exit_code in (1, 2)
     (tmp_path / "short.msgpack").write_bytes(data[:100])
     assert run("verify", tmp_path / "short.msgpack").exit_code == 2
+
+
+def test_a_key_that_comes_with_the_proof_is_trusted_only_if_that_is_said(
+    small_job: SmallJob, proven: Path, tmp_path: Path
+) -> None:
+    """Whoever makes a key of their own for the same circuit can prove anything under it."""
+    theirs = tmp_path / "theirs.zkey"
+    args = ("setup", "groth16", "--r1cs", small_job.folder / "c.r1cs", "--insecure-dev", "--backend", "cpu")
+    assert run(*args, "--out", theirs).exit_code == 0
+    forged = tmp_path / "forged"
+    own_key = ("prove", "groth16", "--zkey", theirs, "--wtns", small_job.witnesses, "--local", "--threads", "2")
+    assert run(*own_key, "--out", forged).exit_code == 0
+
+    refused = run("verify", forged)
+    assert refused.exit_code == 1
+    assert refused.stdout == ""
+    told = " ".join(refused.stderr.split())
+    assert "only under the key that the file itself carries" in told
+    assert "--vk" in told
+    assert "--trust-own-key" in told
+    with pytest.raises(UntrustedKey, match="trust_own_key"):
+        distprove.verify(forged)
+    assert json.loads(run("verify", forged, "--json").stdout)["error"]["type"] == "UntrustedKey"
+
+    trusting = run("verify", forged, "--trust-own-key")
+    assert trusting.exit_code == 0
+    assert "came with the proof" in trusting.stdout
+    assert "--vk" in trusting.stderr
+    assert not distprove.verify(forged, trust_own_key=True).key_given
+    with pytest.raises(InvalidProof):
+        distprove.verify(forged, vk=small_job.vk)
+    both = run("verify", proven, "--vk", small_job.vk, "--trust-own-key")
+    assert "exclude each other" in why_refused(both)
 
 
 def test_a_finished_run_is_left_alone_unless_told_otherwise(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
@@ -119,9 +152,9 @@ def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path)
     checked = distprove.verify(result.proof_path, vk=small_job.vk)
     assert (checked.partitions, checked.key_given) == (3, True)
     assert result.report["status"] == "proved"
-    assert distprove.verify(proven, expected_job=result.proof.job_digest).job_expected
+    assert distprove.verify(proven, vk=small_job.vk, expected_job=result.proof.job_digest).job_expected
     with pytest.raises(InvalidProof):
-        distprove.verify(proven, expected_job=bytes(32))
+        distprove.verify(proven, vk=small_job.vk, expected_job=bytes(32))
     with pytest.raises(UsageError):
         distprove.prove(out=tmp_path / "other")
     with pytest.raises(UsageError):
@@ -130,7 +163,11 @@ def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path)
 
 def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
     good = subprocess.run(
-        [*DISTPROVE, "verify", str(proven), "--json"], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [*DISTPROVE, "verify", str(proven), "--vk", str(small_job.vk), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
     )
     assert good.returncode == 0, good.stderr
     assert json.loads(good.stdout)["status"] == "verified"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distprove.cli.bench import parse_sizes
-from distprove.cli.prove import executor_settings, exit_code
+from distprove.cli.prove import exit_code
 from distprove.cli.variadic import spread
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings
@@ -44,15 +44,15 @@ def test_sizes() -> None:
 
 def test_flags_override_the_job_file_and_answer_each_other() -> None:
     base = ExecutorSettings(address="auto", threads=4)
-    assert executor_settings(base, {"local": True}) == ExecutorSettings(local=True, threads=4)
-    assert executor_settings(ExecutorSettings(local=True), {"address": "a:1"}) == ExecutorSettings(address="a:1")
+    assert base.changed({"local": True}) == ExecutorSettings(local=True, threads=4)
+    assert ExecutorSettings(local=True).changed({"address": "a:1"}) == ExecutorSettings(address="a:1")
     isolated = ExecutorSettings(local=True, isolate=True)
-    assert executor_settings(isolated, {"address": "a:1"}) == ExecutorSettings(address="a:1")
+    assert isolated.changed({"address": "a:1"}) == ExecutorSettings(address="a:1")
     with pytest.raises(UsageError, match="isolate is for local"):
-        executor_settings(isolated, {"address": "a:1", "isolate": True})
-    assert executor_settings(base, {"threads": None, "gpus": 0}) == ExecutorSettings(address="auto", threads=4, gpus=0)
+        isolated.changed({"address": "a:1", "isolate": True})
+    assert base.changed({"threads": None, "gpus": 0}) == ExecutorSettings(address="auto", threads=4, gpus=0)
     with pytest.raises(UsageError):
-        executor_settings(base, {"local": True, "address": "auto"})
+        base.changed({"local": True, "address": "auto"})
 
 
 def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:

@@ -188,3 +188,30 @@ def test_jobs_share_the_governor_of_a_node_and_the_last_one_ends_it(
         one.close(now=True)
         two.close(now=True)
     assert ended(), "nobody uses it any more"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_workers_do_not_import_from_the_folder_of_the_command(ray_cluster: Any, tmp_path: Path) -> None:
+    """Ray would put that folder before all else; what lies there may be a run that was sent, called like a library."""
+    for name in ("actors", "kernels"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')")
+    command = [Path(sys.executable).with_name("distprove"), "prove", "stark", "fibonacci", "--rows", "8"]
+    command += ["--out", "run", "--address", ray_cluster.address, "--backend", "cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    assert not (tmp_path / "marker").exists()
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_workers_import_a_program_beside_the_command(ray_cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from distprove.stark.programs.fibonacci import Fibonacci\nclass Mine(Fibonacci):\n    name = 'mine'\n"
+    )
+    command = [Path(sys.executable).with_name("distprove"), "prove", "stark", "mine:Mine", "--with", "rows=8"]
+    command += ["--out", "run", "--address", ray_cluster.address, "--backend", "cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["executor"] == "ray"

@@ -28,6 +28,7 @@ from cluster.sweep.results import Measured, SweepResult
 from cluster.sweep.sharing import SharedExecutor
 from cluster.sweep.sweep import Step, read_cell, sweep
 from distprove.errors import FormatError, JobFailed, UsageError
+from distprove.folder import Folder
 from distprove.job import ExecutorSettings
 
 Make = Callable[..., Faults]
@@ -92,13 +93,14 @@ def test_the_best_has_the_most_proofs_a_minute_and_inflation_is_over_isolation()
 
 def test_a_measurement_is_read_as_it_was_written(tmp_path: Path) -> None:
     one = measured(Cell(2, None, 3, "static"), 5.0, prove=1.0)
-    path = tmp_path / "cell.json"
+    folder = Folder.open(tmp_path)
+    path = tmp_path / f"{one.cell.id}.json"
     path.write_text(json.dumps(one.to_record()))
-    assert read_cell(path) == one
+    assert read_cell(folder, one.cell) == one
     for damage in ({"schema": 99}, {"wall": []}, {"wall": [0]}, {"cell": {"jobs": 1, "x": 2}}, {"idle": 3}):
         path.write_text(json.dumps({**one.to_record(), **damage}))
         with pytest.raises(FormatError):
-            read_cell(path)
+            read_cell(folder, one.cell)
 
 
 # -- shared workers ---------------------------------------------------------------------------------------------------

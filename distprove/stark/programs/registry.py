@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from distprove.errors import UsageError
+from distprove.owncode import names_code
 from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.program import Program
 from distprove.stark.programs.binding import check_arguments
@@ -118,7 +119,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
 
 def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
     """The program `name`: one that ships, or a user's `MODULE:CLASS`. Raises UsageError."""
-    if ":" in name:
+    if names_code(name):
         try:
             make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}
             program = make(**values)
