@@ -122,16 +122,19 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
                 assert as_nobody("mv", sockets[0], f"{sockets[0]}.real") != 0
                 assert as_nobody("mv", folder, f"{folder}.real") != 0
 
-            # No process of this Ray listens where another machine could reach it.
+            # No process of this Ray listens where another machine could reach it, or has the token in its command line.
             me = psutil.Process(driver.pid)
+            processes = [me, *me.children(recursive=True)]
             heard = {
                 connection.laddr.ip
-                for process in (me, *me.children(recursive=True))
+                for process in processes
                 for connection in process.net_connections(kind="inet")
                 if connection.status == psutil.CONN_LISTEN
             }
             assert heard
             assert all(ipaddress.ip_address(ip.removeprefix("::ffff:")).is_loopback for ip in heard), heard
+            (token,) = {process.environ().get("RAY_AUTH_TOKEN") for process in processes[1:]} - {None}
+            assert not any(token in word for process in processes for word in process.cmdline())
 
             driver.send_signal(signal.SIGINT)
             driver.wait(60)
