@@ -2,8 +2,9 @@
 
 Set before Ray is imported, because it reads them only then: RAY_AUTH_MODE=token (a Ray that is started for the purpose
 gets a token of its own, so that no other user of the machine can run code in it), RAY_ENABLE_UV_RUN_RUNTIME_ENV=0
-(under `uv run` every worker would build the environment again). This is the edge: nowhere else is the environment
-touched.
+(under `uv run` every worker would build the environment again), and for a Ray of our own
+RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0, which on any system has its processes listen on the loopback interface alone. This
+is the edge: nowhere else is the environment touched.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from cluster.placement import Node
+from cluster.ray_folder import SESSIONS, SPILL, ray_folder
 from distprove.cgroup import memory_available
 from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
@@ -35,7 +37,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
 
     Joins `settings.address`, or what RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this process is
     connected to already; otherwise starts one whose object store holds at least `store_bytes` (key and witnesses) if
-    there is memory for that. Raises ClusterError.
+    there is memory for that, and whose sockets, logs and spilled objects are in a private folder. Raises ClusterError.
     """
     prepare(settings)
     address = _address(settings)
@@ -46,27 +48,32 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
     quiet["job_config"] = _job_config()
-    try:
-        if address is not None:
-            ray.init(address=address, **quiet)
-        else:
-            ray.init(
-                address="local",  # without it Ray joins any cluster that runs on this machine, whoever's it is
-                num_cpus=_cpus(settings),
-                num_gpus=settings.gpus,
-                object_store_memory=_store(store_bytes),
-                include_dashboard=False,
-                **quiet,
+    with ExitStack() as stack:
+        own: dict[str, Any] = {}
+        try:
+            if address is None:
+                folder = stack.enter_context(ray_folder())
+                own = {
+                    "num_cpus": _cpus(settings),
+                    "num_gpus": settings.gpus,
+                    "object_store_memory": _store(store_bytes),
+                    "include_dashboard": False,
+                    "object_spilling_directory": str(folder / SPILL),
+                    "_temp_dir": str(folder / SESSIONS),
+                }
+            stack.callback(ray.shutdown)
+            # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
+            ray.init(address=address or "local", **own, **quiet)
+        except ray.exceptions.AuthenticationError as error:
+            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {_first_line(error)}") from None
+        except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
+            what = (
+                f"no Ray to join at {address}"
+                if address is not None
+                else "Ray does not start here (--local needs none)"
             )
-    except ray.exceptions.AuthenticationError as error:
-        raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {_first_line(error)}") from None
-    except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
-        what = f"no Ray to join at {address}" if address is not None else "Ray does not start here (--local needs none)"
-        raise ClusterError(f"{what}: {_first_line(error)}") from None
-    try:
+            raise ClusterError(f"{what}: {_first_line(error)}") from None
         yield "joined" if address is not None else "started"
-    finally:
-        ray.shutdown()
 
 
 def cluster_nodes() -> list[Node]:
@@ -93,6 +100,8 @@ def prepare(settings: ExecutorSettings) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
+    if _address(settings) is None:
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return

@@ -210,7 +210,8 @@ class Compiler:
         key = self._key(source, text)
         kept = cache.find(self._cache_dir, key, ".cubin")
         if kept is not None:
-            return _unpack(kept.read_bytes(), self.arch)
+            with kept:
+                return _unpack(kept.read(), self.arch)
         # Beside a driver, NVRTC keeps a cache of its own, by what it hands to ptxas, and an answer from there comes
         # without ptxas' report. An empty kernel that no other request has makes it a compilation of its own.
         extra = f"request_{os.urandom(16).hex()}"
@@ -220,7 +221,9 @@ class Compiler:
         if compiled is None:
             raise BackendError(f"{source.title} holds no kernel, or NVRTC's report of it has changed its format")
         compiled.kernels.pop(extra, None)
-        cache.keep(self._cache_dir, key, ".cubin", lambda file: file.write(_pack(compiled)))
+        kept = cache.keep(self._cache_dir, key, ".cubin", lambda file: file.write(_pack(compiled)))
+        if kept is not None:
+            kept.close()
         return compiled
 
     def _options(self, source: KernelSource) -> dict[str, Any]:

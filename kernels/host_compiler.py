@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kernels import cache
 from kernels.backend import BackendError
+from kernels.private import NotPrivate, temporary_root
 
 PROGRAMS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-exceptions", "-Wno-unknown-pragmas")
@@ -69,8 +70,13 @@ def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) ->
     key = hashlib.sha256(json.dumps([compiler.version, FLAGS]).encode() + b"\0" + text.encode()).hexdigest()
     kept = cache.find(folder, key, ".so")
     if kept is not None:
-        return _open(title, kept)
-    with tempfile.TemporaryDirectory(prefix="distprove-") as work:
+        with kept:
+            return _open(title, kept.name)
+    try:
+        root = temporary_root()
+    except NotPrivate as error:
+        raise BackendError(f"{title} cannot be compiled: {error}") from None
+    with tempfile.TemporaryDirectory(prefix="distprove-", dir=root) as work:
         library = Path(work) / "library.so"
         failed = _compile(compiler, text, library)
         if failed:
@@ -79,7 +85,10 @@ def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) ->
                 raise CompilerMissing(f"{compiler.program} does not compile the project's headers:\n{broken}")
             raise BackendError(f"{title} does not compile ({compiler.version}):\n{failed}")
         kept = cache.keep(folder, key, ".so", lambda file: file.write(library.read_bytes()))
-        return _open(title, kept or library)
+        if kept is None:
+            return _open(title, str(library))
+        with kept:
+            return _open(title, kept.name)
 
 
 def _compile(compiler: HostCompiler, text: str, library: Path) -> str:
@@ -92,8 +101,9 @@ def _compile(compiler: HostCompiler, text: str, library: Path) -> str:
     return "" if done.returncode == 0 else done.stderr or f"exit status {done.returncode}"
 
 
-def _open(title: str, library: Path) -> ctypes.CDLL:
+def _open(title: str, library: str) -> ctypes.CDLL:
+    """Load by path, which nobody else can change; not by descriptor: the loader knows libraries by their names."""
     try:
-        return ctypes.CDLL(str(library))
+        return ctypes.CDLL(library)
     except OSError as error:  # for example where nothing in the cache's folder may be executed
         raise CompilerMissing(f"{title} was compiled and cannot be loaded: {error}") from error

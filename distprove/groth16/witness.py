@@ -133,16 +133,14 @@ class WitnessProgram:
 
         `deadline` bounds each generation, in seconds; `memory_limit` bounds the program's memory, in bytes; `cache_dir`
         holds compiled programs, by default in the user's cache folder.
-        Raises FormatError when it is not a circom 2 witness program for BN254 or BLS12-381.
+        Raises FormatError when it is not a circom 2 witness program for BN254 or BLS12-381, or is beyond what a program
+        may take to compile.
         """
         data, self.name = load(wasm, name)
         self._deadline, self._memory_limit = deadline, memory_limit
         self._engine = new_engine()
         self._clock = _Clock(self._engine)
-        try:
-            self._module = load_module(self._engine, data.tobytes(), cache_dir)
-        except wasmtime.WasmtimeError as error:
-            raise FormatError(f"{self.name}: not a WebAssembly module: {str(error).splitlines()[0]}") from None
+        self._module = load_module(self._engine, data.tobytes(), self.name, cache_dir)
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
         with self._running() as instance:

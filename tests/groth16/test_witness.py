@@ -290,7 +290,7 @@ def test_a_real_assertion(shared_data: Path) -> None:
     assert str(SECRET) not in str(caught.value)
 
 
-def test_mutated_programs(shared_data: Path) -> None:
+def test_mutated_programs(shared_data: Path, tmp_path: Path) -> None:
     """Bytes of a real program changed at random: an error or a witness, never a crash or a hang."""
     wasm = bytearray((shared_data / "circom" / "tiny" / "circuit.wasm").read_bytes())
     rng = np.random.default_rng(7)
@@ -300,7 +300,7 @@ def test_mutated_programs(shared_data: Path) -> None:
         for at in rng.integers(8, len(wasm), 3):
             mutated[at] = rng.integers(0, 256)
         try:
-            program = WitnessProgram(bytes(mutated), deadline=0.3, memory_limit=64 << 20)
+            program = WitnessProgram(bytes(mutated), deadline=0.3, memory_limit=64 << 20, cache_dir=tmp_path)
             assert program.generate({"a": 3, "b": 5}).shape == (program.n_vars, 4)
         except DistproveError:
             refused += 1
