@@ -17,6 +17,8 @@ from distprove import canonical
 from distprove.errors import FormatError, UsageError
 from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir
+from distprove.stark.air.compiled import MAX_BUSES, SCOPES
+from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
 from distprove.stark.extension import Extender, Extension
 from distprove.stark.memory import key_bytes
 from distprove.stark.merkle import TreeShape
@@ -29,7 +31,6 @@ from kernels.keccak import keccak256
 
 VERSION = 1
 MAX_TABLES = 64
-MAX_PUBLIC = 4096
 MAX_KEY_SHARE = 0.25
 """Of a device's memory that preprocessed columns may take whole: they stay beside every proof."""
 
@@ -84,7 +85,9 @@ class VerifyingKey:
         if not all(type(v) in (int, str) for v in record["arguments"].values()):
             raise FormatError(f"{what}: a program's arguments are integers and strings")
         if not 1 <= len(record["tables"]) <= MAX_TABLES:
-            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables")
+            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables, not {len(record['tables'])}")
+        if len(record["buses"]) > MAX_BUSES:
+            raise FormatError(f"{what}: a program has at most {MAX_BUSES} buses, not {len(record['buses'])}")
         key = cls(
             record["program"],
             record["arguments"],
@@ -221,6 +224,8 @@ def bus_record(bus: Bus) -> tuple[str, str, int]:
 
 def _bus(record: Any, what: str) -> tuple[str, str, int]:
     good = isinstance(record, list) and len(record) == 3 and [type(v) for v in record] == [str, str, int]
-    if not good or record[1] not in ("local", "global") or not 1 <= record[2] <= 1 << 16:
-        raise FormatError(f"{what}: not a bus: {record!r}")
-    return record[0], record[1], record[2]
+    if good:
+        name, scope, width = record
+        if 1 <= len(name) <= MAX_NAME and scope in SCOPES and 1 <= width <= MAX_BUS_WIDTH:
+            return name, scope, width
+    raise FormatError(f"{what}: not a bus: {record!r}")

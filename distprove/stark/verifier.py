@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof
+from distprove.names import is_name
 from distprove.stark import logup
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
 from distprove.stark.challenges import ProofTranscript, next_point, quotient_cosets
@@ -59,6 +60,8 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     `verify_job`. `proof` and `shape` come from `StarkProof.from_record`, which checked every length and element.
     """
     params, heights = key.params, shape.log_heights
+    if not is_name(name):
+        raise InvalidProof(f"not a partition's name: {name!r}")
     public = tuple(public)
     if len(public) != key.statement.public_values or not all(0 <= v < P for v in public):
         raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")

@@ -119,8 +119,8 @@ class _Group:
 def _use(name: str, interaction: Interaction, buses: Mapping[str, int]) -> BusUse:
     bus = interaction.bus
     number = buses.get(bus.name)
-    if number is None or not 0 <= number < MAX_BUSES:
-        raise AirError(f"{name}: bus {bus.name} has no number from 0 to {MAX_BUSES - 1} in its program")
+    if number is None or not 1 <= number <= MAX_BUSES:
+        raise AirError(f"{name}: bus {bus.name} has no number from 1 to {MAX_BUSES} in its program")
     return BusUse(bus, number, interaction.sends, interaction.at_most)
 
 
