@@ -24,8 +24,9 @@ from cluster.session import prove_job, resume_job
 from cluster.story import read_report
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job
+from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
-from distprove.verification import LEAST_SECURITY, Verified, verify_proof
+from distprove.verification import Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
@@ -100,14 +101,15 @@ def verify(
     *,
     vk: str | Path | None = None,
     expected_job: bytes | None = None,
-    least_security: float = LEAST_SECURITY,
+    least_security: float = SECURITY_BITS,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
     `vk` is the verification key to trust (snarkjs' verification_key.json, a STARK's verifying_key.msgpack). Without it
     a Groth16 proof is checked under the key that came with it, which says nothing about whose key that is: compare
     `key_digest` of the result. A STARK proof names its program and parameters, and the key is made again from them, for
-    programs that ship: compare `proven` of the result. `least_security` is how many bits a STARK must prove.
+    programs that ship: compare `proven` of the result. `least_security` is how many bits a STARK must prove: as many
+    as a prover reaches unless told otherwise.
     `expected_job` is the job digest that fixes number, order, names and public values of the partitions.
 
     Raises InvalidProof when something does not hold, FormatError and InputError for files that cannot be read.

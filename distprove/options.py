@@ -17,6 +17,8 @@ from distprove.errors import InputError, UsageError
 from distprove.names import is_name, name_after, natural_key, unique
 
 MAX_PARTITIONS = 1 << 20
+SECURITY_BITS = 128
+"""Proven bits of a STARK that a prover reaches and a verifier asks for, both unless told otherwise."""
 
 Keys = Mapping[str, "type | tuple[type, ...]"]
 
@@ -120,7 +122,7 @@ class StarkOptions:
     """All of them, checked, paths absolute; a user's own program checks its own."""
     partitions: int = 1
     blowup: int = 2
-    security: int = 128
+    security: int = SECURITY_BITS
     """Bits that a proof must reach, proven; the number of queries follows."""
     grinding: int = 16
     """Bits of proof of work before the queries."""

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InvalidProof
+from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
 from distprove.system import Explains
 from distprove.systems import load_verifier
-
-LEAST_SECURITY = 100.0
-"""Proven bits below which a proof is refused unless fewer are asked for: a STARK's proof names its own parameters."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,12 @@ class Verified:
 
 
 def verify_proof(
-    proof: Proof, vk: Path | None = None, expected_job: bytes | None = None, least_security: float = LEAST_SECURITY
+    proof: Proof, vk: Path | None = None, expected_job: bytes | None = None, least_security: float = SECURITY_BITS
 ) -> Verified:
-    """Verify all partitions as one batch; see `distprove.api.verify`. Raises InvalidProof, FormatError, InputError."""
+    """Verify all partitions as one batch; see `distprove.api.verify`. Raises InvalidProof, FormatError, InputError.
+
+    A STARK's proof names its own parameters, so one of fewer bits than `least_security` is refused.
+    """
     begin = time.perf_counter()
     verifier = load_verifier(proof.system, proof.verification_key, vk)
     if vk is None and verifier.key_digest() != proof.key_digest:
@@ -47,7 +48,7 @@ def verify_proof(
     proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
     bits = proven.get("security", {}).get("bits", math.inf)
     if bits < least_security:
-        raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security} are asked for")
+        raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")
     return Verified(
         system=proof.system,
         job_digest=proof.job_digest,

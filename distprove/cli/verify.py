@@ -12,7 +12,7 @@ from distprove.cli.console import facts_table, format_seconds, out, print_json, 
 from distprove.cli.option_groups import AsJson
 from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
-from distprove.verification import LEAST_SECURITY
+from distprove.options import SECURITY_BITS
 
 if TYPE_CHECKING:
     from distprove.proof import Proof
@@ -27,7 +27,7 @@ def verify(
     job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
     security: Annotated[
         float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
-    ] = LEAST_SECURITY,
+    ] = SECURITY_BITS,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:

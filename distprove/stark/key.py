@@ -56,6 +56,14 @@ class VerifyingKey:
         """Keccak-256 of the canonical encoding."""
         return keccak256(b"distprove stark key" + canonical.encode(self.to_record()))
 
+    def named(self) -> dict[str, Any]:
+        """What a proof file says of its key: a verifier makes it again from that, or is given it."""
+        return {"program": self.program, "arguments": dict(self.arguments), "params": self.params.to_record()}
+
+    def is_named(self, named: Any) -> bool:
+        """Whether a proof file says exactly this of its key: one with an argument more is another file."""
+        return canonical.encode(named) == canonical.encode(self.named())
+
     def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
         """The tree over one matrix per table, those of width 0 left out. None when nothing is left."""
         matrices = [(h + self.params.log_blowup, w) for h, w in zip(log_heights, widths, strict=True) if w]

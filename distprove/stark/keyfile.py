@@ -35,11 +35,11 @@ def read_key(path: Path) -> VerifyingKey:
 
 
 def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
-    """The key of what a proof file names as its own (`StarkSystem.verification_key`), and the program.
+    """The key of what a proof file names as its own (`VerifyingKey.named`), and the program.
 
     Only programs that ship are made: a proof file must not choose what code a verifier runs. The last few keys are
-    kept: whoever verifies many proofs waits for the compilation of a program once. Raises FormatError, and InputError
-    for a program that does not ship.
+    kept: whoever verifies many proofs waits for the compilation of a program once. Raises FormatError, also for a key
+    that is not named exactly as it says itself, and InputError for a program that does not ship.
     """
     check_fields(named, {"program": str, "arguments": dict, "params": dict}, "verification key")
     name = named["program"]
@@ -51,9 +51,12 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
     try:
         # The program's own arguments: all of them, and none that a verifier need not know.
         arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments
-        return _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
+        key, program = _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
     except UsageError as error:
         raise FormatError(f"verification key: {error}") from None
+    if not key.is_named(named):
+        raise FormatError(f"verification key: not the arguments of {name} as its key states them: {key.arguments}")
+    return key, program
 
 
 @lru_cache(maxsize=8)
@@ -71,9 +74,7 @@ def key_of(program: Program, params: Parameters) -> VerifyingKey:
 def program_of(key: VerifyingKey) -> Program | None:
     """The program that ships under this very key; None for any other key."""
     try:
-        made, program = shipped_key(
-            {"program": key.program, "arguments": dict(key.arguments), "params": key.params.to_record()}
-        )
+        made, program = shipped_key(key.named())
     except InputError:
         return None
     return program if made.digest == key.digest else None

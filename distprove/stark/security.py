@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any
 
 from distprove.errors import UsageError
+from distprove.options import SECURITY_BITS
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey, compile_program
 from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
@@ -211,7 +212,7 @@ def choose_parameters(
     partitions: int,
     *,
     blowup: int = 2,
-    security_bits: int = 128,
+    security_bits: int = SECURITY_BITS,
     grinding_bits: int = 16,
     queries: int | None = None,
 ) -> Parameters:

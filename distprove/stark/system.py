@@ -181,11 +181,7 @@ class StarkSystem:
 
     def verification_key(self) -> dict[str, Any]:
         """What names the key: a verifier makes it again from the program, or is given it, and compares the digest."""
-        return {
-            "program": self.program.name,
-            "arguments": dict(self.program.arguments),
-            "params": self.params.to_record(),
-        }
+        return self.key.named()
 
     def _partition_digest(self, index: int, name: str) -> bytes:
         encoded = name.encode()

@@ -6,6 +6,7 @@ Refused, and nothing else, for a job that does not hold under a key that the cal
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import struct
@@ -387,6 +388,11 @@ class Key:
             need(height is None or integer(height, 0, min(28, 32 - b)) >= 0, "a height")
         octets(record["preprocessed_root"], 32 if any(h is not None for h in heights) else 0)
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """What a proof file says of its key (docs/formats.md)."""
+        return {name: self.record[name] for name in ("arguments", "params", "program")}
+
     def _check_buses(self) -> None:
         buses = [listed(bus, 3) for bus in self.record["buses"]]
         need(len(buses) <= 65535, "too many buses")
@@ -734,6 +740,37 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
         left = add(left, mul(base(times), inverse(f)))
     need(left == ZERO, "the global buses do not balance")
     return events
+
+
+def digest(domain: str, *values: Any) -> bytes:
+    return hashlib.sha256(C([domain, list(values)])).digest()
+
+
+def verify_file(data: bytes, key_record: Any) -> list[Events]:
+    """A whole proof.msgpack (docs/formats.md) under a key that the caller trusts. Raises Refused."""
+    key, top = Key(key_record), decode(data)
+    kinds = {"format": str, "version": int, "system": str, "key": bytes, "job": bytes, "binding": bytes}
+    fields(top, kinds | {"partitions": list, "verification_key": dict})
+    need((top["format"], top["version"], top["system"]) == ("distprove.proof", 1, "stark"), "another file")
+    need(top["key"] == key.digest, "another key")
+    need(C(top["verification_key"]) == C(key.named), "the key is named otherwise")
+    partitions = []
+    for i, part in enumerate(top["partitions"]):
+        fields(part, {"name": str, "digest": bytes, "public": list, "data": dict})
+        own = digest("distprove/partition/1", key.digest, i, part["name"], part["public"])
+        need(part["digest"] == own, "the partition's digest")
+        public = []
+        for value in part["public"]:
+            need(isinstance(value, bytes) and 1 <= len(value) <= 64, "not a public value")
+            need(len(value) == 1 or value[0] > 0, "a public value with zeros before it")
+            public.append(int.from_bytes(value, "big"))
+        partitions.append((part["name"], public, part["data"]))
+    stated = [part["digest"] for part in top["partitions"]]
+    need(top["job"] == digest("distprove/job/1", "stark", key.digest, len(stated), stated), "the job's digest")
+    data_of_all = [part["data"] for part in top["partitions"]]
+    bound = digest("distprove/binding/1", top["job"], top["verification_key"], data_of_all)
+    need(top["binding"] == bound, "the binding")
+    return verify_job(key_record, partitions)
 
 
 def check_statement(key: Key, publics: list[list[int]]) -> None:
