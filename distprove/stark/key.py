@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from distprove.stark.air import Bus, CompiledAir
 from distprove.stark.air.compiled import MAX_BUSES, SCOPES
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
 from distprove.stark.extension import Extender, Extension
+from distprove.stark.logup import BoundaryTerm
 from distprove.stark.memory import key_bytes
 from distprove.stark.merkle import TreeShape
-from distprove.stark.params import Parameters, check_log_height
+from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
@@ -31,6 +33,8 @@ from kernels.keccak import keccak256
 
 VERSION = 1
 MAX_TABLES = 64
+MAX_BYTES = 1 << 27
+"""Of a key, encoded."""
 MAX_KEY_SHARE = 0.25
 """Of a device's memory that preprocessed columns may take whole: they stay beside every proof."""
 
@@ -109,6 +113,13 @@ class VerifyingKey:
         key.check(what)
         return key
 
+    def boundary_terms(self, publics: Sequence[Sequence[int]]) -> list[BoundaryTerm]:
+        """What the statement puts on the global buses, given the public values of all partitions."""
+        return [
+            BoundaryTerm(self.bus_numbers[bus], tuple(values), times)
+            for bus, values, times in self.statement.boundary_tuples(publics)
+        ]
+
     @property
     def bus_numbers(self) -> dict[str, int]:
         """Numbers of the buses, from one: what their fingerprints hold."""
@@ -170,7 +181,7 @@ class ProvingKey:
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
     """Compile `program`, and extend and commit to its preprocessed columns on `backend`.
 
-    Raises UsageError when the blow-up is too small for an AIR, or for inconsistent tables and buses.
+    Raises UsageError for a key that no verifier would read, AirError for tables that cannot be compiled.
     """
     key = compile_program(program, params)
     tables, kernels = key.tables, backend.goldilocks
@@ -212,18 +223,49 @@ def copied(backend: Backend, array: Array) -> Array:
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:
     """A program's key but for what its preprocessed columns add: their heights and root.
 
-    Raises UsageError when the blow-up is too small for an AIR.
+    Raises UsageError for a key that no verifier would read, AirError for tables that cannot be compiled.
     """
-    tables = program.compiled_tables
+    buses = [bus_record(bus) for bus in program.buses]
+    return made_key(program.name, program.arguments, params, program.compiled_tables, buses, program.statement)
+
+
+def made_key(
+    program: str,
+    arguments: Mapping[str, int | str],
+    params: Parameters,
+    tables: Sequence[CompiledAir],
+    buses: Sequence[tuple[str, str, int]],
+    statement: Statement,
+) -> VerifyingKey:
+    """A key but for what preprocessed columns add. Raises UsageError for one that no verifier would read."""
     for table in tables:
+        degree, name = max(zip(table.degrees, table.constraint_names, strict=True), key=itemgetter(0))
         if table.quotient_chunks > params.blowup:
             raise UsageError(
-                f"table {table.name} has constraints of degree {table.degree}, which need a blow-up of at least "
-                f"{table.quotient_chunks}; it is {params.blowup}"
+                f"table {table.name}: constraint {name} has degree {degree}, which needs a blow-up of at least "
+                f"{table.quotient_chunks}; it is {params.blowup}, and {MAX_BLOWUP} at most"
             )
-    buses = tuple(bus_record(bus) for bus in program.buses)
     fixed = (None,) * len(tables)
-    return VerifyingKey(program.name, program.arguments, params, tables, buses, program.statement, fixed, b"")
+    key = VerifyingKey(program, arguments, params, tuple(tables), tuple(buses), statement, fixed, b"")
+    # Preprocessed columns may not be made yet: any height and root stand for theirs.
+    heights = tuple(0 if table.preprocessed_width else None for table in tables)
+    root = bytes(32) if any(table.preprocessed_width for table in tables) else b""
+    read_back(replace(key, fixed_heights=heights, preprocessed_root=root))
+    return key
+
+
+def read_back(key: VerifyingKey) -> None:
+    """Raise UsageError unless a verifier reads this key as it is written."""
+    what = f"program {key.program}"
+    try:
+        data = canonical.encode(key.to_record())
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
+        VerifyingKey.from_record(canonical.decode(data, what), what)
+    except FormatError as error:
+        raise UsageError(str(error)) from None
+    except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
+        raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None
 
 
 def bus_record(bus: Bus) -> tuple[str, str, int]:

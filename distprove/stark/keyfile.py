@@ -10,14 +10,13 @@ from distprove import canonical
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.files import read_bounded, write_atomically
 from distprove.proof import check_fields
-from distprove.stark.key import VerifyingKey, make_key
+from distprove.stark.key import MAX_BYTES, VerifyingKey, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS
 from kernels.cpu import CpuBackend
 
 FORMAT = "distprove.stark-key"
-MAX_BYTES = 1 << 27
 
 
 def write_key(path: Path, key: VerifyingKey) -> None:

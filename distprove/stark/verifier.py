@@ -144,23 +144,29 @@ def verify_job(
     for name, proof in zip(names, proofs, strict=True):
         if proof.challenge != challenge:
             raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
+    boundary = check_commitments(key, commitments)
+    z, beta = global_challenges(challenge)
+    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
+    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
+        raise InvalidProof("the global buses do not balance over the partitions")
+
+
+def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> list[logup.BoundaryTerm]:
+    """The boundary's tuples. Raises InvalidProof unless what the partitions commit to can be a job under `key`.
+
+    Their prover asks too, before it proves any of them.
+    """
+    publics, heights = [c.public for c in commitments], [c.log_heights for c in commitments]
     violation = key.statement.violation(publics)
     if violation is not None:
         raise InvalidProof(violation)
-    boundary = [
-        logup.BoundaryTerm(key.bus_numbers[bus], tuple(values), times)
-        for bus, values, times in key.statement.boundary_tuples(publics)
-    ]
-    heights = [p.log_heights for p in proofs]
+    boundary = key.boundary_terms(publics)
     check_multiplicities(key, heights, boundary)
     # Each partition has enough bits by itself; the global buses' error grows with all of them.
     stats = statistics_of(ProofShape(key, heights[0]), heights)
     if stats.interactions and logup_bits(stats) < key.params.security_bits:
         raise InvalidProof(f"so many partitions leave {logup_bits(stats):.1f} bits of security to the buses")
-    z, beta = global_challenges(challenge)
-    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
-    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
-        raise InvalidProof("the global buses do not balance over the partitions")
+    return boundary
 
 
 def check_multiplicities(

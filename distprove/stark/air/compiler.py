@@ -80,9 +80,13 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
     logup = _logup_constraints(graph, layout, parts)
     nodes = own + [node for _, node in logup]
     names = tuple(c.name for c in definition.constraints) + tuple(name for name, _ in logup)
+    for name, node in zip(names, nodes, strict=True):
+        found = graph.degree(node)
+        if found > MAX_DEGREE:
+            raise AirError(f"{definition.name}: constraint {name} has degree {found}, at most {MAX_DEGREE} is possible")
 
     preprocessed, main = sum(definition.preprocessed.values()), sum(definition.main.values())
-    compiled = CompiledAir(
+    return CompiledAir(
         name=definition.name,
         public_count=definition.public_count,
         constraints=lower(
@@ -97,9 +101,6 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
         groups=groups,
         uses=uses,
     )
-    if compiled.degree > MAX_DEGREE:
-        raise AirError(f"{compiled.name}: a constraint of degree {compiled.degree}, at most {MAX_DEGREE} is possible")
-    return compiled
 
 
 class _Group:
