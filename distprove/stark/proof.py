@@ -9,11 +9,15 @@ import numpy as np
 
 from distprove.errors import FormatError
 from distprove.proof import check_fields
+from distprove.stark.air.compiled import EXTENSION_DEGREE
 from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, heights_fit
 from kernels.goldilocks import Bytes, TreeOpening
+
+DIGEST_BYTES = 32
+WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,18 @@ class StarkProof:
             ),
         )
         return proof, shape
+
+
+def content_bytes(shape: ProofShape) -> int:
+    """Bytes that a partition's proof holds, without what its encoding adds, less than a hundredth of them."""
+    queries = shape.key.params.queries
+    opened = sum(
+        (DIGEST_BYTES << tree.log_cap_nodes)
+        + queries * (DIGEST_BYTES * tree.path_levels + WORD_BYTES * sum(width for _, width in tree.matrices))
+        for tree in (*shape.rounds.values(), *shape.fri_trees)
+    )
+    values = sum(2 * table.both + table.widths[3] for table in shape.tables)
+    return opened + EXTENSION_DEGREE * WORD_BYTES * (values + shape.terminals + (1 << shape.log_final))
 
 
 def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int, ...]:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from distprove.errors import InputError, UsageError
+from distprove.proof import MAX_BYTES
 from distprove.stark import logup
 from distprove.stark.air import Air, BoundaryTuple, trace_air
 from distprove.stark.air.compiler import compile_definition, number_buses
@@ -15,8 +17,9 @@ from distprove.stark.air.definition import Layout
 from distprove.stark.key import VerifyingKey, bus_record, compile_program, made_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
+from distprove.stark.proof import content_bytes
 from distprove.stark.security import job_security
-from distprove.stark.shape import heights_fit
+from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.statement import Boundary, Statement
 
 Heights = Sequence[Sequence[int]]
@@ -42,6 +45,13 @@ def check_job(key: VerifyingKey, heights: Heights) -> None:
     check_sides(key)
     check_multiplicities(key, heights)
     check_security(key, heights)
+    kinds = Counter(map(tuple, heights))
+    size = sum(count * content_bytes(ProofShape(key, kind)) for kind, count in kinds.items())
+    if size > MAX_BYTES:
+        raise UsageError(
+            f"the proofs of {len(heights)} partitions take {size / (1 << 30):.1f} GiB together, and no file of more than "
+            f"{MAX_BYTES / (1 << 30):.0f} GiB is read: fewer partitions, or a larger blow-up"
+        )
 
 
 def check_security(key: VerifyingKey, heights: Heights) -> None:

@@ -89,7 +89,7 @@ class StarkVerifier:
 
 
 class StarkSystem:
-    """Implements `ProofSystem` of `distprove.system`, `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob` and `Explains`."""
+    """`ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob` and `Explains`."""
 
     name = "stark"
     needs_barrier = True

@@ -10,15 +10,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from golden_jobs import JOBS, golden
 from typer.testing import CliRunner
 
+from distprove import canonical
 from distprove.cli.app import app
 from distprove.errors import AirError, InvalidProof, UsageError
 from distprove.options import StarkOptions
 from distprove.stark.air import Air, BoundaryTuple, Bus, Example, PartitionTrace, Table
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
+from distprove.stark.key import VerifyingKey
 from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.proof import StarkProof, content_bytes
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.system import StarkProver, StarkSystem
 from kernels.cpu import CpuBackend
@@ -260,6 +264,22 @@ def test_too_few_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     (partition,) = made.plan()
     with CpuBackend(threads=1) as backend, pytest.raises(UsageError, match=r"bits of security.*128"):
         StarkProver(made, backend).commit(partition, made.synthesiser({}, 1).synthesise(partition))
+
+
+def test_so_many_partitions_that_their_file_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof.msgpack of more than 2^30 bytes."""
+    with pytest.raises(UsageError, match=f"the proofs of {1 << 17} partitions"):
+        system(program(rows=10), monkeypatch, partitions=1 << 17)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_a_proof_takes_in_a_file(name: str) -> None:
+    job = golden(name)
+    key = VerifyingKey.from_record(job["key"])
+    for part in job["partitions"]:
+        _, shape = StarkProof.from_record(part["proof"], key)
+        encoded = len(canonical.encode(part["proof"]))
+        assert encoded - 1000 < content_bytes(shape) < encoded
 
 
 @pytest.mark.parametrize("names", [["a", "b", "a"], ["a", "b"], ["a", "b", "-c"], ["a", "b", "n" * 121]])
