@@ -49,8 +49,8 @@ def check_job(key: VerifyingKey, heights: Heights) -> None:
     size = sum(count * content_bytes(ProofShape(key, kind)) for kind, count in kinds.items())
     if size > MAX_BYTES:
         raise UsageError(
-            f"the proofs of {len(heights)} partitions take {size / (1 << 30):.1f} GiB together, and no file of more than "
-            f"{MAX_BYTES / (1 << 30):.0f} GiB is read: fewer partitions, or a larger blow-up"
+            f"the proofs of {len(heights)} partitions take {size / (1 << 30):.1f} GiB together, and no file of "
+            f"more than {MAX_BYTES / (1 << 30):.0f} GiB is read: fewer partitions, or a larger blow-up"
         )
 
 

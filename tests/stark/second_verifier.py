@@ -48,12 +48,15 @@ def _sorted(value: Any) -> Any:
     return [_sorted(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
+MOST_VALUES = 2**22
+
+
 def decode(data: bytes) -> Any:
     try:
         record = msgpack.unpackb(data, raw=False)
     except ValueError:  # every refusal of the library, that of a string that is not UTF-8 included
         raise Refused("no MessagePack") from None
-    need(_values(record, 0) <= 2**22, "too many values")
+    need(_values(record, 0) <= MOST_VALUES, "too many values")
     need(C(record) == data, "not canonical")
     return record
 
