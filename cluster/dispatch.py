@@ -35,9 +35,17 @@ from cluster.status import status_view
 from cluster.tasks import Finished, Kind, WorkerDied, WorkLost
 from cluster.timeline import Session, Span
 from distprove import canonical
-from distprove.errors import FormatError, InputError
+from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
-from distprove.system import ChecksKey, DrawsChallenge, Partition, PartitionProof, PhaseTimes, ProofSystem
+from distprove.system import (
+    ChecksCommitments,
+    ChecksKey,
+    DrawsChallenge,
+    Partition,
+    PartitionProof,
+    PhaseTimes,
+    ProofSystem,
+)
 from kernels.backend import OutOfMemory
 
 RECENT = 60.0
@@ -255,6 +263,11 @@ class Dispatcher:
         if len(self._at[Stage.COMMITTED]) < len(self._items):
             return
         commitments = {name: item.commitment or b"" for name, item in self._items.items()}
+        if isinstance(self._system, ChecksCommitments):
+            try:
+                self._system.check_commitments(list(commitments.values()))
+            except InvalidProof as error:
+                raise JobFailed(f"the partitions cannot be proven as one job: {error}") from None
         challenge = draw_challenge(self._system, commitments)
         self._run.store_barrier(commitments, challenge)
         self._run.note("barrier", challenge=challenge.hex())

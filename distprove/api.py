@@ -25,8 +25,9 @@ from cluster.session import prove_job, resume_job
 from cluster.story import read_report
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job, Settings
+from distprove.options import SECURITY_BITS
 from distprove.proof import PROOF_FILE, Proof
-from distprove.verification import LEAST_SECURITY, Verified, verify_proof
+from distprove.verification import Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
@@ -107,7 +108,7 @@ def verify(
     *,
     vk: str | Path | None = None,
     expected_job: bytes | None = None,
-    least_security: float = LEAST_SECURITY,
+    least_security: float = SECURITY_BITS,
     trust_own_key: bool = False,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
@@ -116,7 +117,8 @@ def verify(
     a Groth16 proof can only be checked under the key that came with it, which says nothing about whose key that is:
     UntrustedKey is raised, unless `trust_own_key` says that this key is good enough; compare `key_digest` of the result
     then. A STARK proof names its program and parameters, and the key is made again from them, for programs that ship:
-    compare `proven` of the result. `least_security` is how many bits a STARK must prove. `expected_job` is the job
+    compare `proven` of the result. `least_security` is how many bits a STARK must prove: as many as a
+    prover reaches unless told otherwise. `expected_job` is the job
     digest that fixes number, order, names and public values of the partitions.
 
     Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError

@@ -77,7 +77,7 @@ def _scan(data: bytes, what: str) -> None:
     """
     size, position, owed = len(data), 0, 1
     stack = [1]  # values still to come at each level
-    for _ in range(MAX_ITEMS):
+    for _ in range(MAX_ITEMS + 1):  # the last time round only finds that nothing is left
         while stack and stack[-1] == 0:
             stack.pop()
         if not stack:

@@ -18,6 +18,8 @@ from distprove.names import is_name, name_after, natural_key, unique
 from distprove.owncode import names_code
 
 MAX_PARTITIONS = 1 << 20
+SECURITY_BITS = 128
+"""Proven bits of a STARK that a prover reaches and a verifier asks for, both unless told otherwise."""
 
 Keys = Mapping[str, "type | tuple[type, ...]"]
 
@@ -121,7 +123,7 @@ class StarkOptions:
     """All of them, checked, paths absolute; a user's own program checks its own."""
     partitions: int = 1
     blowup: int = 2
-    security: int = 128
+    security: int = SECURITY_BITS
     """Bits that a proof must reach, proven; the number of queries follows."""
     grinding: int = 16
     """Bits of proof of work before the queries."""

@@ -238,6 +238,14 @@ class DrawsChallenge(Protocol):
 
 
 @runtime_checkable
+class ChecksCommitments(Protocol):
+    """A proof system that sees from what partitions commit to whether they can be one job. Optional."""
+
+    def check_commitments(self, commitments: Sequence[bytes]) -> None:
+        """Asked at the barrier, of all partitions in order. Raises InvalidProof when no verifier would accept them."""
+
+
+@runtime_checkable
 class VerifiesJob(Protocol):
     """A proof system, or a verifier, for which the partitions of a job must fit each other. Optional."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from distprove.errors import FormatError, UsageError
+from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.job import Job
 from distprove.options import Groth16Options, StarkOptions
 from distprove.proof import Verifier
@@ -57,6 +57,10 @@ def _stark_verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
 
     if vk is not None:
         key = read_key(vk)
+        if not key.is_named(own_key):
+            raise InvalidProof(
+                "the proof names another program, other arguments or parameters than the key that is given"
+            )
         return StarkVerifier(key, program_of(key))
     return StarkVerifier(*shipped_key(own_key))
 
@@ -83,7 +87,8 @@ def load_system(job: Job) -> ProofSystem:
 def load_verifier(system: str, own_key: dict[str, Any], vk: Path | None) -> Verifier:
     """The verifier of `system` under the key in the file `vk`, or else under `own_key`, which came with the proof.
 
-    Raises FormatError for a system that is not known, InputError and its subclasses for a key that does not hold.
+    Raises FormatError for a system that is not known, InputError and its subclasses for a key that does not hold,
+    InvalidProof for a STARK that says something else of its key than the file `vk`.
     """
     if system not in _SYSTEMS:
         raise FormatError(f"the proof is of system {system!r}, which this distprove cannot verify")

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InvalidProof, UntrustedKey, UsageError
+from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
 from distprove.system import Explains
 from distprove.systems import load_verifier, remakes_key
-
-LEAST_SECURITY = 100.0
-"""Proven bits below which a proof is refused unless fewer are asked for: a STARK's proof names its own parameters."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,14 @@ def verify_proof(
     proof: Proof,
     vk: Path | None = None,
     expected_job: bytes | None = None,
-    least_security: float = LEAST_SECURITY,
+    least_security: float = SECURITY_BITS,
     *,
     trust_own_key: bool = False,
 ) -> Verified:
-    """Verify all partitions as one batch; see `distprove.api.verify`, which raises the same."""
+    """Verify all partitions as one batch; see `distprove.api.verify`, which raises the same.
+
+    A STARK's proof names its own parameters, so one of fewer bits than `least_security` is refused.
+    """
     if vk is not None and trust_own_key:
         raise UsageError("a verification key and the trust in the proof's own key exclude each other")
     begin = time.perf_counter()
@@ -54,7 +55,7 @@ def verify_proof(
     proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
     bits = proven.get("security", {}).get("bits", math.inf)
     if bits < least_security:
-        raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security} are asked for")
+        raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")
     if vk is None and not trust_own_key and not remakes_key(proof.system):
         raise UntrustedKey(
             "the proof holds only under the key that the file itself carries, and anyone can make such a key; name the "

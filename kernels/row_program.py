@@ -29,7 +29,7 @@ class Op(IntEnum):
     SCALAR = 2
     """scalars[a], given at evaluation: an extension element (a challenge)."""
     BASE_SCALAR = 3
-    """scalars[a], of which only the first coordinate is not zero: a base field element (a public value)."""
+    """The first coordinate of scalars[a], whatever the others are: a base field element (a public value)."""
     ADD = 4
     """value a + value b"""
     SUB = 5
@@ -43,7 +43,7 @@ class RowProgram:
     """Instructions in static single assignment: value i is what instruction i computes.
 
     Raises SizeError when it is not well formed: an operand that is not an earlier value, a column that its matrix does
-    not have, a constant that is not canonical.
+    not have, a constant that is not canonical, an operand that its op does not use and that is not zero.
     """
 
     widths: tuple[int, ...]
@@ -93,9 +93,9 @@ def check(program: RowProgram) -> None:
         [op == Op.LOAD, op == Op.CONST, (op == Op.SCALAR) | (op == Op.BASE_SCALAR), (op >= Op.ADD) & (op <= Op.MUL)],
         [
             (b >= 0) & (b < width) & ((c == 0) | (c == 1)),
-            (a >= 0) & (a < len(program.constants)),
-            (a >= 0) & (a < program.scalars),
-            (a >= 0) & (a < earlier) & (b >= 0) & (b < earlier),
+            (a >= 0) & (a < len(program.constants)) & (b == 0) & (c == 0),
+            (a >= 0) & (a < program.scalars) & (b == 0) & (c == 0),
+            (a >= 0) & (a < earlier) & (b >= 0) & (b < earlier) & (c == 0),
         ],
         default=False,
     )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from distprove.stark.air import Air, AirReport, Example
     from distprove.stark.air.definition import Layout
 
+LEAST_BLOWUP = 2
+"""What `prove` chooses unless it is told otherwise."""
+
 app = typer.Typer(no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
 Target = Annotated[
@@ -55,13 +58,15 @@ def check(
 ) -> None:
     """Check on every row the traces that a program makes, or the `example()` of an AIR. Exits 1 on a failure.
 
-    The cells that a failing constraint reads are printed: use inputs without secrets.
+    Refused, with exit code 2, is what `prove` would refuse. The cells that a failing constraint reads are printed: use
+    inputs without secrets.
     """
     from distprove.stark.air import report_airs
 
     loaded = _load(target, parameters or [])
     compiled = report_airs(*_tables(loaded))
-    example = _example(loaded, partitions)
+    blowup = max(LEAST_BLOWUP, *(air.quotient_chunks for air in compiled))
+    example = _provable(loaded, partitions, blowup)
     failures = example.check(most) if example else []
     if as_json:
         document = {
@@ -73,6 +78,8 @@ def check(
     else:
         for air in compiled:
             _warn_of(air)
+        if blowup > LEAST_BLOWUP:
+            warn(f"its degree takes a larger blow-up than `prove` chooses by itself: --blowup {blowup}")
         for failure in failures:
             out().print(f"[red]fails[/] {escape(str(failure))}")
         if example is None:
@@ -183,6 +190,32 @@ def _tables(loaded: Any) -> tuple[list[Air], Layout | None]:
     if example is None:
         raise UsageError(f"{type(loaded).__name__} is neither an Air nor a Program, and offers no example()")
     return list(example.airs), example.layout
+
+
+def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
+    """The traces to check. Raises UsageError for tables that no job can prove, by any number of queries."""
+    from distprove.options import SECURITY_BITS
+    from distprove.stark.air.definition import default_layout
+    from distprove.stark.key import compile_program
+    from distprove.stark.params import MAX_BLOWUP, Parameters
+    from distprove.stark.program import Program
+    from distprove.stark.provable import check_job, check_multiplicities, least_heights, tables_key
+    from distprove.stark.security import MAX_QUERIES
+
+    params = Parameters(min(blowup, MAX_BLOWUP).bit_length() - 1, MAX_QUERIES, 0, SECURITY_BITS)
+    if isinstance(loaded, Program):
+        key = compile_program(loaded, params)  # before its traces are made
+        example = _example(loaded, partitions)
+    else:
+        example = _example(loaded, partitions)
+        if example is None:  # what is missing on its buses may stand in other tables
+            key = tables_key([loaded], default_layout(loaded), params)
+            check_multiplicities(key, least_heights(key, 1))
+            return None
+        key = tables_key(example.airs, example.layout, params, example.boundary)
+    if example is not None:
+        check_job(key, [[main.shape[1].bit_length() - 1 for main in p.main] for p in example.partitions])
+    return example
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from distprove.cli.console import reports_errors
 from distprove.cli.option_groups import OptionGroup
 from distprove.errors import UsageError
+from distprove.options import SECURITY_BITS
 
 if TYPE_CHECKING:
     from distprove.stark.params import Parameters as StarkParameters
@@ -46,7 +47,7 @@ class Soundness(OptionGroup):
     ] = 2
     security: Annotated[
         int, typer.Option(min=1, max=128, help="Proven bits; queries follow.", rich_help_panel=SECURITY)
-    ] = 128
+    ] = SECURITY_BITS
     grinding: Annotated[int, typer.Option(min=0, max=40, help="Bits of proof of work.", rich_help_panel=SECURITY)] = 16
     queries: Annotated[
         int | None,

@@ -11,7 +11,7 @@ from distprove.cli.console import escape, facts_table, format_seconds, out, prin
 from distprove.cli.option_groups import AsJson
 from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
-from distprove.verification import LEAST_SECURITY
+from distprove.options import SECURITY_BITS
 
 if TYPE_CHECKING:
     from distprove.proof import Proof
@@ -29,7 +29,7 @@ def verify(
     job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
     security: Annotated[
         float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
-    ] = LEAST_SECURITY,
+    ] = SECURITY_BITS,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -126,7 +126,8 @@ def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
     from cluster.run import KEY_FILE
     from distprove.export import export_stark
     from distprove.folder import Folder
-    from distprove.stark.keyfile import MAX_BYTES, parse_key, shipped_key
+    from distprove.stark.key import MAX_BYTES
+    from distprove.stark.keyfile import parse_key, shipped_key
     from distprove.stark.programs import PROGRAMS
 
     if str(proof.verification_key.get("program")) in PROGRAMS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from distprove import canonical
 from distprove.errors import FormatError, UsageError
 from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir
+from distprove.stark.air.compiled import MAX_BUSES, SCOPES
+from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
 from distprove.stark.extension import Extender, Extension
+from distprove.stark.logup import BoundaryTerm
 from distprove.stark.memory import key_bytes
 from distprove.stark.merkle import TreeShape
-from distprove.stark.params import Parameters, check_log_height
+from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
@@ -29,7 +33,8 @@ from kernels.keccak import keccak256
 
 VERSION = 2
 MAX_TABLES = 64
-MAX_PUBLIC = 4096
+MAX_BYTES = 1 << 27
+"""Of a key, encoded."""
 MAX_KEY_SHARE = 0.25
 """Of a device's memory that preprocessed columns may take whole: they stay beside every proof."""
 
@@ -60,6 +65,15 @@ class VerifyingKey:
         """Whether a table is on a global bus: main traces are then anchored before the bus's challenge is drawn."""
         return any(t.has_global for t in self.tables)
 
+    def named(self) -> dict[str, Any]:
+        """What a proof file says of its key: a verifier makes it again from that, or is given it."""
+        arguments, params = dict(self.arguments), self.params.to_record()
+        return {"version": VERSION, "program": self.program, "arguments": arguments, "params": params}
+
+    def is_named(self, named: Any) -> bool:
+        """Whether a proof file says exactly this of its key: one with an argument more is another file."""
+        return canonical.encode(named) == canonical.encode(self.named())
+
     def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
         """The tree over one matrix per table, those of width 0 left out. None when nothing is left."""
         matrices = [(h + self.params.log_blowup, w) for h, w in zip(log_heights, widths, strict=True) if w]
@@ -84,12 +98,13 @@ class VerifyingKey:
         fields = {"version": int, "program": str, "arguments": dict, "params": dict, "tables": list, "buses": list}
         more = {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes}
         check_fields(record, {**fields, **more}, what)
-        if record["version"] != VERSION:
-            raise FormatError(f"{what}: version {record['version']}; this distprove reads version {VERSION}")
+        check_version(record["version"], what)
         if not all(type(v) in (int, str) for v in record["arguments"].values()):
             raise FormatError(f"{what}: a program's arguments are integers and strings")
         if not 1 <= len(record["tables"]) <= MAX_TABLES:
-            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables")
+            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables, not {len(record['tables'])}")
+        if len(record["buses"]) > MAX_BUSES:
+            raise FormatError(f"{what}: a program has at most {MAX_BUSES} buses, not {len(record['buses'])}")
         key = cls(
             record["program"],
             record["arguments"],
@@ -102,6 +117,13 @@ class VerifyingKey:
         )
         key.check(what)
         return key
+
+    def boundary_terms(self, publics: Sequence[Sequence[int]]) -> list[BoundaryTerm]:
+        """What the statement puts on the global buses, given the public values of all partitions."""
+        return [
+            BoundaryTerm(self.bus_numbers[bus], tuple(values), times)
+            for bus, values, times in self.statement.boundary_tuples(publics)
+        ]
 
     @property
     def bus_numbers(self) -> dict[str, int]:
@@ -164,7 +186,7 @@ class ProvingKey:
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
     """Compile `program`, and extend and commit to its preprocessed columns on `backend`.
 
-    Raises UsageError when the blow-up is too small for an AIR, or for inconsistent tables and buses.
+    Raises UsageError for a key that no verifier would read, AirError for tables that cannot be compiled.
     """
     key = compile_program(program, params)
     tables, kernels = key.tables, backend.goldilocks
@@ -210,23 +232,69 @@ def copied(backend: Backend, array: Array) -> Array:
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:
     """A program's key but for what its preprocessed columns add: their heights and root.
 
-    Raises UsageError when the blow-up is too small for an AIR, or for the height of a table that does not exist.
+    Raises UsageError for a key that no verifier would read, or for the height of a table that does not exist;
+    AirError for tables that cannot be compiled.
     """
+    buses = [bus_record(bus) for bus in program.buses]
     tables = program.compiled_tables
+    return made_key(
+        program.name, program.arguments, params, tables, buses, program.statement, dict(program.fixed_heights)
+    )
+
+
+def made_key(
+    program: str,
+    arguments: Mapping[str, int | str],
+    params: Parameters,
+    tables: Sequence[CompiledAir],
+    buses: Sequence[tuple[str, str, int]],
+    statement: Statement,
+    fixed_heights: Mapping[str, int] | None = None,
+) -> VerifyingKey:
+    """A key but for what preprocessed columns add. Raises UsageError for one that no verifier would read."""
     for table in tables:
+        degree, name = max(zip(table.degrees, table.constraint_names, strict=True), key=itemgetter(0))
         if table.quotient_chunks > params.blowup:
             raise UsageError(
-                f"table {table.name} has constraints of degree {table.degree}, which need a blow-up of at least "
-                f"{table.quotient_chunks}; it is {params.blowup}"
+                f"table {table.name}: constraint {name} has degree {degree}, which needs a blow-up of at least "
+                f"{table.quotient_chunks}; it is {params.blowup}, and {MAX_BLOWUP} at most"
             )
-    buses = tuple(bus_record(bus) for bus in program.buses)
-    heights = dict(program.fixed_heights)
+    heights = dict(fixed_heights or {})
     fixed = tuple(heights.pop(table.name, None) for table in tables)
     if heights:
-        raise UsageError(
-            f"program {program.name} fixes the height of {', '.join(heights)}, which is none of its tables"
+        raise UsageError(f"program {program} fixes the height of {', '.join(heights)}, which is none of its tables")
+    key = VerifyingKey(program, arguments, params, tuple(tables), tuple(buses), statement, fixed, b"")
+    # Preprocessed columns may not be made yet: any height and root stand for theirs.
+    stand_in = tuple(
+        0 if height is None and table.preprocessed_width else height
+        for table, height in zip(tables, fixed, strict=True)
+    )
+    root = bytes(32) if any(table.preprocessed_width for table in tables) else b""
+    read_back(replace(key, fixed_heights=stand_in, preprocessed_root=root))
+    return key
+
+
+def check_version(version: int, what: str) -> None:
+    """Raise FormatError, by name, for a key or a proof of another version of the protocol."""
+    if version != VERSION:
+        why = ", whose global buses could be forged: prove it again" if version == 1 else ""
+        raise FormatError(
+            f"{what}: made under version {version} of the STARK protocol{why}; this distprove knows version {VERSION}"
         )
-    return VerifyingKey(program.name, program.arguments, params, tables, buses, program.statement, fixed, b"")
+
+
+def read_back(key: VerifyingKey) -> None:
+    """Raise UsageError unless a verifier reads this key as it is written."""
+    what = f"program {key.program}"
+    try:
+        data = canonical.encode(key.to_record())
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
+        VerifyingKey.from_record(canonical.decode(data, what), what)
+    except FormatError as error:
+        raise UsageError(str(error)) from None
+    except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
+        raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None
 
 
 def bus_record(bus: Bus) -> tuple[str, str, int]:
@@ -235,6 +303,8 @@ def bus_record(bus: Bus) -> tuple[str, str, int]:
 
 def _bus(record: Any, what: str) -> tuple[str, str, int]:
     good = isinstance(record, list) and len(record) == 3 and [type(v) for v in record] == [str, str, int]
-    if not good or record[1] not in ("local", "global") or not 1 <= record[2] <= 1 << 16:
-        raise FormatError(f"{what}: not a bus: {record!r}")
-    return record[0], record[1], record[2]
+    if good:
+        name, scope, width = record
+        if 1 <= len(name) <= MAX_NAME and scope in SCOPES and 1 <= width <= MAX_BUS_WIDTH:
+            return name, scope, width
+    raise FormatError(f"{what}: not a bus: {record!r}")

@@ -10,14 +10,13 @@ from distprove import canonical
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.files import read_bounded, write_atomically
 from distprove.proof import check_fields
-from distprove.stark.key import VerifyingKey, make_key
+from distprove.stark.key import MAX_BYTES, VerifyingKey, check_version, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS
 from kernels.cpu import CpuBackend
 
 FORMAT = "distprove.stark-key"
-MAX_BYTES = 1 << 27
 
 
 def write_key(path: Path, key: VerifyingKey) -> None:
@@ -45,13 +44,16 @@ def parse_key(data: bytes, what: str) -> VerifyingKey:
 
 
 def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
-    """The key of what a proof file names as its own (`StarkSystem.verification_key`), and the program.
+    """The key of what a proof file names as its own (`VerifyingKey.named`), and the program.
 
     Only programs that ship are made: a proof file must not choose what code a verifier runs. The last few keys are
-    kept: whoever verifies many proofs waits for the compilation of a program once. Raises FormatError, and InputError
-    for a program that does not ship.
+    kept: whoever verifies many proofs waits for the compilation of a program once. Raises FormatError, also for a key
+    that is not named exactly as it says itself, and InputError for a program that does not ship.
     """
-    check_fields(named, {"program": str, "arguments": dict, "params": dict}, "verification key")
+    if isinstance(named, dict) and named.keys() == {"program", "arguments", "params"}:
+        check_version(1, "the proof")  # which did not say so
+    check_fields(named, {"version": int, "program": str, "arguments": dict, "params": dict}, "verification key")
+    check_version(named["version"], "the proof")
     name = named["program"]
     if name not in PROGRAMS:
         raise InputError(
@@ -60,12 +62,12 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
         )
     try:
         arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments
-        if arguments != named["arguments"]:
-            bound = ", ".join(arguments) or "none"
-            raise FormatError(f"verification key: not the arguments that a key of {name} binds, which are: {bound}")
-        return _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
+        key, program = _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
     except UsageError as error:
         raise FormatError(f"verification key: {error}") from None
+    if not key.is_named(named):
+        raise FormatError(f"verification key: not the arguments of {name} as its key states them: {key.arguments}")
+    return key, program
 
 
 @lru_cache(maxsize=8)
@@ -83,9 +85,7 @@ def key_of(program: Program, params: Parameters) -> VerifyingKey:
 def program_of(key: VerifyingKey) -> Program | None:
     """The program that ships under this very key; None for any other key."""
     try:
-        made, program = shipped_key(
-            {"program": key.program, "arguments": dict(key.arguments), "params": key.params.to_record()}
-        )
+        made, program = shipped_key(key.named())
     except InputError:
         return None
     return program if made.digest == key.digest else None

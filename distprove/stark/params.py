@@ -11,6 +11,7 @@ from distprove.stark.field import TWO_ADICITY
 
 MAX_LOG_HEIGHT = 28
 """Rows of a table, at most 2^28: with blow-up 8 an extension's indices stay below 2^32."""
+MAX_BLOWUP = 8
 MAX_LOG_ARITY = 3
 MAX_GRINDING_BITS = 40
 
@@ -32,7 +33,7 @@ class Parameters:
 
     def __post_init__(self) -> None:
         limits = {
-            "log_blowup": (1, 3),
+            "log_blowup": (1, MAX_BLOWUP.bit_length() - 1),
             "queries": (1, 1024),
             "grinding_bits": (0, MAX_GRINDING_BITS),
             "security_bits": (0, 192),

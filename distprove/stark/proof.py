@@ -6,6 +6,7 @@ the shape only bounds it here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,16 @@ import numpy as np
 
 from distprove.errors import FormatError
 from distprove.proof import check_fields
+from distprove.stark.air.compiled import EXTENSION_DEGREE
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P, Words, is_canonical
-from distprove.stark.key import VerifyingKey
+from distprove.stark.key import VerifyingKey, check_version
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from kernels.goldilocks import TreeOpening
+
+DIGEST_BYTES = 32
+WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -114,12 +119,31 @@ class StarkProof:
         return proof, shape
 
 
+def content_bytes(shape: ProofShape) -> int:
+    """Bytes that a partition's proof holds on average, without what its encoding adds, less than a hundredth of them.
+
+    How many depends on the rows and nodes that its queries share.
+    """
+    queries = shape.key.params.queries
+
+    def distinct(level: int) -> float:
+        """Nodes of a level of 2^level that random queries meet."""
+        return -math.expm1(queries * math.log1p(-(0.5**level))) * 2**level if level else 1.0
+
+    opened = 0.0
+    for tree in (*shape.rounds.values(), *shape.fri_trees):
+        siblings = sum(2 * distinct(level - 1) - distinct(level) for level in range(1, tree.log_leaves + 1))
+        opened += DIGEST_BYTES * siblings + WORD_BYTES * sum(distinct(log) * width for log, width in tree.matrices)
+    values = shape.weights + shape.terminals + (1 << shape.log_final)
+    return int(opened) + EXTENSION_DEGREE * WORD_BYTES * values
+
+
 def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int, ...]:
     """The heights that a proof under `key` states, its other fields unread. Raises FormatError."""
     fields = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
     more = {"values": list, "fri_roots": list, "final": bytes, "nonce": int, "trees": list}
     if isinstance(record, dict) and "anchors" not in record and fields.keys() - {"anchors"} <= record.keys():
-        raise FormatError(f"{what}: a proof of version 1 of the STARK protocol, which is not safe; prove it again")
+        check_version(1, what)
     check_fields(record, {**fields, **more}, what)
     log_heights = tuple(record["heights"])
     if not heights_fit(key, log_heights):

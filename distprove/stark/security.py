@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from distprove.errors import UsageError
+from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey, compile_program
@@ -278,7 +279,7 @@ def choose_parameters(
     partitions: int,
     *,
     blowup: int = 2,
-    security_bits: int = 128,
+    security_bits: int = SECURITY_BITS,
     grinding_bits: int = 16,
     queries: int | None = None,
 ) -> Parameters:
@@ -345,7 +346,7 @@ class SecurityReport:
 
     def to_record(self) -> dict[str, Any]:
         return {
-            "bits": round(self.bits, 2),
+            "bits": _two_places(self.bits),
             "weakest": self.weakest.name,
             "target": self.params.security_bits,
             "regime": self.regime.name,
@@ -354,9 +355,17 @@ class SecurityReport:
             "grinding_bits": self.params.grinding_bits,
             "log_heights": list(self.statistics.log_heights),
             "columns": self.statistics.columns,
-            "unique_decoding": {"bits": round(self.unique_decoding_bits, 2), "queries": self.unique_decoding_queries},
-            "rounds": [{"name": r.name, "bits": round(r.bits, 2), "formula": r.formula} for r in self.rounds],
+            "unique_decoding": {
+                "bits": _two_places(self.unique_decoding_bits),
+                "queries": self.unique_decoding_queries,
+            },
+            "rounds": [{"name": r.name, "bits": _two_places(r.bits), "formula": r.formula} for r in self.rounds],
         }
+
+
+def _two_places(bits: float) -> float:
+    """Rounded down: a report never says more than is proven."""
+    return math.floor(100 * bits) / 100
 
 
 def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int]]) -> SecurityReport:

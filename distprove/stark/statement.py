@@ -8,10 +8,10 @@ from typing import Any
 
 from distprove.errors import FormatError
 from distprove.proof import check_fields
+from distprove.stark.air.compiled import MAX_PUBLIC
+from distprove.stark.air.definition import MAX_NAME
 from distprove.stark.field import P
 
-MAX_PUBLIC = 4096
-"""Public values of a partition."""
 WHERE = ("first", "last", "every")
 
 
@@ -130,9 +130,9 @@ class Statement:
             raise FormatError(f"{what}: not a statement")
         try:
             statement = cls(
-                tuple((_text(n), _number(c)) for n, c in record["public"]),
+                tuple((_text(n), _number(c)) for n, c in map(_pair, record["public"])),
                 tuple(_text(n) for n in record["same"]),
-                tuple((_text(a), _text(b)) for a, b in record["chain"]),
+                tuple((_text(a), _text(b)) for a, b in map(_pair, record["chain"])),
                 None if record["count"] is None else _text(record["count"]),
                 None if record["index"] is None else _text(record["index"]),
                 tuple(_boundary(b, what) for b in record["boundary"]),
@@ -150,7 +150,7 @@ class Statement:
         refs = [v for b in self.boundary for v in b.values if isinstance(v, PublicRef)]
         good = (
             len(layout) == len(self.public)
-            and all(length >= 1 for _, length in self.public)
+            and all(1 <= len(name) <= MAX_NAME and length >= 1 for name, length in self.public)
             and self.public_values <= MAX_PUBLIC
             and all(n in layout for n in names)
             and all(v.name in layout and 0 <= v.index < layout[v.name][1] for v in refs)
@@ -168,9 +168,15 @@ def _boundary(record: Any, what: str) -> Boundary:
 
 def _value(value: Any) -> int | PublicRef:
     if isinstance(value, list):
-        name, index = value
+        name, index = _pair(value)
         return PublicRef(_text(name), _number(index))
     return _number(value)
+
+
+def _pair(value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise TypeError("a pair is a list of two")
+    return value
 
 
 def _text(value: Any) -> str:

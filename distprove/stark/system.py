@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
+from distprove.names import is_name
 from distprove.options import StarkOptions
 from distprove.stark.air import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
@@ -24,10 +25,11 @@ from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof, heights_in
+from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
-from distprove.stark.verifier import verify, verify_job
+from distprove.stark.verifier import check_commitments, verify, verify_job
 from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.backend import Backend, OutOfMemory
 
@@ -87,7 +89,9 @@ class StarkVerifier:
 
 
 class StarkSystem:
-    """Implements `distprove.system.ProofSystem`, `DrawsChallenge`, `VerifiesJob`, `Explains` and `HasKeyFile`."""
+    """`ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob`, `Explains` and
+    `HasKeyFile`.
+    """
 
     name = "stark"
     needs_barrier = True
@@ -111,6 +115,7 @@ class StarkSystem:
             grinding_bits=options.grinding,
             queries=options.queries,
         )
+        check_program(program, params, options.partitions)
         return cls(program, params, options.partitions)
 
     @cached_property
@@ -149,6 +154,12 @@ class StarkSystem:
     @cached_property
     def _plan(self) -> list[Partition]:
         slices = self.program.slices(self.partitions)
+        names = {s.name.lower() for s in slices}
+        if len(slices) != self.partitions or len(names) != len(slices) or not all(is_name(s.name) for s in slices):
+            raise UsageError(
+                f"program {self.program.name} does not give {self.partitions} partitions of distinct names that can be "
+                "file names"
+            )
         return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> StarkSynthesiser:
@@ -160,6 +171,9 @@ class StarkSystem:
     def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
         """The job's challenge, from what `commit` gave for every partition, in order."""
         return job_challenge(self.key_digest(), [Commitment.from_bytes(c) for c in commitments])
+
+    def check_commitments(self, commitments: Sequence[bytes]) -> None:
+        check_commitments(self.key, [Commitment.from_bytes(c) for c in commitments])
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
@@ -180,11 +194,7 @@ class StarkSystem:
 
     def verification_key(self) -> dict[str, Any]:
         """What names the key: a verifier makes it again from the program, or is given it, and compares the digest."""
-        return {
-            "program": self.program.name,
-            "arguments": dict(self.program.arguments),
-            "params": self.params.to_record(),
-        }
+        return self.key.named()
 
     def key_file(self) -> bytes:
         return key_content(self.key)
@@ -297,6 +307,7 @@ class StarkProver:
         held, expected = self._held(), self._heights[partition.index] if self._heights else None
         committed = commit(self._key, partition.name, work.arrays, phases, held=held, more=more, expected=expected)
         committed.peak = self._used()
+        check_security(self._key.key, [committed.shape.log_heights])
         return committed
 
     @cached_property

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof
+from distprove.names import is_name
 from distprove.stark import logup
-from distprove.stark.barrier import global_challenges, job_challenge
+from distprove.stark.barrier import Commitment, global_challenges, job_challenge
 from distprove.stark.challenges import ProofTranscript, anchor_challenges, next_point, quotient_cosets
 from distprove.stark.field import (
     GENERATOR,
@@ -62,6 +63,8 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     `verify_job`. `proof` and `shape` come from `StarkProof.from_record`, which checked every length and element.
     """
     params, heights = key.params, shape.log_heights
+    if not is_name(name):
+        raise InvalidProof(f"not a partition's name: {name!r}")
     public = tuple(public)
     if len(public) != key.statement.public_values or not all(0 <= v < P for v in public):
         raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
@@ -146,14 +149,23 @@ def verify_job(
     for name, proof in zip(names, proofs, strict=True):
         if proof.challenge != challenge:
             raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
+    boundary = check_commitments(key, commitments)
+    z, beta = global_challenges(challenge)
+    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
+    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
+        raise InvalidProof("the global buses do not balance over the partitions")
+
+
+def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> list[logup.BoundaryTerm]:
+    """The boundary's tuples. Raises InvalidProof unless what the partitions commit to can be a job under `key`.
+
+    Their prover asks too, before it proves any of them.
+    """
+    publics, heights = [c.public for c in commitments], [c.log_heights for c in commitments]
     violation = key.statement.violation(publics)
     if violation is not None:
         raise InvalidProof(violation)
-    boundary = [
-        logup.BoundaryTerm(key.bus_numbers[bus], tuple(values), times)
-        for bus, values, times in key.statement.boundary_tuples(publics)
-    ]
-    heights = [p.log_heights for p in proofs]
+    boundary = key.boundary_terms(publics)
     check_multiplicities(key, heights, boundary)
     # Each partition has enough bits by itself; the errors of the global buses and of the anchors grow with all of them.
     security = job_security(key, heights)
@@ -162,10 +174,7 @@ def verify_job(
             f"{security.bits:.1f} bits of security over all partitions ({security.weakest.name}); the key asks for "
             f"{key.params.security_bits}"
         )
-    z, beta = global_challenges(challenge)
-    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
-    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
-        raise InvalidProof("the global buses do not balance over the partitions")
+    return boundary
 
 
 def check_multiplicities(

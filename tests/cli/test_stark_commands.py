@@ -119,7 +119,7 @@ def test_fewer_bits_than_asked_for_are_refused(tmp_path: Path) -> None:
     assert run(*args, *LOCAL).exit_code == 0
     refused = run("verify", out)
     assert refused.exit_code == 1
-    assert "100.0 are asked for" in refused.stderr
+    assert "128 are asked for" in refused.stderr
     assert run("verify", out, "--security", "60").exit_code == 0
 
 

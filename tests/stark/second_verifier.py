@@ -6,7 +6,9 @@ Refused, and nothing else, for a job that does not hold under a key that the cal
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -46,10 +48,56 @@ def _sorted(value: Any) -> Any:
     return [_sorted(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
+MOST_VALUES = 2**22
+
+
 def decode(data: bytes) -> Any:
-    record = msgpack.unpackb(data, raw=False)
+    try:
+        record = msgpack.unpackb(data, raw=False)
+    except ValueError:  # every refusal of the library, that of a string that is not UTF-8 included
+        raise Refused("no MessagePack") from None
+    need(_values(record, 0) <= MOST_VALUES, "too many values")
     need(C(record) == data, "not canonical")
     return record
+
+
+def _values(value: Any, containers: int) -> int:
+    """How many values this one holds, itself included. It stands within so many containers."""
+    need(containers <= 16, "nested too deep")
+    if isinstance(value, dict):
+        need(all(isinstance(key, str) for key in value), "a key that is no string")
+        return 1 + len(value) + sum(_values(v, containers + 1) for v in value.values())
+    if isinstance(value, list):
+        return 1 + sum(_values(v, containers + 1) for v in value)
+    need(value is None or type(value) in (bool, int, str, bytes), "a value of another kind")
+    return 1
+
+
+def fields(record: Any, kinds: dict[str, Any]) -> Any:
+    need(isinstance(record, dict) and record.keys() == kinds.keys(), "other fields")
+    need(all(kind is Any or type(record[name]) is kind for name, kind in kinds.items()), "a field of another type")
+    return record
+
+
+def listed(value: Any, count: int) -> list[Any]:
+    need(isinstance(value, list) and len(value) == count, "a list of another length")
+    return value
+
+
+def octets(data: Any, count: int) -> bytes:
+    need(isinstance(data, bytes) and len(data) == count, "bytes of another number")
+    return data
+
+
+def integer(value: Any, least: int, most: int) -> int:
+    need(type(value) is int and least <= value <= most, "an integer out of range")
+    return int(value)
+
+
+def named(value: Any) -> str:
+    """A table's, a bus's, a constraint's or a public value's name."""
+    need(isinstance(value, str) and 1 <= len(value) <= 120, "not a name")
+    return str(value)
 
 
 # -- 2. Field ---------------------------------------------------------------------------------------------------------
@@ -210,15 +258,79 @@ class Transcript:
 # -- 6. Verifying key -------------------------------------------------------------------------------------------------
 
 
+LIMITS = {
+    "log_blowup": (1, 3),
+    "queries": (1, 1024),
+    "grinding_bits": (0, 40),
+    "security_bits": (0, 192),
+    "log_arity": (1, 3),
+    "log_final": (0, 10),
+}
+
+
+class Program:
+    """A program over `matrices` inputs, whose scalars are so many."""
+
+    def __init__(self, record: Any, matrices: int, scalars: int) -> None:
+        fields(record, {"code": bytes, "constants": list, "outputs": bytes, "widths": list})
+        self.widths = [integer(width, 0, 2**17) for width in listed(record["widths"], matrices)]
+        self.constants = [integer(c, 0, P - 1) for c in record["constants"]]
+        need(len(record["code"]) % 16 == 0 and len(record["code"]) <= 16 * 2**22, "instructions in parts")
+        self.code = list(struct.iter_unpack("<4i", record["code"]))
+        self.is_extension: list[bool] = []
+        for i, (op, a, b, c) in enumerate(self.code):
+            need(0 <= op <= 6, "no such op")
+            if op == 0:
+                need(0 <= a < matrices and 0 <= b < self.widths[a] and c in (0, 1), "no such column")
+                need(a < 3 or c == 0, "selectors of the next row")
+            elif op < 4:
+                need(0 <= a < (len(self.constants) if op == 1 else scalars), "no such constant or scalar")
+                need(b == c == 0, "an operand that the op does not use")
+            else:
+                need(0 <= a < i and 0 <= b < i, "not an earlier value")
+                need(c == 0, "an operand that the op does not use")
+            self.is_extension.append(op == 2 or (op > 3 and (self.is_extension[a] or self.is_extension[b])))
+        need(len(record["outputs"]) % 4 == 0, "an output in parts")
+        self.outputs = [v for (v,) in struct.iter_unpack("<i", record["outputs"])]
+        need(all(0 <= v < len(self.code) for v in self.outputs), "an output that is no value")
+
+
 class Table:
     def __init__(self, record: Any) -> None:
+        kinds = {"name": str, "public": int, "constraints": dict, "names": list, "interactions": Any}
+        fields(record, kinds | {"groups": list, "uses": list})
         self.record = record
-        program = record["constraints"]
-        self.constants = program["constants"]
-        self.widths = program["widths"]
-        self.code = list(struct.iter_unpack("<4i", program["code"]))
-        self.outputs = [v for (v,) in struct.iter_unpack("<i", program["outputs"])]
-        self.uses = record["uses"]
+        named(record["name"])
+        self.public = integer(record["public"], 0, 4096)
+        self.uses = [listed(use, 6) for use in record["uses"]]
+        for bus, width, scope, number, sends, at_most in self.uses:
+            need(isinstance(named(bus), str) and scope in ("local", "global") and type(sends) is bool, "not a use")
+            integer(width, 1, 256)
+            integer(number, 1, 65535)
+            need(at_most is None or integer(at_most, 1, P - 1) > 0, "a bound")
+        groups = [listed(group, 2) for group in record["groups"]]
+        need(all(scope in ("local", "global") for scope, _ in groups), "a group of no scope")
+        need(sum(integer(size, 1, 256) for _, size in groups) == len(self.uses), "groups of other sizes")
+        scopes = [scope for scope, size in groups for _ in range(size)]
+        need(scopes == [use[2] for use in self.uses] == sorted(scopes, reverse=True), "groups of other scopes")
+
+        used = [scope for scope in ("local", "global") if self.width(scope)]
+        challenges = self.public + sum(1 + self.width(scope) for scope in used)
+        names = [named(name) for name in record["names"]]
+        need(len(names) > 0, "no constraints")
+        scalars = challenges + len(used) + (2 if used else 0) + len(names)
+        program = Program(record["constraints"], 4, scalars)
+        self.constants, self.widths, self.code = program.constants, program.widths, program.code
+        self.outputs = program.outputs
+        need(len(self.outputs) == len(names), "constraints without a name each")
+        need(self.widths[1] > 0 and self.widths[2:] == [3 * (len(groups) + len(used)), 3], "other widths")
+        if self.uses:
+            sums = Program(record["interactions"], 2, challenges + 1)
+            need(sums.widths == self.widths[:2], "interactions over other columns")
+            need(len(sums.outputs) == 2 * len(groups), "interactions without two outputs a group")
+            need(all(sums.is_extension[v] for v in sums.outputs), "interactions in the base field")
+        else:
+            need(record["interactions"] is None, "interactions on no bus")
         self.columns = sum(self.widths[:3])
         first = (0, self.widths[0], self.widths[0] + self.widths[1])
         self.read_next = sorted({first[a] + b for op, a, b, c in self.code if op == 0 and c == 1})
@@ -226,6 +338,7 @@ class Table:
         pairs = self._degrees()
         self.degree = max(1, *(d + (t > max(1, d - 1)) for d, t in pairs))
         self.transitions = max(t for _, t in pairs)
+        need(max(self.degree, self.transitions) <= 256, "a degree that is too high")
         self.D = 1
         while max(1, self.degree - 1) > self.D:
             self.D *= 2
@@ -265,14 +378,73 @@ class Table:
 
 class Key:
     def __init__(self, record: Any) -> None:
+        kinds = {"version": int, "program": str, "arguments": dict, "params": dict, "tables": list, "buses": list}
+        fields(record, kinds | {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes})
+        need(record["version"] == 2, "another version")
+        need(all(type(v) in (int, str) for v in record["arguments"].values()), "an argument of another type")
         self.record = record
         self.digest = H(b"distprove stark key" + C(record))
-        self.params = record["params"]
+        self.params = fields(record["params"], dict.fromkeys(LIMITS, int))
+        for name, (least, most) in LIMITS.items():
+            integer(self.params[name], least, most)
+        need(1 <= len(record["tables"]) <= 64, "no tables, or too many")
         self.tables = [Table(t) for t in record["tables"]]
+        need(len({t["name"] for t in record["tables"]}) == len(self.tables), "two tables of one name")
+        self._check_buses()
         self.statement = record["statement"]
-        self.bus_number = {bus[0]: i for i, bus in enumerate(record["buses"], 1)}
-        self.public_values = sum(count for _, count in self.statement["public"])
+        self.public_values = self._check_statement()
         self.anchored = any(t.width("global") for t in self.tables)
+        need(all(t.public == self.public_values for t in self.tables), "a table with other public values")
+        b = self.params["log_blowup"]
+        need(all(2**b >= t.D for t in self.tables), "a blow-up that is too small")
+        heights = listed(record["fixed_heights"], len(self.tables))
+        for table, height in zip(self.tables, heights, strict=True):
+            need(height is not None or table.widths[0] == 0, "preprocessed columns without a height")
+            need(height is None or integer(height, 0, min(28, 32 - b)) >= 0, "a height")
+        octets(record["preprocessed_root"], 32 if any(t.widths[0] for t in self.tables) else 0)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What a proof file says of its key (docs/formats.md)."""
+        return {name: self.record[name] for name in ("arguments", "params", "program", "version")}
+
+    def _check_buses(self) -> None:
+        buses = [listed(bus, 3) for bus in self.record["buses"]]
+        need(len(buses) <= 65535, "too many buses")
+        for name, scope, width in buses:
+            need(isinstance(named(name), str) and scope in ("local", "global"), "a bus of no scope")
+            integer(width, 1, 256)
+        self.bus_number = {bus[0]: i for i, bus in enumerate(buses, 1)}
+        need(len(self.bus_number) == len(buses), "two buses of one name")
+        for table in self.tables:
+            for name, width, scope, number, _, _ in table.uses:
+                need(self.bus_number.get(name) == number, "a bus of another number")
+                need(buses[number - 1] == [name, scope, width], "a bus declared otherwise")
+
+    def _check_statement(self) -> int:
+        lists = ("public", "same", "chain", "boundary")
+        s = fields(self.statement, dict.fromkeys(lists, list) | {"count": Any, "index": Any})
+        public = [listed(pair, 2) for pair in s["public"]]
+        length = {named(name): integer(count, 1, 4096) for name, count in public}
+        need(len(length) == len(public) and sum(length.values()) <= 4096, "public values twice, or too many")
+        ends = [listed(pair, 2) for pair in s["chain"]]
+        names = [*s["same"], *(name for pair in ends for name in pair)]
+        names += [s[name] for name in ("count", "index") if s[name] is not None]
+        need(all(isinstance(name, str) and name in length for name in names), "no such public value")
+        need(all(length[end] == length[start] for end, start in ends), "a chain of different lengths")
+        buses = {bus[0]: bus for bus in self.record["buses"]}
+        for entry in s["boundary"]:
+            fields(entry, {"bus": str, "values": list, "times": int, "where": str})
+            need(buses.get(entry["bus"]) == [entry["bus"], "global", len(entry["values"])], "not a global bus")
+            need(entry["where"] in ("first", "last", "every"), "no such partition")
+            for value in entry["values"]:
+                if isinstance(value, list):
+                    name, position = listed(value, 2)
+                    need(isinstance(name, str) and name in length, "no such public value")
+                    integer(position, 0, length[name] - 1)
+                else:
+                    need(type(value) is int, "not a value")
+        return sum(length.values())
 
 
 # -- 7. LogUp ---------------------------------------------------------------------------------------------------------
@@ -335,22 +507,6 @@ class Shape:
 # -- 9. Proof of a partition ------------------------------------------------------------------------------------------
 
 
-def fields(record: Any, kinds: dict[str, type]) -> Any:
-    need(isinstance(record, dict) and record.keys() == kinds.keys(), "other fields")
-    need(all(type(record[name]) is kind for name, kind in kinds.items()), "a field of another type")
-    return record
-
-
-def listed(value: Any, count: int) -> list[Any]:
-    need(isinstance(value, list) and len(value) == count, "a list of another length")
-    return value
-
-
-def octets(data: Any, count: int) -> bytes:
-    need(isinstance(data, bytes) and len(data) == count, "bytes of another number")
-    return data
-
-
 def pieces(data: Any, size: int, most: int) -> list[bytes]:
     need(isinstance(data, bytes) and len(data) % size == 0 and len(data) <= size * most, "bytes of another number")
     return [data[i : i + size] for i in range(0, len(data), size)]
@@ -401,6 +557,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     """What was absorbed and drawn, in order. Raises Refused."""
     shape, params, b = proof.shape, key.params, proof.shape.b
     # 1
+    need(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}", name) is not None, "not a partition's name")
     need(len(public) == key.public_values and all(0 <= v < P for v in public), "other public values")
     need(security_bits(key, shape, [shape.heights]) >= params["security_bits"], "too few bits of security")
     check_multiplicities([(t, 2**h) for t, h in zip(key.tables, shape.heights, strict=True)], [])
@@ -646,6 +803,37 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
         left = add(left, mul(base(times), inverse(f)))
     need(left == ZERO, "the global buses do not balance")
     return events
+
+
+def digest(domain: str, *values: Any) -> bytes:
+    return hashlib.sha256(C([domain, list(values)])).digest()
+
+
+def verify_file(data: bytes, key_record: Any) -> list[Events]:
+    """A whole proof.msgpack (docs/formats.md) under a key that the caller trusts. Raises Refused."""
+    key, top = Key(key_record), decode(data)
+    kinds = {"format": str, "version": int, "system": str, "key": bytes, "job": bytes, "binding": bytes}
+    fields(top, kinds | {"partitions": list, "verification_key": dict})
+    need((top["format"], top["version"], top["system"]) == ("distprove.proof", 1, "stark"), "another file")
+    need(top["key"] == key.digest, "another key")
+    need(C(top["verification_key"]) == C(key.named), "the key is named otherwise")
+    partitions = []
+    for i, part in enumerate(top["partitions"]):
+        fields(part, {"name": str, "digest": bytes, "public": list, "data": dict})
+        own = digest("distprove/partition/1", key.digest, i, part["name"], part["public"], part["data"].get("heights"))
+        need(part["digest"] == own, "the partition's digest")
+        public = []
+        for value in part["public"]:
+            need(isinstance(value, bytes) and 1 <= len(value) <= 64, "not a public value")
+            need(len(value) == 1 or value[0] > 0, "a public value with zeros before it")
+            public.append(int.from_bytes(value, "big"))
+        partitions.append((part["name"], public, part["data"]))
+    stated = [part["digest"] for part in top["partitions"]]
+    need(top["job"] == digest("distprove/job/1", "stark", key.digest, len(stated), stated), "the job's digest")
+    data_of_all = [part["data"] for part in top["partitions"]]
+    bound = digest("distprove/binding/1", top["job"], top["verification_key"], data_of_all)
+    need(top["binding"] == bound, "the binding")
+    return verify_job(key_record, partitions)
 
 
 def check_statement(key: Key, publics: list[list[int]]) -> None:

@@ -694,7 +694,7 @@ def test_a_boundary_on_a_bus_that_no_table_uses() -> None:
     job = prove_job(Pair([Sender(ONE_BUS), Receiver(ONE_BUS)], (Boundary("far", (1,), 1),)))
     with pytest.raises(InvalidProof, match="no table has"):
         job.check()
-    with pytest.raises(FormatError, match="boundary"):
+    with pytest.raises(UsageError, match="boundary"):
         prove_job(Pair([Sender(ONE_BUS), Receiver(ONE_BUS)], (Boundary("one", (1,), 1),)))
 
 

@@ -180,8 +180,11 @@ def test_a_verifier_makes_a_shipped_key_once_and_each_its_own() -> None:
     key, program = shipped_key(named)
     assert key.digest == key_of(load_program("fibonacci", {"rows": 8}), params).digest
     assert program.compiled_tables is key.tables
-    assert shipped_key({**named, "arguments": {"rows": 8}})[0] is key
-    others = [{**named, "arguments": {"rows": 16}}, {**named, "params": replace(params, queries=21).to_record()}]
+    assert shipped_key(dict(named))[0] is key
+    others = [
+        {**named, "arguments": {**named["arguments"], "rows": 16}},
+        {**named, "params": replace(params, queries=21).to_record()},
+    ]
     assert len({key.digest, *(shipped_key(other)[0].digest for other in others)}) == 3
     with pytest.raises(FormatError, match="rows must be"):
         shipped_key({**named, "arguments": {"rows": 9}})

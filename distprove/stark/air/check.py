@@ -86,7 +86,8 @@ class Example:
     airs: Sequence[Air]
     partitions: Sequence[PartitionTrace]
     preprocessed: Sequence[Words | None] | None = None
-    boundary: Sequence[BoundaryTuple] | None = None
+    boundary: Sequence[BoundaryTuple] = ()
+    """On the global buses; an example is a whole job, whose buses balance with that."""
 
     @property
     def layout(self) -> Layout:

@@ -31,9 +31,10 @@ SCOPES: tuple[Scope, Scope] = ("local", "global")
 EXTENSION_DEGREE = 3
 SELECTOR_COLUMNS = 3
 MAX_DEGREE = 256
-MAX_PUBLIC = 1 << 16
+MAX_PUBLIC = 4096
+"""Public values of a partition."""
 MAX_INSTRUCTIONS = 1 << 22
-MAX_BUSES = 1 << 16
+MAX_BUSES = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,14 @@ def _program_record(program: RowProgram) -> dict[str, Any]:
 class _Reader:
     """Takes a record apart. Nothing in it is believed."""
 
+    def __init__(self) -> None:
+        self._where = "AIR"
+        """What errors begin with: the table's name, as soon as it is read."""
+
     def air(self, record: object) -> CompiledAir:
         fields = self._map(record, ("name", "public", "constraints", "names", "interactions", "groups", "uses"))
         name = self._text(fields["name"], "an AIR's name")
+        self._where = f"table {name}"
         public = self._int(fields["public"], 0, MAX_PUBLIC, "public values")
         uses = tuple(self._use(use) for use in self._list(fields["uses"], "interactions"))
         groups = tuple(self._group(group) for group in self._list(fields["groups"], "groups"))
@@ -270,25 +276,24 @@ class _Reader:
         names = tuple(self._text(n, "a constraint's name") for n in self._list(fields["names"], "constraint names"))
 
         constraints = self._program(fields["constraints"], 4, layout.weights + len(names), layout.weights)
-        self._need(len(constraints.outputs) == len(names) > 0, f"{name}: constraints without a name each")
-        self._need(constraints.widths[MAIN] > 0, f"{name}: no main columns")
+        self._need(len(constraints.outputs) == len(names) > 0, "constraints without a name each")
+        self._need(constraints.widths[MAIN] > 0, "no main columns")
         op, matrix, _, next_row = constraints.code.T
-        self._need(
-            not ((op == Op.LOAD) & (matrix == SELECTORS) & (next_row == 1)).any(), f"{name}: the next row's selectors"
-        )
-        self._need(constraints.widths[2:] == (scope_widths(groups), SELECTOR_COLUMNS), f"{name}: wrong widths")
+        beyond = (op == Op.LOAD) & (matrix == SELECTORS) & (next_row == 1)
+        self._need(not beyond.any(), "the next row's selectors")
+        self._need(constraints.widths[2:] == (scope_widths(groups), SELECTOR_COLUMNS), "wrong widths")
 
         interactions = None
         if uses:
             interactions = self._program(fields["interactions"], 2, layout.challenges_end + 1, None)
-            self._need(interactions.widths == constraints.widths[:2], f"{name}: interactions over other columns")
-            self._need(len(interactions.outputs) == 2 * len(groups), f"{name}: interactions without a group each")
+            self._need(interactions.widths == constraints.widths[:2], "interactions over other columns")
+            self._need(len(interactions.outputs) == 2 * len(groups), "interactions without a group each")
             extension = interactions.is_extension[list(interactions.outputs)]
-            self._need(bool(extension.all()), f"{name}: an interaction outside the extension")
+            self._need(bool(extension.all()), "an interaction outside the extension")
         else:
-            self._need(fields["interactions"] is None, f"{name}: interactions on no bus")
+            self._need(fields["interactions"] is None, "interactions on no bus")
         air = CompiledAir(name, public, constraints, names, interactions, groups, uses)
-        self._need(max(air.degree, air.transitions) <= MAX_DEGREE, f"{name}: degree above {MAX_DEGREE}")
+        self._need(max(air.degree, air.transitions) <= MAX_DEGREE, f"degree above {MAX_DEGREE}")
         return air
 
     def _check_groups(self, groups: tuple[Group, ...], uses: tuple[BusUse, ...]) -> None:
@@ -315,7 +320,7 @@ class _Reader:
                 fold=fold,
             )
         except SizeError as error:
-            raise FormatError(f"AIR: {error}") from None
+            raise FormatError(f"{self._where}: {error}") from None
 
     def _use(self, record: object) -> BusUse:
         parts = self._list(record, "interaction", 6)
@@ -328,7 +333,7 @@ class _Reader:
             self._scope(scope),
         )
         bound = None if at_most is None else self._int(at_most, 1, P - 1, "a bound on multiplicities")
-        return BusUse(bus, self._int(number, 0, MAX_BUSES - 1, "a bus's number"), sends, bound)
+        return BusUse(bus, self._int(number, 1, MAX_BUSES, "a bus's number"), sends, bound)
 
     def _group(self, record: object) -> Group:
         parts = self._list(record, "group", 2)
@@ -341,29 +346,29 @@ class _Reader:
 
     def _map(self, record: object, keys: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(record, dict) or set(record) != set(keys):
-            raise FormatError(f"AIR: expected a map of {', '.join(keys)}")
+            raise FormatError(f"{self._where}: expected a map of {', '.join(keys)}")
         return record
 
     def _list(self, record: object, what: str, most: int = MAX_INSTRUCTIONS) -> list[Any]:
         if not isinstance(record, list) or len(record) > most:
-            raise FormatError(f"AIR: {what}: expected a list of at most {most}")
+            raise FormatError(f"{self._where}: {what}: expected a list of at most {most}")
         return record
 
     def _array(self, record: object, most: int, what: str) -> np.ndarray[Any, np.dtype[np.int32]]:
         if not isinstance(record, bytes) or len(record) % 4 or len(record) > 4 * most:
-            raise FormatError(f"AIR: {what}: expected at most {most} 32-bit words")
+            raise FormatError(f"{self._where}: {what}: expected at most {most} 32-bit words")
         return np.frombuffer(record, dtype="<i4").astype(np.int32)
 
     def _int(self, value: object, least: int, most: int, what: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise FormatError(f"AIR: {what}: expected an integer from {least} to {most}")
+            raise FormatError(f"{self._where}: {what}: expected an integer from {least} to {most}")
         return value
 
     def _text(self, value: object, what: str) -> str:
         if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
-            raise FormatError(f"AIR: {what} has 1 to {MAX_NAME} characters")
+            raise FormatError(f"{self._where}: {what} has 1 to {MAX_NAME} characters")
         return value
 
     def _need(self, holds: bool, what: str) -> None:
         if not holds:
-            raise FormatError(f"AIR: {what}")
+            raise FormatError(f"{self._where}: {what}")

@@ -80,9 +80,13 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
     logup = _logup_constraints(graph, layout, parts)
     nodes = own + [node for _, node in logup]
     names = tuple(c.name for c in definition.constraints) + tuple(name for name, _ in logup)
+    for name, node in zip(names, nodes, strict=True):
+        found = graph.degree(node)
+        if found > MAX_DEGREE:
+            raise AirError(f"{definition.name}: constraint {name} has degree {found}, at most {MAX_DEGREE} is possible")
 
     preprocessed, main = sum(definition.preprocessed.values()), sum(definition.main.values())
-    compiled = CompiledAir(
+    return CompiledAir(
         name=definition.name,
         public_count=definition.public_count,
         constraints=lower(
@@ -97,9 +101,6 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
         groups=groups,
         uses=uses,
     )
-    if compiled.degree > MAX_DEGREE:
-        raise AirError(f"{compiled.name}: a constraint of degree {compiled.degree}, at most {MAX_DEGREE} is possible")
-    return compiled
 
 
 class _Group:
@@ -119,8 +120,8 @@ class _Group:
 def _use(name: str, interaction: Interaction, buses: Mapping[str, int]) -> BusUse:
     bus = interaction.bus
     number = buses.get(bus.name)
-    if number is None or not 0 <= number < MAX_BUSES:
-        raise AirError(f"{name}: bus {bus.name} has no number from 0 to {MAX_BUSES - 1} in its program")
+    if number is None or not 1 <= number <= MAX_BUSES:
+        raise AirError(f"{name}: bus {bus.name} has no number from 1 to {MAX_BUSES} in its program")
     return BusUse(bus, number, interaction.sends, interaction.at_most)
 
 

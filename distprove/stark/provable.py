@@ -1,0 +1,118 @@
+"""Whether a job can be proven so that a verifier accepts it, as far as that is seen before its traces are made.
+
+`prove` asks when a job is made, `air check` of the traces it checks; what is refused is what a verifier would refuse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from distprove.errors import InputError, UsageError
+from distprove.proof import MAX_BYTES
+from distprove.stark import logup
+from distprove.stark.air import Air, BoundaryTuple, trace_air
+from distprove.stark.air.compiler import compile_definition, number_buses
+from distprove.stark.air.definition import Layout
+from distprove.stark.key import VerifyingKey, bus_record, compile_program, made_key
+from distprove.stark.params import Parameters
+from distprove.stark.program import Program
+from distprove.stark.proof import content_bytes
+from distprove.stark.security import job_security
+from distprove.stark.shape import ProofShape, heights_fit
+from distprove.stark.statement import Boundary, Statement
+
+Heights = Sequence[Sequence[int]]
+"""Per partition log2 of each table's rows."""
+
+
+def check_program(program: Program, params: Parameters, partitions: int) -> None:
+    """Raise UsageError, or AirError, for a job of `program` that no verifier would accept, whatever its traces are."""
+    key = compile_program(program, params)
+    try:
+        heights = program.log_heights(partitions)
+    except UsageError:  # a program that does not say; its provers look at each trace
+        check_sides(key)
+        check_multiplicities(key, least_heights(key, partitions))
+        return
+    if len(heights) != partitions or not all(heights_fit(key, h) for h in heights):
+        raise UsageError(f"program {program.name}: not the heights of {partitions} partitions' tables: 2^{heights}")
+    check_job(key, heights)
+
+
+def check_job(key: VerifyingKey, heights: Heights) -> None:
+    """Raise UsageError unless partitions of these heights can be one job under `key`."""
+    check_sides(key)
+    check_multiplicities(key, heights)
+    check_security(key, heights)
+    kinds = Counter(map(tuple, heights))
+    size = sum(count * content_bytes(ProofShape(key, kind)) for kind, count in kinds.items())
+    if size > MAX_BYTES:
+        raise UsageError(
+            f"the proofs of {len(heights)} partitions take {size / (1 << 30):.1f} GiB together, and no file of "
+            f"more than {MAX_BYTES / (1 << 30):.0f} GiB is read: fewer partitions, or a larger blow-up"
+        )
+
+
+def check_security(key: VerifyingKey, heights: Heights) -> None:
+    """Raise UsageError for partitions whose proofs would have fewer bits than the key asks for."""
+    reached = job_security(key, heights).bits
+    if reached < key.params.security_bits:
+        raise UsageError(
+            f"{key.params.queries} queries give {reached:.1f} bits of security at these heights, and "
+            f"{key.params.security_bits} are asked for"
+        )
+
+
+def check_sides(key: VerifyingKey) -> None:
+    """Raise UsageError for a bus that some table or the boundary uses and that nobody answers there."""
+    sides: dict[str, set[bool]] = {}
+    for use in (use for table in key.tables for use in table.uses):
+        sides.setdefault(use.bus.name, set()).add(use.sends)
+    for boundary in key.statement.boundary:
+        if boundary.bus not in sides:
+            raise UsageError(f"bus {boundary.bus}: the statement has a tuple on it, and no table uses it")
+        sides[boundary.bus].add(boundary.times > 0)
+    for name, found in sides.items():
+        if len(found) == 1:
+            missing = "receives what is sent on it" if True in found else "sends what is received from it"
+            raise UsageError(f"bus {name}: no table {missing}, nor does the boundary of a global bus")
+
+
+def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
+    """Raise UsageError when multiplicities could wrap around the field over all partitions and the boundary.
+
+    What the boundary's tuples are does not matter there, so that no public value is needed.
+    """
+    publics = [(0,) * key.statement.public_values] * len(heights)
+    rows = [1 << height for log_heights in heights for height in log_heights]
+    try:
+        logup.check_multiplicities(list(key.tables) * len(heights), rows, key.boundary_terms(publics))
+    except InputError as error:
+        raise UsageError(str(error)) from None
+
+
+def least_heights(key: VerifyingKey, partitions: int) -> Heights:
+    """The lowest tables that so many partitions can have."""
+    return [[height or 0 for height in key.fixed_heights]] * partitions
+
+
+def tables_key(
+    airs: Sequence[Air], layout: Layout, params: Parameters, boundary: Sequence[BoundaryTuple] = ()
+) -> VerifyingKey:
+    """The key of tables that stand in no program. Raises AirError, UsageError."""
+    definitions = [trace_air(air, layout) for air in airs]
+    numbers = number_buses(definitions)
+    buses = {i.bus.name: i.bus for definition in definitions for i in definition.interactions}
+    statement = Statement(
+        public=tuple((name, count) for name, (_, count) in layout.items()),
+        boundary=tuple(Boundary(term.bus.name, term.values, term.times, "first") for term in boundary),
+    )
+    return made_key(
+        "tables",
+        {},
+        params,
+        [compile_definition(definition, numbers) for definition in definitions],
+        [bus_record(buses[name]) for name in numbers],
+        statement,
+    )

@@ -1,0 +1,152 @@
+"""A proof file names its key in one way, exactly, whether the verifier makes that key or is given it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import second_verifier
+from golden_jobs import golden
+
+import distprove
+from distprove.cli.programs import Soundness
+from distprove.cli.verify import verify as verify_command
+from distprove.errors import DistproveError, FormatError, InvalidProof
+from distprove.options import StarkOptions
+from distprove.proof import Proof, partition_digest
+from distprove.stark.key import VerifyingKey
+from distprove.stark.keyfile import shipped_key, write_key
+from distprove.stark.params import Parameters
+from distprove.stark.programs import load_program
+from distprove.stark.proof import StarkProof
+from distprove.stark.security import choose_parameters
+from distprove.stark.system import StarkSystem
+from distprove.system import PartitionProof
+from distprove.verification import verify_proof
+
+PARAMS = Parameters(1, 20, 0, 1)
+
+
+@cache
+def ring() -> tuple[dict[str, Any], Proof]:
+    """The golden ring's key and the file that states its job as it should."""
+    job = golden("ring")
+    key = VerifyingKey.from_record(job["key"])
+    parts = tuple(
+        PartitionProof(
+            p["name"],
+            partition_digest(key.digest, i, p["name"], p["public"], p["proof"]["heights"]),
+            tuple(p["public"]),
+            p["proof"],
+        )
+        for i, p in enumerate(job["partitions"])
+    )
+    return job["key"], Proof("stark", key.digest, key.named(), parts)
+
+
+def both(data: bytes, key: dict[str, Any], folder: Path) -> tuple[bool, bool]:
+    """Whether the reference and the second verifier accept the file under this key."""
+    path = folder / "key.msgpack"
+    write_key(path, VerifyingKey.from_record(key))
+    try:
+        verify_proof(Proof.from_bytes(data), path, least_security=0)
+        ours = True
+    except DistproveError:
+        ours = False
+    try:
+        second_verifier.verify_file(data, key)
+    except second_verifier.Refused:
+        return ours, False
+    return ours, True
+
+
+def test_the_honest_file_holds(tmp_path: Path) -> None:
+    key, proof = ring()
+    assert both(proof.to_bytes(), key, tmp_path) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda named: {},
+        lambda named: {**named, "program": "fibonacci"},
+        lambda named: {**named, "arguments": {**named["arguments"], "more": 1}},
+        lambda named: {**named, "params": {**named["params"], "queries": 1024}},
+        lambda named: {**named, "params": {**named["params"], "grinding_bits": True}},
+        lambda named: {**named, "says": "anything"},
+        lambda named: {**named, "version": 1},
+        lambda named: {name: value for name, value in named.items() if name != "version"},
+        lambda named: {name: value for name, value in named.items() if name != "params"},
+    ],
+)
+def test_a_file_that_names_its_key_otherwise(
+    change: Callable[[dict[str, Any]], dict[str, Any]], tmp_path: Path
+) -> None:
+    """With all of its digests made right again: what a reader of the file would be told is not what was verified."""
+    key, proof = ring()
+    named = change(proof.verification_key)
+    assert both(replace(proof, verification_key=named).to_bytes(), key, tmp_path) == (False, False)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_files_with_other_digests(index: int, tmp_path: Path) -> None:
+    key, proof = ring()
+    moved = [replace(p, digest=bytes(32)) if i == index else p for i, p in enumerate(proof.partitions)]
+    assert both(replace(proof, partitions=tuple(moved)).to_bytes(), key, tmp_path) == (False, False)
+    reordered = replace(proof, partitions=proof.partitions[::-1])
+    assert both(reordered.to_bytes(), key, tmp_path) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"rows": "8"},
+        {"rows": "2^3"},
+        {"rows": 8, "first": 0},
+        {"rows": 8, "more": 1},
+        {},
+    ],
+)
+def test_a_shipped_programs_arguments_are_stated_in_one_way(arguments: dict[str, int | str]) -> None:
+    named = StarkSystem(load_program("fibonacci", {"rows": 8}), PARAMS, 1).verification_key()
+    assert shipped_key(named)[0].arguments == named["arguments"]
+    with pytest.raises(FormatError):
+        shipped_key({**named, "arguments": arguments})
+
+
+def test_a_proof_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    """Version 1 had no anchors. Its files did not state a version, its keys did."""
+    named = StarkSystem(load_program("fibonacci", {"rows": 8}), PARAMS, 1).verification_key()
+    first = {name: value for name, value in named.items() if name != "version"}
+    for old, number in ((first, 1), ({**named, "version": 3}, 3)):
+        with pytest.raises(FormatError, match=f"version {number} of the STARK protocol"):
+            shipped_key(old)
+    key, proof = ring()
+    with pytest.raises(FormatError, match=r"version 1 of the STARK protocol.* prove it again"):
+        VerifyingKey.from_record({**key, "version": 1})
+    data = {name: value for name, value in proof.partitions[0].data.items() if name != "anchors"}
+    with pytest.raises(FormatError, match="version 1 of the STARK protocol"):
+        StarkProof.from_record(data, VerifyingKey.from_record(key))
+
+
+def test_what_is_proven_by_default_is_what_is_asked_for_by_default() -> None:
+    """The same bits in a job, on every command line, and in Python."""
+
+    def default(function: Callable[..., Any], name: str) -> Any:
+        return inspect.signature(function).parameters[name].default
+
+    proven = {StarkOptions("p").security, Soundness().security, default(choose_parameters, "security_bits")}
+    asked = {default(verify_command, "security"), default(distprove.verify, "least_security")}
+    assert proven == asked == {default(verify_proof, "least_security")} == {128}
+
+
+def test_fewer_bits_than_a_prover_proves_by_default_must_be_asked_for(tmp_path: Path) -> None:
+    key, proof = ring()
+    write_key(tmp_path / "key.msgpack", VerifyingKey.from_record(key))
+    with pytest.raises(InvalidProof, match="128 are asked for"):
+        verify_proof(proof, tmp_path / "key.msgpack")
