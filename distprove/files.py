@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -55,12 +56,18 @@ def read_bounded(path: Path, limit: int) -> bytes:
     try:
         # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise InputError(f"{path}: not a regular file")
+    size = status.st_size
     with open(descriptor, "rb") as file:
-        if not path.is_file():
-            raise InputError(f"{path}: not a regular file")
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
+        data = file.read(size + 1) if size <= limit else b""
+    if size > limit:
         raise FormatError(f"{path}: larger than {limit} bytes")
+    if len(data) > size:
+        raise InputError(f"{path}: grew while it was read")
     return data
