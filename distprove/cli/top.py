@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from distprove.cli.console import format_seconds, out, plain_table, reports_errors
+from distprove.cli.console import escape, format_seconds, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
@@ -104,7 +103,7 @@ def _head(folder: Path, view: dict[str, Any]) -> RenderableType:
     table.add_row("done", counts + (f", {view['retries']} retries" if view["retries"] else ""))
     if total:
         table.add_row("", ProgressBar(total=total, completed=done, width=50))
-    moving = [f"{view['stages'][stage]} {stage}" for stage in STAGES if view["stages"].get(stage)]
+    moving = [f"{escape(str(view['stages'][stage]))} {stage}" for stage in STAGES if view["stages"].get(stage)]
     if moving and not over(view):
         table.add_row("at work", ", ".join(moving))
     table.add_row("rate", _rate(view))

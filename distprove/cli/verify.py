@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from distprove.cli.console import facts_table, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
