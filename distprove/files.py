@@ -51,6 +51,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file. There is none under a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes. Raises InputError or FormatError."""
     try:

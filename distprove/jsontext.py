@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from distprove.errors import FormatError
 from distprove.files import read_bounded
 
 MAX_DEPTH = 64
+MAX_DIGITS = 40
+MAX_NUMBER = 1e100
+"""Of numbers in our own files: what is added, squared or shown of them stays finite."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
@@ -33,11 +36,32 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
 
 
 def read(path: Path, limit: int) -> Any:
-    """The value in a JSON file of at most `limit` bytes. Raises InputError or FormatError."""
+    """The value in a JSON file of ours, of at most `limit` bytes. Raises InputError or FormatError."""
     try:
-        return loads(read_bounded(path, limit), str(path))
+        return loads_own(read_bounded(path, limit), str(path))
     except ValueError:
-        raise FormatError(f"{path}: not JSON") from None
+        raise FormatError(f"{path}: not JSON, or a number that is none or too large") from None
+
+
+def loads_own(data: bytes, what: str) -> Any:
+    """The value of a JSON text that this project writes: its numbers are finite, and of a size to reckon with.
+
+    Raises FormatError as `loads` does, ValueError for what is not such JSON.
+    """
+    return loads(data, what, parse_int=_integer, parse_float=_number, parse_constant=_no_number)
+
+
+def _integer(text: str) -> int:
+    return int(text) if len(text) <= MAX_DIGITS else _no_number(text)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return value if abs(value) <= MAX_NUMBER else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError("a number that is none, or too large")
 
 
 def check_depth(data: bytes, what: str, max_depth: int = MAX_DEPTH) -> None:

@@ -20,7 +20,11 @@ _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 def visible(text: str, *, keep: str = "") -> str:
     """`text` without control and format characters, which become `\\x1b` or `\\u202e`; `keep` are left as they are."""
-    return _SUSPECT.sub(lambda found: found[0] if found[0] in keep else _shown(found[0]), text)
+    return (
+        text
+        if text.isprintable()
+        else _SUSPECT.sub(lambda found: found[0] if found[0] in keep else _shown(found[0]), text)
+    )
 
 
 def bounded(text: str, most: int = MAX_MESSAGE) -> str:

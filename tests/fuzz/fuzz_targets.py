@@ -35,7 +35,6 @@ from distprove import canonical
 from distprove.cli.console import SafeConsole
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
-from distprove.cli.summary import show_summary
 from distprove.cli.top import look, screen
 from distprove.groth16.inputs import flatten, read_input, signals
 from distprove.groth16.ptau import Powers, read_ptau
@@ -393,12 +392,10 @@ def _run_file(name: str, use: Callable[[Path], object], *ways: Mutate, short: in
 
 
 def use_story(folder: Path) -> None:
-    """As `distprove report`, and the summary at the end of a job."""
+    """As `distprove report`."""
     story = Story.read(folder)
     json.dumps(chrome_trace(story))
     run_page(story).encode()
-    if story.report:
-        show_summary(SafeConsole(file=StringIO(), width=120), folder, story.report)
 
 
 def use_journal(folder: Path) -> None:
