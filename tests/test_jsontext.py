@@ -23,6 +23,22 @@ def test_deep_nesting_is_refused_before_the_decoder_recurses(opening: bytes) -> 
         sys.setrecursionlimit(before)
 
 
+@pytest.mark.parametrize(
+    "number", ["NaN", "-Infinity", "1e400", "-1e101", "9" * 41, "9" * 5000], ids=lambda number: number[:9]
+)
+def test_numbers_of_our_files_are_of_a_size_to_reckon_with(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(f'{{"seconds": {number}}}')
+    with pytest.raises(FormatError, match=r"file\.json: not JSON, or a number that is none or too large"):
+        jsontext.read(path, 1 << 20)
+
+
+def test_numbers_that_are_written_are_read(tmp_path: Path) -> None:
+    values = [0, -1, 1 << 64, 1e99, -1e99, 1.5, 1e-320, 1790000000.123456]
+    (tmp_path / "file.json").write_text(json.dumps(values))
+    assert jsontext.read(tmp_path / "file.json", 1 << 20) == values
+
+
 def test_brackets_in_strings_do_not_count() -> None:
     value = {"a" + "[" * 500: ["{" * 500, '\\"[' * 100], "b": [[1], [2]] * 200}
     assert jsontext.loads(json.dumps(value).encode(), "file") == value

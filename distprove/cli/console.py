@@ -110,7 +110,8 @@ def reports_errors(command: Command) -> Command:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except OSError as error:
-            _explain(error, bool(kwargs.get("as_json")), None)
+            told = InputError(f"{error.filename}: {error.strerror}") if error.filename is not None else error
+            _explain(told, bool(kwargs.get("as_json")), None)
             raise typer.Exit(InputError.exit_code) from None
         except BackendError as error:  # says itself what is missing: a library, a device, memory
             _explain(error, bool(kwargs.get("as_json")), None)

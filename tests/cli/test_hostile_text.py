@@ -180,6 +180,14 @@ def test_arguments_are_refused_before_anything_prints_them() -> None:
     assert "\\x1b" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["verify"], ["report"], ["top", "--once"], ["resume"], ["export", "--out", "x"]])
+def test_a_name_that_no_file_can_have_is_an_input_error(command: list[str]) -> None:
+    done = run(command[0], "n" * 300, *command[1:])
+    assert done.exit_code == 2
+    assert "nnnn" in done.stderr
+    assert "fault in distprove" not in done.stderr
+
+
 def test_pages_turn_no_text_around() -> None:
     for shown in (html.escape(HOSTILE), html.note(HOSTILE), svg.legend([("c", HOSTILE)])):
         assert is_harmless(shown)

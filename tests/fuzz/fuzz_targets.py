@@ -19,6 +19,7 @@ from typing import Any
 import fuzz_mutations as mutations
 import fuzz_paths  # noqa: F401 - where the makers of small files are
 from file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
+from file_uses import use_input, use_ptau, use_zkey
 from fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
 from golden_jobs import JOBS, ProvenJob, prove_job
 from made_runs import MadeRun, governor
@@ -36,8 +37,6 @@ from distprove.cli.console import SafeConsole
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
 from distprove.cli.top import look, screen
-from distprove.groth16.inputs import flatten, read_input, signals
-from distprove.groth16.ptau import Powers, read_ptau
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import (
     format_proof,
@@ -49,7 +48,6 @@ from distprove.groth16.snarkjs import (
 )
 from distprove.groth16.verifier import verify as verify_groth16
 from distprove.groth16.wtns import read_wtns
-from distprove.groth16.zkey import read_zkey
 from distprove.job import Job
 from distprove.jobfile import job_text
 from distprove.proof import Proof, decode_partition, encode_public, partition_digest
@@ -109,25 +107,6 @@ def _show(*what: Any) -> None:
 def _binary(make: Callable[..., bytes]) -> tuple[bytes, ...]:
     folder = _scratch()()
     return tuple(ptau_bytes(curve) if make is ptau_bytes else make(folder, curve) for curve in CURVES)
-
-
-def use_zkey(data: bytes) -> None:
-    key = read_zkey(data)
-    key.matrices()
-    key.verification_key_points()
-    assert len(key.digest) == 32
-
-
-def use_ptau(data: bytes) -> None:
-    ptau = read_ptau(data)
-    for which in Powers:
-        for log_n in range(ptau.power + 1):
-            ptau.lagrange(which, log_n)
-
-
-def use_input(data: bytes) -> None:
-    for signal, value in signals(read_input(data)).items():
-        flatten(signal, value, BN254.fr)
 
 
 INPUT = (
