@@ -1,7 +1,8 @@
-"""JSON from outside: nesting is bounded before the decoder sees it.
+"""JSON from outside: nesting and cost are bounded before the decoder sees it.
 
 Python's decoder recurses in C and relies on the interpreter's recursion limit, which any library in the process may
-have raised (some cryptographic ones do); a file of brackets then ends the process instead of raising.
+have raised (some cryptographic ones do); a file of brackets then ends the process instead of raising. It
+also makes an object of a hundred bytes from a list of two bytes.
 """
 
 from __future__ import annotations
@@ -15,18 +16,26 @@ from distprove.errors import FormatError
 from distprove.files import read_bounded
 
 MAX_DEPTH = 64
+FREE_COST = 1 << 26
+COST_PER_BYTE = 16
+"""What the values of a text may take as objects: `FREE_COST` bytes, and this many for each byte of it."""
 MAX_DIGITS = 40
 MAX_NUMBER = 1e100
 """Of numbers in our own files: what is added, squared or shown of them stays finite."""
 
+_COSTS = {b"{": 232, b"[": 104, b",": 40, b":": 64, b'"': 28}
+"""Bytes of memory that goes with each of these, at most: objects, lists, values, entries and half a string."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> Any:
     """The value of a JSON text; `hooks` are those of `json.loads`.
 
-    Raises FormatError when it is nested deeper than `max_depth` or not UTF-8, json.JSONDecodeError when it is not JSON.
+    Raises FormatError when it is nested deeper than `max_depth`, costs too much or is not UTF-8, json.JSONDecodeError
+    when it is not JSON.
     """
+    if sum(each * data.count(mark) for mark, each in _COSTS.items()) > FREE_COST + COST_PER_BYTE * len(data):
+        raise FormatError(f"{what}: more small values than a file of {len(data)} bytes may hold")
     check_depth(data, what, max_depth)
     try:
         text = data.decode()
