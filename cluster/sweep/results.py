@@ -96,6 +96,8 @@ class Measured:
             raise ValueError
         if not all(isinstance(governor, Mapping) for governor in self.governors):
             raise ValueError
+        if not all(isinstance(seconds, (int, float)) for seconds in self.wall):
+            raise TypeError
         if not self.wall or min(self.wall) < 1e-9:
             raise ValueError
 
@@ -111,7 +113,7 @@ class Measured:
             fields = {key: value for key, value in record.items() if key not in ("format", "schema")}
             fields["cell"] = Cell(**fields["cell"])
             fields["governors"] = tuple(fields["governors"])
-            fields["wall"], fields["devices"] = tuple(map(float, fields["wall"])), tuple(fields["devices"])
+            fields["wall"], fields["devices"] = tuple(fields["wall"]), tuple(fields["devices"])
             for name in ("proof_latency", "prove_latency", "idle"):
                 fields[name] = Spread(**fields[name])
             fields["phases"] = {name: Spread(**spread) for name, spread in fields["phases"].items()}

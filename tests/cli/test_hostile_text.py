@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import run
 from rich.console import Group
 from rich.progress import Progress as Bar
 from rich.progress import TextColumn
 from rich.table import Table
 from rich.text import Text
+from typer.testing import CliRunner
 
 from cluster.dispatch import Progress
 from distprove import canonical
 from distprove.cli import console as consoles
+from distprove.cli.app import app
 from distprove.cli.console import SafeConsole, escape, fail, plain_table, warn
 from distprove.cli.pages import html, svg
 from distprove.cli.progress import NOTABLE, ProgressDisplay
@@ -37,6 +38,10 @@ TURNS = "\u202e\u2066\u200f\ufeff\u2028\udc80"
 MARKUP = "[bold green]verified[/] [link=http://x]y[/link] [/]"
 HOSTILE = f"a{CONTROLS}b{TURNS}c{MARKUP}\\"
 SHOWN = "[bold green]verified[/]"
+
+
+def run(*args: object) -> Any:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
 def printed(show: Callable[[SafeConsole], object], terminal: bool = False) -> str:

@@ -108,6 +108,7 @@ def test_a_measurement_is_read_as_it_was_written(tmp_path: Path) -> None:
         (("busy_share",), "1"),
         (("devices",), [1.5]),
         (("wall",), [1e-320]),
+        (("wall",), ["9" * 400]),
         (("cell", "jobs"), 0),
         (("cell", "policy"), 3),
         (("idle", "median"), None),
