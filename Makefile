@@ -12,7 +12,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint constra
 NATIVE := kernels/CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: demo test lint format setup gpu-compile performance constraints node clean check-tools FORCE
+.PHONY: demo test fuzz lint format setup gpu-compile performance constraints node clean check-tools FORCE
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -20,6 +20,10 @@ demo: $(VENV)/.ready
 
 test: lint node
 	$(BIN)/python -m pytest -q
+
+# Spoiled files for every parser, for an hour: make fuzz FUZZ="--seconds 600 --seed 7". A short run is part of the tests.
+fuzz: $(VENV)/.ready-test
+	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ)
 
 setup: $(VENV)/.ready
 

@@ -297,8 +297,8 @@ def journal_tail(path: Path, nbytes: int) -> list[dict[str, Any]]:
 def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
-            event = jsontext.loads(line, "journal") if line.endswith(b"\n") else None
-        except ValueError:
+            event = jsontext.loads_own(line, "journal") if line.endswith(b"\n") else None
+        except (ValueError, FormatError):
             event = None  # the disk's fault: the journal is a story, the partition files are the state
         if isinstance(event, dict):
             yield event

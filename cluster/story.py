@@ -85,6 +85,17 @@ _PARTITION: dict[str, type] = {
 _PARTITION_TIMES = ("synthesise_seconds", "prove_seconds", "verify_seconds")
 _WORKER: dict[str, type] = {"id": str, "role": str, "status": str, "facts": dict, "partitions": int}
 
+_NUMBER = (int, float, type(None))
+_TEXT = (str, type(None))
+_OPTIONAL: dict[str, tuple[type, ...]] = {
+    "error": _TEXT,
+    "worker": _TEXT,
+    "memory": (dict, type(None)),
+    "busy_seconds": _NUMBER,
+    "load_seconds": _NUMBER,
+}
+"""What partitions and workers need not have."""
+
 
 def _is_shaped(report: dict[str, Any]) -> bool:
     def holds(item: Any, kinds: dict[str, type]) -> bool:
@@ -105,6 +116,11 @@ def _is_shaped(report: dict[str, Any]) -> bool:
         and all(holds(p, _PARTITION) for p in report["partitions"])
         and all(isinstance(p.get(key), number) for p in report["partitions"] for key in _PARTITION_TIMES)
         and all(holds(w, _WORKER) for w in report["workers"])
+        and all(
+            isinstance(item.get(key), kind)
+            for item in (*report["partitions"], *report["workers"])
+            for key, kind in _OPTIONAL.items()
+        )
         and all(isinstance(g, dict) for g in report["governors"])
         and all(isinstance(count, int) for count in report["counters"].values())
     )

@@ -211,6 +211,8 @@ def _device_time(record: Any, began: float) -> DeviceTime | None:
 
 
 def _finite(value: Any) -> float:
+    if not isinstance(value, (int, float)):  # float() takes strings, too, of any size
+        raise ValueError("not a time")
     number = float(value)
     if not math.isfinite(number):
         raise ValueError("not a time")

@@ -2,8 +2,8 @@
 
 Allowed are nil, booleans, integers of 64 bits, UTF-8 strings, byte strings, arrays, and maps with string keys in
 sorted order. There are no floats, no extension types and no references, so a file is data and nothing else. `decode`
-accepts exactly what `encode` writes: it encodes again and compares, which refuses duplicate keys, unsorted keys and
-longer forms of the same number alike. Format: https://github.com/msgpack/msgpack/blob/master/spec.md.
+accepts exactly what `encode` writes: duplicate keys, unsorted keys and longer forms of the same number are refused by
+one pass over the bytes, before any object is made. Format: https://github.com/msgpack/msgpack/blob/master/spec.md.
 """
 
 from __future__ import annotations
@@ -18,12 +18,31 @@ from distprove.errors import FormatError
 MAX_DEPTH = 16
 MAX_ITEMS = 1 << 22
 """Values in one file, containers included: bounds the time of the scan to a few seconds."""
+FREE_COST = 1 << 24
+COST_PER_BYTE = 8
+"""What a file's values may take as objects: `FREE_COST` bytes, and this many for each byte of the file."""
 
-# Tag -> bytes of payload that follow, for values of fixed size.
-_FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
-# Tag -> bytes of the length field: byte strings and strings; arrays and maps (and children per counted element).
-_COUNTED = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
-_NESTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+_CONSTANT, _NUMBER, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP = range(7)
+# Bytes that an object of each kind takes at most, and bytes for each unit of its length.
+_COST = {_CONSTANT: 0, _NUMBER: 32, _NEGATIVE: 32, _BYTES: 48, _TEXT: 80, _ARRAY: 80, _MAP: 80}
+_COST_EACH = {_CONSTANT: 0, _NUMBER: 0, _NEGATIVE: 0, _BYTES: 1, _TEXT: 4, _ARRAY: 8, _MAP: 104}
+
+
+def _form(kind: int, width: int, count: int, least: int) -> tuple[int, int, int, int, int, int]:
+    return kind, width, count, least, _COST[kind], _COST_EACH[kind]
+
+
+# Tag -> kind; width of the number or length that follows; that number where it is in the tag; the least one that is
+# not written in a shorter form (a negative n counts as -1 - n); the two costs.
+_FORMS = {tag: _form(_CONSTANT, 0, 0, 0) for tag in (*range(0x80), 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100))}
+_FORMS |= {0x80 + n: _form(_MAP, 0, n, 0) for n in range(16)} | {0x90 + n: _form(_ARRAY, 0, n, 0) for n in range(16)}
+_FORMS |= {0xA0 + n: _form(_TEXT, 0, n, 0) for n in range(32)}
+_FORMS |= {0xCC + i: _form(_NUMBER, 1 << i, 0, least) for i, least in enumerate((1 << 7, 1 << 8, 1 << 16, 1 << 32))}
+_FORMS |= {0xD0 + i: _form(_NEGATIVE, 1 << i, 0, least) for i, least in enumerate((1 << 5, 1 << 7, 1 << 15, 1 << 31))}
+_FORMS |= {0xC4 + i: _form(_BYTES, 1 << i, 0, least) for i, least in enumerate((0, 1 << 8, 1 << 16))}
+_FORMS |= {0xD9 + i: _form(_TEXT, 1 << i, 0, least) for i, least in enumerate((1 << 5, 1 << 8, 1 << 16))}
+_FORMS |= {0xDC + i: _form(_ARRAY, 2 << i, 0, least) for i, least in enumerate((1 << 4, 1 << 16))}
+_FORMS |= {0xDE + i: _form(_MAP, 2 << i, 0, least) for i, least in enumerate((1 << 4, 1 << 16))}
 
 
 def encode(value: Any) -> bytes:
@@ -36,13 +55,9 @@ def decode(data: bytes, what: str) -> Any:
     """The value that `encode` wrote as `data`. `what` names the file in errors. Raises FormatError."""
     _scan(data, what)
     try:
-        value = msgpack.unpackb(data, raw=False, strict_map_key=True)
-        again = encode(value)
-    except (ValueError, TypeError) as error:  # bad UTF-8, a key that is not a string
+        return msgpack.unpackb(data, raw=False, strict_map_key=True)
+    except ValueError as error:  # bad UTF-8
         raise FormatError(f"{what}: {error}") from None
-    if again != data:
-        raise FormatError(f"{what}: not in canonical form (duplicate or unsorted keys, or a longer form of a value)")
-    return value
 
 
 def digest(domain: str, *values: Any) -> bytes:
@@ -70,50 +85,59 @@ def _normal(value: Any, depth: int) -> Any:
 
 
 def _scan(data: bytes, what: str) -> None:
-    """Check nesting and lengths before anything is allocated.
+    """Check form, nesting, lengths and cost, before anything is allocated. Raises FormatError.
 
-    A decoder allocates what a header promises. Here every promised value is checked against the bytes that are left
-    (each takes at least one), so that decoding needs no more memory than a small multiple of the file's size.
+    A decoder allocates what a header promises, and makes an object of 80 bytes from an empty map of one byte. Here
+    every promised value is checked against the bytes that are left (each takes at least one), and the cost of all of
+    them as objects against the file's size. Everything is found to be in the one form that `encode` writes, but for
+    strings, which the decoder finds to be UTF-8.
     """
-    size, position, owed = len(data), 0, 1
-    stack = [1]  # values still to come at each level
+    size, position, owed, cost = len(data), 0, 1, 0
+    affordable = FREE_COST + COST_PER_BYTE * size
+    # Of the innermost container: how many values are still to come, whether it is a map, and its last key.
+    left, in_map, last_key = 1, False, None
+    outer: list[tuple[int, bool, bytes | None]] = []
     for _ in range(MAX_ITEMS + 1):  # the last time round only finds that nothing is left
-        while stack and stack[-1] == 0:
-            stack.pop()
-        if not stack:
+        while not left and outer:
+            left, in_map, last_key = outer.pop()
+        if not left:
             break
         if position >= size:
             raise FormatError(f"{what}: truncated at byte {size}")
-        stack[-1] -= 1
+        start, tag = position, data[position]
+        if tag not in _FORMS:
+            raise FormatError(f"{what}: a value of a kind that is not allowed (tag 0x{tag:02x} at byte {start})")
+        kind, width, count, least, object_cost, cost_each = _FORMS[tag]
+        position += 1 + width
+        left -= 1
         owed -= 1
-        tag = data[position]
-        position += 1
+        if width:
+            count = int.from_bytes(data[start + 1 : position], "big", signed=kind == _NEGATIVE)
+            count = -1 - count if kind == _NEGATIVE else count
         children = 0
-        if tag <= 0x7F or tag >= 0xE0:
-            continue
-        if tag <= 0x8F:
-            children = 2 * (tag & 0x0F)
-        elif tag <= 0x9F:
-            children = tag & 0x0F
-        elif tag <= 0xBF:
-            position += tag & 0x1F
-        elif tag in _FIXED:
-            position += _FIXED[tag]
-        elif tag in _COUNTED:
-            width = _COUNTED[tag]
-            position += width + int.from_bytes(data[position : position + width], "big")
-        elif tag in _NESTED:
-            width, each = _NESTED[tag]
-            children = each * int.from_bytes(data[position : position + width], "big")
-            position += width
-        else:
-            raise FormatError(f"{what}: a value of a kind that is not allowed (tag 0x{tag:02x} at byte {position - 1})")
-        owed += children
+        if kind in (_BYTES, _TEXT):
+            position += count
+        elif kind in (_ARRAY, _MAP):
+            children = count if kind == _ARRAY else 2 * count
+            owed += children
         if position + owed > size:
             raise FormatError(f"{what}: truncated, or a length that exceeds the file's {size} bytes")
+        if count < least:
+            raise FormatError(f"{what}: not in canonical form (a longer form of a value, at byte {start})")
+        cost += object_cost + count * cost_each
+        if cost > affordable:
+            raise FormatError(f"{what}: more small values than a file of {size} bytes may hold")
+        if in_map and left & 1:
+            key = data[position - count : position]
+            if kind != _TEXT:
+                raise FormatError(f"{what}: a map key that is not a string, at byte {start}")
+            if last_key is not None and key <= last_key:
+                raise FormatError(f"{what}: not in canonical form (duplicate or unsorted keys, at byte {start})")
+            last_key = key
         if children:
-            stack.append(children)
-            if len(stack) > MAX_DEPTH + 2:
+            outer.append((left, in_map, last_key))
+            left, in_map, last_key = children, kind == _MAP, None
+            if len(outer) > MAX_DEPTH:
                 raise FormatError(f"{what}: nested deeper than {MAX_DEPTH}")
     else:
         raise FormatError(f"{what}: more than {MAX_ITEMS} values")

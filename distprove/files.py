@@ -58,6 +58,14 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
         os.fsync(folder)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file. There is none under a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes:
     """The content of a regular file of at most `limit` bytes, closed at the end if it was open under `descriptor`.
 
@@ -67,12 +75,17 @@ def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes
         try:
             # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{path}: not a regular file")
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        size = status.st_size
+        # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
+        data = file.read(size + 1) if size <= limit else b""
+    if size > limit:
         raise FormatError(f"{path}: larger than {limit} bytes")
+    if len(data) > size:
+        raise InputError(f"{path}: grew while it was read")
     return data

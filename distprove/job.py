@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
+from distprove.files import read_bounded
 from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, nearest
 from distprove.owncode import names_code
 from distprove.phases import Phase
@@ -163,12 +164,8 @@ class Job:
     def from_toml(cls, path: Path) -> Job:
         """Read a job file. Raises InputError for the file, UsageError for what it says."""
         try:
-            if path.stat().st_size > MAX_JOB_FILE:
-                raise InputError(f"{path}: a job file of more than {MAX_JOB_FILE} bytes")
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            table = tomllib.loads(read_bounded(path, MAX_JOB_FILE).decode())
+        except ValueError as error:  # not TOML, not UTF-8, an integer of thousands of digits
             raise InputError(f"{path}: not a TOML file: {error}") from None
         except RecursionError:
             raise InputError(f"{path}: nested too deeply") from None
@@ -217,7 +214,7 @@ class Job:
             return replace(job, executor=settings)
         except UntrustedName:
             raise
-        except (KeyError, TypeError, AttributeError, UsageError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
             raise InputError(f"not the record of a job ({type(error).__name__}: {error})") from None
 
     def to_record(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from distprove.errors import InputError, UsageError
+from distprove.files import is_file
 from distprove.names import is_name, name_after, natural_key, unique
 from distprove.owncode import names_code
 
@@ -96,10 +97,10 @@ class Groth16Options:
         if len(names) != len(self.sources) or not all(is_name(s.name) for s in self.sources):
             raise InputError("partition names must be distinct and fit for file names")
         for what, path in (("zkey", self.zkey), ("wasm", self.wasm), ("vk", self.vk)):
-            if path is not None and not path.is_file():
+            if path is not None and not is_file(path):
                 raise InputError(f"{what}: no file at {path}")
         for source in self.sources:
-            if not source.path.is_file():
+            if not is_file(source.path):
                 raise InputError(f"input {source.name}: no file at {source.path}")
 
 
@@ -164,7 +165,7 @@ class StarkOptions:
             if value is not None and not least <= value <= most:
                 raise UsageError(f"{name} must be from {least} to {most}, not {value}")
         for source in self.sources:
-            if not source.path.is_file():
+            if not is_file(source.path):
                 raise InputError(f"{source.name}: no file at {source.path}")
 
 
@@ -198,15 +199,13 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
     files: dict[Path, Path] = {}
     for pattern in patterns:
         path = base / pattern
-        if path.is_file():
-            found = [path]
-        elif path.is_dir():
-            found = [p for p in path.iterdir() if p.suffix == suffix and p.is_file()]
-        else:
-            matches = glob.iglob(str(pattern), root_dir=base, recursive=True)
-            found = [p for p in (base / match for match in matches) if p.is_file()]
+        try:
+            folder = path.is_dir()
+            found = _matches(path, str(pattern), base, suffix if folder else None)
+        except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be read
+            raise InputError(f"{pattern}: {getattr(error, 'strerror', None) or error}") from None
         if not found:
-            kind = f"folder without {suffix} files" if path.is_dir() else "no file matches"
+            kind = f"folder without {suffix} files" if folder else "no file matches"
             raise InputError(f"{pattern}: {kind}")
         for file in sorted(found, key=natural_key):
             files.setdefault(file.resolve(), file)  # named as it was given, also when it is a link
@@ -214,6 +213,15 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
             raise InputError(f"{pattern}: a job has at most {MAX_PARTITIONS} inputs")
     given = list(files.values())
     return tuple(InputFile(name, path) for name, path in zip(unique(map(name_after, given)), given, strict=True))
+
+
+def _matches(path: Path, pattern: str, base: Path, suffix: str | None) -> list[Path]:
+    """The files of one pattern, which stands for `path` if it is a name; `suffix` is given for a folder."""
+    if suffix is not None:
+        return [p for p in path.iterdir() if p.suffix == suffix and p.is_file()]
+    if path.is_file():
+        return [path]
+    return [p for p in (base / match for match in glob.iglob(pattern, root_dir=base, recursive=True)) if p.is_file()]
 
 
 def check_keys(table: Mapping[str, Any], known: Mapping[str, type | tuple[type, ...]], prefix: str) -> None:

@@ -73,7 +73,8 @@ def _may_use(folder: Path, *, create: bool) -> bool:
     try:
         require_private(folder, create=create)
     except NotPrivate as error:
-        warnings.warn(f"the cache {folder} is not used: {error}", RuntimeWarning, stacklevel=1)
+        # Quoted: a folder's name may hold what acts on a terminal.
+        warnings.warn(f"the cache {str(folder)!r} is not used: {str(error)!r}", RuntimeWarning, stacklevel=1)
         return False
     return True
 

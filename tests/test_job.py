@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,42 @@ def test_equal_names_are_told_apart(folder: Path) -> None:
 def test_a_link_is_named_as_given(folder: Path) -> None:
     (folder / "alias.json").symlink_to(folder / "inputs" / "in1.json")
     assert [source.name for source in expand(["alias.json"], folder, ".json")] == ["alias"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inputs = " + "9" * 5000,
+        'executor = "threads"',
+        'arguments = "x"',
+        'inputs = ["' + "n" * 300 + '"]',
+        'inputs = ["' + "n/" * 3000 + '"]',
+        'inputs = ["a\\u0000b"]',
+        'vk = "' + "n" * 300 + '"',
+    ],
+    ids=lambda line: line[:24],
+)
+def test_what_a_job_file_may_hold_is_refused_with_its_name(folder: Path, line: str) -> None:
+    text = "".join(kept + "\n" for kept in GOOD.splitlines() if kept.partition(" ")[0] != line.partition(" ")[0])
+    with pytest.raises((UsageError, InputError), match=r"job\.toml: "):
+        job(folder, f"{text}{line}\n")
+
+
+def test_a_job_file_that_is_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.toml")
+    with pytest.raises(InputError, match="not a regular file"):
+        Job.from_toml(tmp_path / "job.toml")
+
+
+@pytest.mark.parametrize("part", ["options", "executor", "title"])
+@pytest.mark.parametrize("value", ["text", 3, None, [["a"]], {"a": 1}])
+def test_a_record_with_other_things_for_tables_is_refused(folder: Path, part: str, value: object) -> None:
+    record = job(folder, GOOD).to_record() | {part: value}
+    if part == "title":
+        assert Job.from_record(record).title == str(value)
+        return
+    with pytest.raises(InputError):
+        Job.from_record(record)
 
 
 def test_a_record_whose_files_are_gone_is_refused(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,44 @@ def test_deep_nesting_is_refused_before_the_decoder_recurses(opening: bytes) -> 
     sys.setrecursionlimit(1_000_000)
     try:
         with pytest.raises(FormatError, match="nested deeper"):
-            jsontext.loads(opening * 200_000, "file")
+            jsontext.loads(opening * 100_000, "file")
     finally:
         sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("small", [b"{}", b"[]", b'{"a":1}', b"[0]"])
+def test_small_values_that_cost_many_times_the_file_are_refused(small: bytes) -> None:
+    data = b"[" + (small + b",") * 900_000 + b"0]"
+    with pytest.raises(FormatError, match=r"file: more small values than a file of \d+ bytes may hold"):
+        jsontext.loads(data, "file")
+
+
+@pytest.mark.parametrize("small", [b"{}", b"[]", b'{"a":1}', b"[0]", b'"ab"', b"257", b"1e1", b"%d", b'{"%d":0}'])
+def test_no_value_costs_more_than_is_counted(small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = (small % i if b"%" in small else small for i in range(20_000))
+    for data in (b"[" + b",".join(items) + b"]", json.dumps({str(i): 0 for i in range(20_000)}).encode()):
+        counted = sum(each * data.count(mark) for mark, each in jsontext._COSTS.items())
+        tracemalloc.start()
+        jsontext.loads(data, "file")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < counted + 2 * len(data)
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "-Infinity", "1e400", "-1e101", "9" * 41, "9" * 5000], ids=lambda number: number[:9]
+)
+def test_numbers_of_our_files_are_of_a_size_to_reckon_with(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(f'{{"seconds": {number}}}')
+    with pytest.raises(FormatError, match=r"file\.json: not JSON, or a number that is none or too large"):
+        jsontext.read_in(Folder.open(tmp_path), path.name, 1 << 20)
+
+
+def test_numbers_that_are_written_are_read(tmp_path: Path) -> None:
+    values = [0, -1, 1 << 64, 1e99, -1e99, 1.5, 1e-320, 1790000000.123456]
+    (tmp_path / "file.json").write_text(json.dumps(values))
+    assert jsontext.read_in(Folder.open(tmp_path), "file.json", 1 << 20) == values
 
 
 def test_brackets_in_strings_do_not_count() -> None:

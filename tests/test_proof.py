@@ -223,7 +223,14 @@ def test_truncation_is_refused(value: Any, data: st.DataObject) -> None:
         b"\x82\xa1a\x01\xa1a\x02",  # a key twice
         b"\x82\xa1b\x01\xa1a\x02",  # keys out of order
         b"\xcc\x01",  # one in two bytes
+        b"\xcd\x00\xff",  # a short number in a longer form
+        b"\xd0\xff",  # minus one in two bytes
+        b"\xd1\xff\x80",  # minus 128 in three
+        b"\xd0\x05",  # a number that is not negative as one that may be
         b"\xd9\x01a",  # a short string in the long form
+        b"\xc5\x00\x01a",  # short bytes in the long form
+        b"\xdc\x00\x01\xc0",  # a short list in the long form
+        b"\xde\x00\x01\xa1a\xc0",  # a short map in the long form
         b"\xc4\x00\x00",  # bytes after the end
         b"\x81\x01\x01",  # a key that is a number
         b"\xcb" + bytes(8),  # a float
@@ -251,9 +258,52 @@ def test_lying_headers_allocate_nothing(header: bytes) -> None:
     assert peak < 1 << 20
 
 
+@pytest.mark.parametrize("small", [b"\x80", b"\x90", b"\x81\xa1a\x80"])
+def test_small_values_that_cost_many_times_the_file_are_refused(small: bytes) -> None:
+    """An empty map is a byte in the file and some eighty as an object."""
+    with pytest.raises(FormatError, match=r"more small values than a file of \d+ bytes may hold"):
+        canonical.decode(b"\xdd" + (260_000).to_bytes(4, "big") + small * 260_000, "test")
+
+
+def test_no_value_costs_more_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = canonical.encode([[{} for _ in range(3000)], [{"a": [i]} for i in range(3000)], list(range(3000))])
+    allowed = 1 << 12
+    while True:
+        monkeypatch.setattr(canonical, "FREE_COST", allowed)
+        try:
+            tracemalloc.start()
+            canonical.decode(data, "test")
+            break
+        except FormatError:
+            allowed += allowed // 8
+        finally:
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+    assert peak < canonical.COST_PER_BYTE * len(data) + allowed
+
+
+@given(
+    st.binary(max_size=40),
+    st.sampled_from([b"", b"\x81", b"\x82\xa1a", b"\x92", b"\xcc", b"\xd0", b"\xd1\xff", b"\xd9"]),
+)
+def test_it_accepts_what_it_would_write(noise: bytes, start: bytes) -> None:
+    """The pass over the bytes and the encoder agree on what is canonical."""
+    data = start + noise
+    try:
+        expected = canonical.encode(msgpack.unpackb(data, raw=False, strict_map_key=True)) == data
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+        expected = False
+    try:
+        canonical.decode(data, "test")
+    except FormatError:
+        assert not expected
+    else:
+        assert expected
+
+
 def test_nested_headers_cannot_promise_more_than_the_file_holds() -> None:
     # Each level's promise fits the file by itself; together they do not.
-    data = b"".join(b"\xdd" + (5000).to_bytes(4, "big") for _ in range(10)) + bytes(6000)
+    data = b"".join(b"\xdc" + (5000).to_bytes(2, "big") for _ in range(10)) + bytes(6000)
     with pytest.raises(FormatError, match="exceeds"):
         canonical.decode(data, "test")
 

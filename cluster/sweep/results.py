@@ -81,6 +81,26 @@ class Measured:
             if name in isolated.phases and isolated.phases[name].median > 1e-6
         }
 
+    def _check(self) -> None:
+        """Raise TypeError or ValueError unless everything is of its kind, as far as figures are made of it."""
+        _check_kinds(self, int, "partitions", "host_peak", "device_peak", "node_peak", "warmup")
+        _check_kinds(self, (int, float), "busy_share", "idle_share", "load_seconds")
+        _check_kinds(self.cell, int, "jobs")
+        _check_kinds(self.cell, (int, type(None)), "parallel", "gpu_workers")
+        _check_kinds(self.cell, (str, type(None)), "policy")
+        for spread in (self.proof_latency, self.prove_latency, self.idle, *self.phases.values()):
+            _check_kinds(spread, (int, float), "count", "median", "p95", "most", "fastest")
+        if not all(isinstance(name, str) for name in self.devices) or self.cell.jobs < 1:
+            raise ValueError
+        if not all(isinstance(count, int) for count in self.counters.values()):
+            raise ValueError
+        if not all(isinstance(governor, Mapping) for governor in self.governors):
+            raise ValueError
+        if not all(isinstance(seconds, (int, float)) for seconds in self.wall):
+            raise TypeError
+        if not self.wall or min(self.wall) < 1e-9:
+            raise ValueError
+
     def to_record(self) -> dict[str, Any]:
         return {"format": "distprove.sweep-cell", "schema": SCHEMA, **asdict(self)}
 
@@ -93,13 +113,12 @@ class Measured:
             fields = {key: value for key, value in record.items() if key not in ("format", "schema")}
             fields["cell"] = Cell(**fields["cell"])
             fields["governors"] = tuple(fields["governors"])
-            fields["wall"], fields["devices"] = tuple(map(float, fields["wall"])), tuple(fields["devices"])
+            fields["wall"], fields["devices"] = tuple(fields["wall"]), tuple(fields["devices"])
             for name in ("proof_latency", "prove_latency", "idle"):
                 fields[name] = Spread(**fields[name])
             fields["phases"] = {name: Spread(**spread) for name, spread in fields["phases"].items()}
             measured = cls(**fields)
-            if not measured.wall or min(measured.wall) <= 0:
-                raise ValueError
+            measured._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise FormatError(f"{what}: not a measurement that this distprove reads") from None
         return measured
@@ -183,6 +202,12 @@ class SweepResult:
                 row += [m.phases[phase].median if phase in m.phases else None, ratios.get(phase)]
             writer.writerow("" if value is None else value for value in row)
         return text.getvalue()
+
+
+def _check_kinds(record: object, kinds: type | tuple[type, ...], *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(record, name), kinds) or isinstance(getattr(record, name), bool):
+            raise TypeError
 
 
 def headline_inflation(ratios: Mapping[str, float]) -> Iterable[tuple[str, float]]:

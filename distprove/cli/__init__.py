@@ -11,8 +11,16 @@ from typing import NoReturn
 def main() -> None:
     """Entry point of `distprove`. Exit codes: 0 done and verified, 1 a job failed, 2 bad usage or input, 130 Ctrl-C."""
     from distprove.cli.app import app
-    from distprove.cli.console import DEBUG_FLAG
+    from distprove.cli.console import DEBUG_FLAG, fail
+    from distprove.visible import visible
 
+    # What reads arguments also prints them, in words and ways of its own.
+    for argument in sys.argv[1:]:
+        if visible(argument) != argument:
+            fail(
+                f"the argument {argument} has characters that act on a terminal", "rename the file, or name its folder"
+            )
+            _leave(SystemExit(2))
     # --debug is global, but one adds it at the end of the command that just failed.
     try:
         app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")

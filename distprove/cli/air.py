@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from distprove.cli.console import out, plain_table, print_json, reports_errors, warn
+from distprove.cli.console import escape, out, plain_table, print_json, reports_errors, warn
 from distprove.cli.kernels import compilation, compile_for
 from distprove.cli.option_groups import AsJson
 from distprove.cli.programs import import_from_here

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
-from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.errors import UsageError

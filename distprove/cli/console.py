@@ -1,44 +1,62 @@
-"""Where output goes: results to standard output, progress and errors to standard error, JSON alone when asked for."""
+"""Where output goes: results to standard output, progress and errors to standard error, JSON alone when asked for.
+
+Everything that is printed passes here, and what acts on a terminal is escaped here (`distprove.visible`), whoever chose
+the text. Only what commands mark up themselves has colours: names and messages go into that through `escape`.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
-import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import typer
-from rich import markup
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape as escape_markup
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from distprove.errors import DistproveError, InputError
+from distprove.visible import bounded, visible
 from kernels.backend import BackendError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEBUG_FLAG = "--debug"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
 
 
+class SafeConsole(Console):
+    """A console that no text can get an escape sequence, a control or a bidirectional override through."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text that is about to be laid out: escapes take their place in it."""
+        return super().render_str(visible(text, keep="\n"), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All that is printed, whatever it was made of. What moves the cursor for Rich is not text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text, keep="\n"))
+
+
+def escape(text: str) -> str:
+    """Text from anywhere, for use inside of markup: one line of bounded length that has no power of its own."""
+    return escape_markup(visible(bounded(text)))
+
+
 def out() -> Console:
     """Results, for people."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return SafeConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
     """Progress, warnings, errors."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-
-
-def escape(text: str) -> str:
-    """Text of others, to be shown as it is: no markup, and no control characters, which would steer a terminal."""
-    return markup.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+    return SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def plain_table() -> Table:
@@ -60,13 +78,18 @@ def print_json(value: Any) -> None:
 
 
 def warn(message: str) -> None:
-    err().print(f"[yellow]warning:[/] {escape(message)}")
+    err().print(f"[yellow]warning:[/] {_lines(message)}")
+
+
+def _lines(message: str) -> str:
+    """A message for use inside of markup; its further lines, if it has some, cannot be taken for lines of ours."""
+    return "\n  ".join(escape(line) for line in bounded(message).split("\n"))
 
 
 def fail(message: str, hint: str | None = None) -> None:
     """One sentence on what is wrong and, where there is one, one on what to do."""
     console = err()
-    console.print(f"[bold red]error:[/] {escape(message)}")
+    console.print(f"[bold red]error:[/] {_lines(message)}")
     if hint:
         console.print(f"[dim]hint:[/] {escape(hint)}")
 
@@ -87,7 +110,8 @@ def reports_errors(command: Command) -> Command:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except OSError as error:
-            _explain(error, bool(kwargs.get("as_json")), None)
+            told = InputError(f"{error.filename}: {error.strerror}") if error.filename is not None else error
+            _explain(told, bool(kwargs.get("as_json")), None)
             raise typer.Exit(InputError.exit_code) from None
         except BackendError as error:  # says itself what is missing: a library, a device, memory
             _explain(error, bool(kwargs.get("as_json")), None)
@@ -101,8 +125,8 @@ def reports_errors(command: Command) -> Command:
 
 def _explain(error: Exception, as_json: bool, hint: str | None) -> None:
     if debugging():
-        traceback.print_exc()
-    message = str(error) or type(error).__name__
+        sys.stderr.write(visible(traceback.format_exc(), keep="\n"))
+    message = bounded(str(error)) or type(error).__name__
     if not isinstance(error, (DistproveError, OSError)):
         message = f"{type(error).__name__}: {message}"
     if as_json:

@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import format_seconds, out, reports_errors
+from distprove.cli.console import escape, format_seconds, out, reports_errors
 from distprove.cli.prove import run_job
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job

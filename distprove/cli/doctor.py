@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 
-from distprove.cli.console import facts_table, out, print_json, reports_errors
+from distprove.cli.console import escape, facts_table, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
 from kernels.units import format_bytes
 

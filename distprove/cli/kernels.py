@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup
 
-from distprove.cli.console import reports_errors
+from distprove.cli.console import escape, reports_errors
 from distprove.cli.option_groups import OptionGroup
 from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS

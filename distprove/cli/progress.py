@@ -7,12 +7,11 @@ from collections import Counter
 from types import TracebackType
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from cluster.dispatch import Progress
-from distprove.cli.console import err
+from distprove.cli.console import err, escape
 
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
@@ -84,7 +83,7 @@ class ProgressDisplay:
 
     def _line(self, event: Progress) -> None:
         if event.event == "worker-ready" and event.worker is not None and event.worker.startswith("prover"):
-            self._console.print(f"{event.worker} ready after {time.monotonic() - self._began:.1f} s")
+            self._console.print(f"{escape(event.worker)} ready after {time.monotonic() - self._began:.1f} s")
         if event.event != "proved":
             return
         step = max(1, event.total // PLAIN_LINES)
@@ -92,4 +91,4 @@ class ProgressDisplay:
             return
         self._shown = event.done
         name = escape(event.partition or "")
-        self._console.print(f"\\[{event.done}/{event.total}] {name} proved by {event.worker or 'a prover'}")
+        self._console.print(f"\\[{event.done}/{event.total}] {name} proved by {escape(event.worker or 'a prover')}")

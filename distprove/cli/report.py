@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from distprove.cli.console import out, reports_errors
+from distprove.cli.console import escape, out, reports_errors
 
 
 @reports_errors

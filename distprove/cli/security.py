@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
-from distprove.cli.console import out, plain_table, print_json
+from distprove.cli.console import escape, out, plain_table, print_json
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import Partitions, Soundness, program_app
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 from kernels.units import format_bytes

@@ -64,7 +64,7 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
         table.add_column("back", justify="right")
     table.add_column("by")
     for p in shown:
-        cells = [escape(p["name"]), STATUS.get(p["status"], p["status"])]
+        cells = [escape(p["name"]), STATUS.get(p["status"], escape(p["status"]))]
         cells += [_time(p[f"{phase}_seconds"]) for phase in ("synthesise", "prove", "verify")]
         cells.append(str(p["attempts"]) if p["attempts"] else "-")
         if pcie:
@@ -96,28 +96,28 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     colour = {"proved": "green", "failed": "red"}.get(status, "yellow")
     wall = report["wall_seconds"]
     rate = f", {fresh / wall:.2f} a second" if fresh and wall else ""
-    table.add_row("result", f"[bold {colour}]{status}[/]: {done} of {len(partitions)} partitions")
+    table.add_row("result", f"[bold {colour}]{escape(status)}[/]: {done} of {len(partitions)} partitions")
     table.add_row("time", f"{format_seconds(wall)}{rate}")
     workers = [w for w in report["workers"] if w["role"] == "prover"]
     devices = sorted({str(w["facts"].get("device", "?")) for w in workers if w["facts"]})
     if devices:
-        table.add_row("provers", f"{len(workers)} on {escape(', '.join(devices))} ({report['executor']})")
+        table.add_row("provers", f"{len(workers)} on {escape(', '.join(devices))} ({escape(str(report['executor']))})")
     for placement, reason in sorted(
         {(w["facts"].get("placement", "device"), w["facts"].get("placement_reason")) for w in workers}
     ):
         if placement != "device":
-            table.add_row("placed", f"{placement}: {escape(reason)}")
+            table.add_row("placed", escape(f"{placement}: {reason}"))
     memory = memory_line(partitions)
     if memory:
-        table.add_row("memory", memory)
+        table.add_row("memory", escape(memory))
     trouble = [f"{count} {COUNTERS.get(name, name)}" for name, count in report["counters"].items() if count]
     if trouble:
-        table.add_row("trouble", f"[yellow]{', '.join(trouble)}[/]")
+        table.add_row("trouble", f"[yellow]{escape(', '.join(trouble))}[/]")
     for name, value in proven_rows(report.get("proven", {})):
         table.add_row(name, escape(value))
     table.add_row("key", key_line(report["key_digest"], report["facts"]))
     if report["job_digest"]:
-        table.add_row("job", report["job_digest"])
+        table.add_row("job", escape(str(report["job_digest"])))
         table.add_row("proof", escape(str(run / "proof.msgpack")))
     return table
 
@@ -153,8 +153,8 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
 def key_line(digest: str, facts: dict[str, Any]) -> str:
     """The key's digest, and a warning where its set-up is not to be trusted."""
     if facts.get("insecure_setup"):
-        return f"{digest}\n[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]"
-    return digest
+        return f"{escape(digest)}\n[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]"
+    return escape(digest)
 
 
 def _time(seconds: float) -> str:

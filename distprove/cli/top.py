@@ -104,7 +104,7 @@ def _head(folder: Path, view: dict[str, Any]) -> RenderableType:
     table.add_row("done", counts + (f", {view['retries']} retries" if view["retries"] else ""))
     if total:
         table.add_row("", ProgressBar(total=total, completed=done, width=50))
-    moving = [f"{view['stages'][stage]} {stage}" for stage in STAGES if view["stages"].get(stage)]
+    moving = [f"{escape(str(view['stages'][stage]))} {stage}" for stage in STAGES if view["stages"].get(stage)]
     if moving and not over(view):
         table.add_row("at work", ", ".join(moving))
     table.add_row("rate", _rate(view))

@@ -103,6 +103,34 @@ def test_a_measurement_is_read_as_it_was_written(tmp_path: Path) -> None:
             read_cell(folder, one.cell)
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("host_peak",), {}),
+        (("busy_share",), "1"),
+        (("devices",), [1.5]),
+        (("wall",), [1e-320]),
+        (("wall",), ["9" * 400]),
+        (("cell", "jobs"), 0),
+        (("cell", "policy"), 3),
+        (("idle", "median"), None),
+        (("phases", "prove", "median"), "a"),
+        (("phases",), {"prove": []}),
+        (("governors",), [1]),
+        (("counters",), {"retries": "x"}),
+    ],
+    ids=str,
+)
+def test_a_measurement_with_something_else_in_it_is_refused(place: tuple[str, ...], value: object) -> None:
+    record = json.loads(json.dumps(measured(Cell(), 1.0, prove=0.5).to_record()))
+    inner = record
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    with pytest.raises(FormatError, match="not a measurement"):
+        Measured.from_record(record, "cell")
+
+
 # -- shared workers ---------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from made_runs import MadeRun, governor
 from cluster.story import Story
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.svg import Scale, Series, line_chart, thinned
+from distprove.errors import FormatError
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -147,3 +148,22 @@ def test_thinned_lines_keep_their_extremes() -> None:
     assert (7.77, 1e6) in kept
     assert len(kept) <= 4 * 501
     assert "1e" not in line_chart("x", [Series("s", points, 0)], (0, 500), x_format=str, y_format=str).split("<path")[1]
+
+
+@pytest.mark.parametrize(
+    ("of", "key", "value"),
+    [
+        ("partitions", "error", 3),
+        ("partitions", "worker", ["a"]),
+        ("partitions", "memory", 7),
+        ("workers", "busy_seconds", "long"),
+        ("workers", "load_seconds", {}),
+    ],
+)
+def test_a_damaged_report_is_refused_with_its_name(of: str, key: str, value: object, tmp_path: Path) -> None:
+    run = MadeRun(partitions=2).make(tmp_path / "run")
+    report = json.loads((run / "report.json").read_text())
+    report[of][0][key] = value
+    (run / "report.json").write_text(json.dumps(report))
+    with pytest.raises(FormatError, match=r"report\.json: not a report"):
+        Story.read(run)

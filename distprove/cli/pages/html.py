@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 from importlib import resources
+
+from distprove.visible import visible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """The page may load nothing and run nothing, whatever a name in it may hold."""
@@ -13,6 +15,11 @@ PHASES = ("load", "check", "synthesise", "commit", "prove", "verify", "diagnose"
 """Phases that the style sheet has a colour for."""
 COLOURS = 8
 """Colours of lines in the style sheet."""
+
+
+def escape(text: str) -> str:
+    """Text from anywhere, as HTML: no markup, and nothing that turns the direction of what stands beside it."""
+    return html.escape(visible(text, keep="\n"))
 
 
 def document(title: str, body: Iterable[str]) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 
 from cluster.analysis import witnesses_in_flight
 from cluster.nodestory import NodeStory
 from cluster.story import Story
 from cluster.timeline import Session
 from distprove.cli.console import format_seconds
-from distprove.cli.pages.html import COLOURS, chart, folded, note, table
+from distprove.cli.pages.html import COLOURS, chart, escape, folded, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
 from distprove.cli.pages.waterfall import seconds_axis
 from kernels.units import format_bytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from html import escape
 from typing import Any
 
 from cluster.analysis import DeviceUse, Inflation, Spread, devices, inflation
@@ -12,7 +11,7 @@ from cluster.nodestory import NodeStory
 from cluster.story import Story
 from cluster.timeline import Session, Span
 from distprove.cli.console import format_seconds
-from distprove.cli.pages.html import bars, cards, chart, document, folded, note, table
+from distprove.cli.pages.html import bars, cards, chart, document, escape, folded, note, table
 from distprove.cli.pages.nodes import governor, witnesses
 from distprove.cli.pages.svg import legend
 from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from html import escape
+
+from distprove.cli.pages.html import escape
 
 WIDTH = 1120
 """Units across; a page scales a chart to its column, and lets it scroll where that is too narrow to be read."""

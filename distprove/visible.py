@@ -1,0 +1,41 @@
+"""Text from anywhere, made fit to be shown: what would act on a terminal or reorder a line is written as an escape.
+
+A name in a file may hold an escape sequence that clears the screen and prints its own "verified", an override that
+turns the direction of a line, or a megabyte of anything. `visible` is the one place that takes such powers away.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_MESSAGE = 4000
+"""Characters of one text that are shown, at most; the middle of a longer one is left out."""
+
+# Everything outside of printable ASCII; most text has none of it.
+_SUSPECT = re.compile(r"[^ -~]")
+_HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Controls (C0, DEL, C1), formats (bidirectional ones too), surrogates, what is not assigned, line separators."""
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """`text` without control and format characters, which become `\\x1b` or `\\u202e`; `keep` are left as they are."""
+    return (
+        text
+        if text.isprintable()
+        else _SUSPECT.sub(lambda found: found[0] if found[0] in keep else _shown(found[0]), text)
+    )
+
+
+def bounded(text: str, most: int = MAX_MESSAGE) -> str:
+    """`text`, or its beginning and end with a word on how much is left out between them."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 3 // 4]} ... ({len(text) - most} characters left out) ... {text[-(most // 4) :]}"
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _HARMFUL:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,240 @@
+"""Names and messages from files, as a terminal gets them: they cannot act on it, and cannot pose as our own words."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Group
+from rich.progress import Progress as Bar
+from rich.progress import TextColumn
+from rich.table import Table
+from rich.text import Text
+from typer.testing import CliRunner
+
+from cluster.dispatch import Progress
+from distprove import canonical
+from distprove.cli import console as consoles
+from distprove.cli.app import app
+from distprove.cli.console import SafeConsole, escape, fail, plain_table, warn
+from distprove.cli.pages import html, svg
+from distprove.cli.progress import NOTABLE, ProgressDisplay
+from distprove.cli.summary import show_summary
+from distprove.cli.top import screen
+from distprove.errors import InputError
+from distprove.proof import Proof
+from distprove.visible import bounded, visible
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CONTROLS = "\x1b[2J\x1b[H\x07\x08\r\x7f\x9b2J\x00"
+TURNS = "\u202e\u2066\u200f\ufeff\u2028\udc80"
+MARKUP = "[bold green]verified[/] [link=http://x]y[/link] [/]"
+HOSTILE = f"a{CONTROLS}b{TURNS}c{MARKUP}\\"
+SHOWN = "[bold green]verified[/]"
+
+
+def run(*args: object) -> Any:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def printed(show: Callable[[SafeConsole], object], terminal: bool = False) -> str:
+    console = SafeConsole(
+        file=StringIO(), width=5000, force_terminal=terminal, highlight=False, color_system=None, legacy_windows=False
+    )
+    show(console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def is_harmless(text: str) -> bool:
+    return visible(text, keep="\n") == text
+
+
+def hostile(value: Any) -> Any:
+    """A record with every string in it followed by the worst there is."""
+    if isinstance(value, str):
+        return value + HOSTILE
+    if isinstance(value, dict):
+        return {key: hostile(item) for key, item in value.items()}
+    return [hostile(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "renderable",
+    [
+        HOSTILE.replace("[/]", ""),
+        Text(HOSTILE),
+        Text.from_markup(escape(HOSTILE)),
+        Group("a", Text(HOSTILE)),
+        svg.__name__ + CONTROLS,
+    ],
+)
+def test_nothing_that_is_printed_acts_on_the_terminal(renderable: Any) -> None:
+    shown = printed(lambda console: console.print(renderable))
+    assert is_harmless(shown)
+    assert "\\x1b" in shown
+
+
+def test_tables_and_bars_neither() -> None:
+    table = plain_table()
+    table.add_column(CONTROLS)
+    table.add_row(Text(CONTROLS))
+    grid = Table(title=CONTROLS)
+    grid.add_column("x")
+    grid.add_row(escape(HOSTILE))
+    assert is_harmless(printed(lambda console: console.print(table, grid)))
+
+    def progress(console: SafeConsole) -> None:
+        with Bar(TextColumn("{task.description}"), console=console) as bar:
+            bar.add_task(escape(CONTROLS), total=1)
+
+    assert is_harmless(printed(progress))
+
+
+@pytest.mark.parametrize("tell", [fail, warn])
+def test_messages_are_one_of_ours_bounded_and_without_markup(
+    tell: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(HOSTILE + "\nresult  verified\n" + "x" * 100_000)
+    shown = capsys.readouterr().err
+    assert is_harmless(shown)
+    assert SHOWN in shown
+    assert "\nresult" not in shown
+    assert len(shown) < 10_000
+    assert "characters left out" in shown
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_shows_names_as_they_are(terminal: bool) -> None:
+    def show(console: SafeConsole) -> None:
+        display = ProgressDisplay(console)
+        for event in ("worker-ready", "proved", *NOTABLE):
+            display(Progress(event, HOSTILE, f"prover-{HOSTILE}", "done", 1, 0, 1, HOSTILE))
+
+    shown = printed(show, terminal)
+    assert is_harmless(shown)
+    assert shown.count(SHOWN) >= 3 * len(NOTABLE)
+
+
+def test_a_report_with_hostile_strings_everywhere(proven: Path) -> None:
+    report = hostile(json.loads((proven / "report.json").read_text()))
+    report["counters"] = {HOSTILE: 1}
+    report["proven"] = {}
+    report["partitions"][0]["error"] = HOSTILE
+    shown = printed(lambda console: show_summary(console, Path(HOSTILE), report))
+    assert is_harmless(shown)
+    assert shown.count(SHOWN) >= 10
+
+
+def test_a_status_with_hostile_strings_everywhere(proven: Path, tmp_path: Path) -> None:
+    view = hostile(json.loads((proven / "status.json").read_text()))
+    view["error"] = HOSTILE
+    view["stages"] = {"proving": HOSTILE, HOSTILE: 1}
+    view["status"] = "running" + HOSTILE
+    view["workers"][0]["tasks"] = [[HOSTILE, HOSTILE]]
+    event = {"time": 1, "event": "fault", "partition": HOSTILE, "worker": HOSTILE, "reason": HOSTILE}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(event) + "\n")
+    shown = printed(lambda console: console.print(screen(tmp_path, view)))
+    assert is_harmless(shown)
+    assert shown.count(SHOWN) >= 5
+
+
+def test_a_forged_proof_cannot_say_that_it_is_verified(proven: Path, tmp_path: Path) -> None:
+    forged = Proof.read(proven / "proof.msgpack")
+    name = f"{CONTROLS}result  verified: 3 partitions, groth16\n{MARKUP}"
+    path = tmp_path / "proof.msgpack"
+    path.write_bytes(Proof(name, forged.key_digest, forged.verification_key, forged.partitions).to_bytes())
+    done = run("verify", path)
+    assert done.exit_code == 2
+    assert is_harmless(done.stdout + done.stderr)
+    assert "\nresult" not in done.stderr
+
+
+def test_a_traceback_neither(proven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path) -> Proof:
+        raise InputError(HOSTILE)
+
+    monkeypatch.setattr(Proof, "read", read)
+    monkeypatch.setattr(consoles, "debugging", lambda: True)
+    done = run("verify", proven / "proof.msgpack")
+    assert "Traceback" in done.stderr
+    assert is_harmless(done.stderr)
+
+
+def test_json_stays_json_and_is_plain_ascii(tmp_path: Path) -> None:
+    (tmp_path / "proof.msgpack").write_bytes(canonical.encode({"format": HOSTILE.replace("\udc80", "")}))
+    done = run("verify", tmp_path / "proof.msgpack", "--json")
+    assert json.loads(done.stdout)["status"] == "error"
+    assert done.stdout.isascii()
+    assert is_harmless(done.stdout)
+
+
+def test_arguments_are_refused_before_anything_prints_them() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "distprove", "verify", "\x1b[2Jnone", "--nothing"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert is_harmless(done.stderr)
+    assert "\\x1b" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["verify"], ["report"], ["top", "--once"], ["resume"], ["export", "--out", "x"]])
+def test_a_name_that_no_file_can_have_is_an_input_error(command: list[str]) -> None:
+    done = run(command[0], "n" * 300, *command[1:])
+    assert done.exit_code == 2
+    assert "nnnn" in done.stderr
+    assert "fault in distprove" not in done.stderr
+
+
+def test_pages_turn_no_text_around() -> None:
+    for shown in (html.escape(HOSTILE), html.note(HOSTILE), svg.legend([("c", HOSTILE)])):
+        assert is_harmless(shown)
+
+
+@pytest.mark.parametrize("text", ["Größe", "日本語", "עברית", "a\u0301", "→ ∞ ━", "emoji 🎉"])
+def test_letters_of_any_language_are_left_alone(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_what_is_bounded_keeps_both_ends() -> None:
+    shown = bounded("a" * 5000 + "b" * 5000, 100)
+    assert shown.startswith("a" * 70)
+    assert shown.endswith("b" * 25)
+    assert len(shown) < 150
+    assert bounded("short") == "short"
+
+
+def calls(tree: ast.AST) -> Iterator[str]:
+    """Names of what is called or taken from modules, dotted."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def test_nothing_prints_around_the_console() -> None:
+    """Only `console` makes consoles, escapes markup or writes to the streams of the process."""
+    banned = {"print", "Console", "rich.print", "typer.echo", "typer.secho", "rich.markup.escape", "html.escape"}
+    banned |= {f"sys.{stream}.{method}" for stream in ("stdout", "stderr") for method in ("write", "writelines")}
+    banned |= {"traceback.print_exc", "traceback.print_exception", "logging.getLogger", "warnings.warn"}
+    allowed = {"distprove/cli/console.py": {"sys.stdout.write", "sys.stderr.write", "rich.markup.escape"}}
+    allowed["distprove/cli/pages/html.py"] = {"html.escape"}
+    allowed["distprove/cli/app.py"] = {"typer.echo"}  # the version
+    allowed["distprove/groth16/wasm_modules.py"] = {"print"}  # of a child, into an error of its parent
+    allowed["kernels/cache.py"] = {"warnings.warn"}  # quoted
+    found = [
+        (str(path.relative_to(ROOT)), name)
+        for folder in ("distprove", "cluster", "actors", "kernels")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in calls(ast.parse(path.read_text(encoding="utf-8")))
+        if name in banned - allowed.get(str(path.relative_to(ROOT)), set())
+    ]
+    assert found == []

@@ -1,0 +1,497 @@
+"""Every parser with valid inputs, the ways to spoil these, and all that is done with what it reads."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import fuzz_mutations as mutations
+import fuzz_paths  # noqa: F401 - where the makers of small files are
+from file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
+from file_uses import use_input, use_ptau, use_zkey
+from fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
+from golden_jobs import JOBS, ProvenJob, prove_job
+from made_runs import MadeRun, governor
+from made_sweeps import made_sweep
+from simulated_proofs import trapdoor
+from toy_program import toy_program
+
+from cluster.run import Run, journal_tail, read_journal, read_record
+from cluster.story import Story
+from cluster.sweep.results import SweepResult
+from cluster.sweep.sweep import read_cell
+from cluster.trace import chrome_trace
+from distprove import canonical
+from distprove.cli.console import SafeConsole
+from distprove.cli.pages.run import run_page
+from distprove.cli.pages.sweep import sweep_page
+from distprove.cli.top import look, screen
+from distprove.groth16.r1cs import read_r1cs
+from distprove.groth16.snarkjs import (
+    format_proof,
+    format_public,
+    format_verification_key,
+    parse_proof,
+    parse_public,
+    parse_verification_key,
+)
+from distprove.groth16.verifier import verify as verify_groth16
+from distprove.groth16.wtns import read_wtns
+from distprove.job import Job
+from distprove.jobfile import job_text
+from distprove.proof import Proof, decode_partition, encode_public, partition_digest
+from distprove.stark.barrier import Commitment, job_challenge
+from distprove.stark.keyfile import read_key, shipped_key, write_key
+from distprove.stark.params import Parameters
+from distprove.stark.system import StarkVerifier
+from distprove.system import Partition, PartitionProof
+from distprove.verification import verify_proof
+from kernels.cpu import CpuBackend
+from kernels.curves import BN254
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser under test."""
+
+    seeds: Callable[[], Sequence[bytes]]
+    """Valid inputs, made by the project's own code."""
+    use: Callable[[bytes], object]
+    """Reads an input and does with it what a command does. Raises DistproveError for a bad one, and nothing else."""
+    mutations: tuple[Mutate, ...]
+    short: int = 100
+    """Inputs in the short run that is part of the tests."""
+    constant: int = 4 * MIB
+    """Bytes that reading may take beside ten times the input."""
+
+    def make(self, rng: random.Random) -> bytes:
+        return rng.choice(self.mutations)(rng, self.seeds())
+
+
+_ALL = tempfile.TemporaryDirectory(prefix="distprove-fuzz-")
+
+
+def _scratch(prepare: Callable[[Path], object] = lambda folder: None) -> Callable[[], Path]:
+    """A folder for each process that asks for it, made ready when it first does."""
+
+    @cache
+    def of_process(number: int) -> Path:
+        path = Path(tempfile.mkdtemp(dir=_ALL.name))
+        prepare(path)
+        return path
+
+    return lambda: of_process(os.getpid())
+
+
+def _show(*what: Any) -> None:
+    SafeConsole(file=StringIO(), width=120).print(*what)
+
+
+# -- Groth16 ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _binary(make: Callable[..., bytes]) -> tuple[bytes, ...]:
+    folder = _scratch()()
+    return tuple(ptau_bytes(curve) if make is ptau_bytes else make(folder, curve) for curve in CURVES)
+
+
+INPUT = (
+    b'{"a": ["1", 2, [-3, "0x4"]], "path": [[0, 1], [1, 0]], "big": 123456789012345678901234567890, "b": [{"x": 1}]}'
+)
+PUBLIC = [3, 2**200]
+
+
+@cache
+def _trapdoor() -> Any:
+    return trapdoor(BN254, len(PUBLIC))
+
+
+@cache
+def _groth16() -> Proof:
+    key, parts = _trapdoor().key, []
+    for i in range(2):
+        proof = _trapdoor().prove(PUBLIC, i)
+        digest = partition_digest(key.digest(), i, f"p{i}", PUBLIC)
+        parts.append(PartitionProof(f"p{i}", digest, tuple(PUBLIC), proof.to_dict()))
+    return Proof("groth16", key.digest(), key.to_dict(), tuple(parts))
+
+
+def use_snarkjs_proof(data: bytes) -> None:
+    assert not verify_groth16(_trapdoor().key, PUBLIC, parse_proof(data)) or _is_seed(data, "snarkjs-proof", json.loads)
+
+
+def use_snarkjs_key(data: bytes) -> None:
+    key = parse_verification_key(data)
+    if key.n_public == len(PUBLIC):
+        verify_groth16(key, PUBLIC, _trapdoor().prove(PUBLIC, 0))
+
+
+def _is_seed(data: bytes, name: str, load: Callable[[bytes], Any]) -> bool:
+    """Whether the change left the meaning alone: white space, or parts that two seeds have in common."""
+    return any(load(data) == load(seed) for seed in TARGETS[name].seeds())
+
+
+# -- proof.msgpack ----------------------------------------------------------------------------------------------------
+
+
+def dump_proof(top: dict[str, Any]) -> bytes:
+    """A proof file whose digests are those of what it has become, as anyone can make them."""
+    parts = []
+    for i, part in enumerate(top["partitions"]):
+        public = [int.from_bytes(value, "big") for value in part["public"]]
+        digest = partition_digest(top["key"], i, part["name"], public)
+        parts.append(PartitionProof(part["name"], digest, tuple(public), part["data"]))
+    return Proof(top["system"], top["key"], top["verification_key"], tuple(parts)).to_bytes()
+
+
+def use_groth16_file(data: bytes) -> None:
+    proof = Proof.from_bytes(data)
+    verify_proof(proof)
+    assert {p.public for p in proof.partitions} == {tuple(PUBLIC)}, "another statement was verified"
+
+
+@cache
+def _stark() -> dict[str, ProvenJob]:
+    """The small jobs of the tests, proven now: the format is the one of this code."""
+    with CpuBackend(threads=1) as backend:
+        return {name: prove_job(job, backend) for name, job in JOBS.items()}
+
+
+def _partitions(job: ProvenJob) -> list[PartitionProof]:
+    parts = zip(job.names, job.publics, job.proofs, strict=True)
+    return [
+        PartitionProof(name, partition_digest(job.key.digest, i, name, public), tuple(public), proof.to_record())
+        for i, (name, public, proof) in enumerate(parts)
+    ]
+
+
+@cache
+def _stark_files() -> tuple[bytes, ...]:
+    return tuple(
+        Proof("stark", job.key.digest, {"program": name}, tuple(_partitions(job))).to_bytes()
+        for name, job in _stark().items()
+    )
+
+
+def use_stark_file(data: bytes) -> None:
+    """As with a key that is given: the one, of those that there are, that the file names."""
+    proof = Proof.from_bytes(data)
+    for job in _stark().values():
+        if job.key.digest == proof.key_digest:
+            proof.verify(StarkVerifier(job.key))
+            expected = [(p.name, p.public, canonical.encode(p.data)) for p in _partitions(job)]
+            found = [(p.name, p.public, canonical.encode(p.data)) for p in proof.partitions]
+            assert found == expected, "a changed proof was verified"
+
+
+@cache
+def _stark_parts() -> tuple[bytes, ...]:
+    return tuple(dump_msgpack([n, i, p.data]) for n, j in _stark().items() for i, p in enumerate(_partitions(j)))
+
+
+def use_stark_part(data: bytes) -> None:
+    record = load_msgpack_input(data)
+    if not isinstance(record, list) or len(record) != 3 or record[0] not in list(JOBS):
+        return
+    job = _stark()[record[0]]
+    part = _partitions(job)[record[1] if record[1] in (0, 1) and record[1] < len(job.names) else 0]
+    stated = {"name": part.name, "digest": part.digest, "public": [encode_public(v) for v in part.public]}
+    read = decode_partition({**stated, "data": record[2]}, "part")
+    if StarkVerifier(job.key).verify(read):
+        assert read.data == part.data, "a changed proof was verified"
+
+
+def load_msgpack_input(data: bytes) -> Any:
+    return canonical.decode(data, "input")
+
+
+@cache
+def _stark_keys() -> tuple[bytes, ...]:
+    path = _scratch()() / "key.msgpack"
+    found = []
+    for job in _stark().values():
+        write_key(path, job.key)
+        found.append(path.read_bytes())
+    return tuple(found)
+
+
+def use_stark_key(data: bytes) -> None:
+    path = _scratch_keys() / "key.msgpack"
+    path.write_bytes(data)
+    key = read_key(path)
+    for job in _stark().values():
+        if job.key.program == key.program:
+            verifier = StarkVerifier(key)
+            for part in _partitions(job):
+                verifier.verify(part)
+            verifier.verify_job(_partitions(job))
+            assert key.digest == job.key.digest, "a proof was verified under a changed key"
+
+
+_scratch_keys = _scratch()
+
+
+@cache
+def _named_keys() -> tuple[bytes, ...]:
+    params = Parameters(1, queries=3, grinding_bits=5, security_bits=5).to_record()
+    return (canonical.encode({"program": "fibonacci", "arguments": {"rows": 64}, "params": params}),)
+
+
+def use_named_key(data: bytes) -> None:
+    shipped_key(load_msgpack_input(data))
+
+
+@cache
+def _commitments() -> tuple[bytes, ...]:
+    return tuple(
+        Commitment(name, proof.log_heights, tuple(public), proof.roots[0]).to_bytes()
+        for job in _stark().values()
+        for name, public, proof in zip(job.names, job.publics, job.proofs, strict=True)
+    )
+
+
+def use_commitment(data: bytes) -> None:
+    job_challenge(bytes(32), [Commitment.from_bytes(data)])
+
+
+# -- jobs and runs ----------------------------------------------------------------------------------------------------
+
+
+def _make_job_files(folder: Path) -> None:
+    for name in ("c.zkey", "c.wasm", "vk.json", "w/a.wtns", "w/b.wtns", "inputs/in1.json", "inputs/in2.json"):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+
+
+_job_folder = _scratch(_make_job_files)
+JOB_FILES = (
+    b"""system = "groth16"
+title = "votes of May"
+zkey = "c.zkey"
+wasm = "c.wasm"
+inputs = ["inputs/*.json"]
+vk = "vk.json"
+[executor]
+threads = 8
+memory = "48GiB"
+start_timeout = 60.5
+policy = "static"
+limits = { synthesis = 4 }
+place = { msm_g2 = "cpu" }
+""",
+    b"""system = "groth16"
+zkey = "c.zkey"
+witnesses = "w"
+[executor]
+local = true
+isolate = true
+backend = "cpu"
+""",
+    b"""system = "stark"
+program = "fibonacci"
+partitions = 4
+blowup = 2
+security = 100
+grinding = 16
+queries = 60
+arguments = { rows = "2^10" }
+[executor]
+gpus = 1
+address = "auto"
+""",
+)
+
+
+def use_job_file(data: bytes) -> None:
+    path = _job_folder() / "job.toml"
+    path.write_bytes(data)
+    job = Job.from_toml(path)
+    path.write_text(job_text(job), encoding="utf-8")
+    assert Job.from_toml(path) == job, "a job file that does not say what was read"
+
+
+def _make_run(folder: Path) -> None:
+    """A run with a governor, trouble, a stored partition, a barrier and a job that can be read again."""
+    shutil.rmtree(folder)
+    nodes = [governor("node0", 20.0)]
+    MadeRun(partitions=3, gpus=1, failing=(1,), faults=(2,), governors=nodes).make(folder)
+    record = json.loads((folder / "job.json").read_text())
+    job_file = _job_folder() / "made.toml"
+    job_file.write_bytes(JOB_FILES[0])
+    record["job"] = Job.from_toml(job_file).to_record()
+    (folder / "job.json").write_text(json.dumps(record))
+    now = {"time": 10.0, "began": 1.0, "rate": 0.5, "total": 3, "done": 1, "failed": 1, "proved": 1, "retries": 1}
+    worker = {"id": "prover-0", "role": "prover", "node": "n", "status": "ready", "device": "H200", "gpus": ["0"]}
+    status = {"format": "distprove.status", "version": 1, "status": "running", "error": "x", **now}
+    node = {key: nodes[0].get(key) for key in ("node", "policy", "limits", "threads", "memory")}
+    node |= {key: nodes[0]["samples"][-1][key] for key in ("cpu", "memory_used", "memory_leased", "leases", "queue")}
+    status |= {"workers": [{**worker, "partitions": 1, "tasks": [["part-1", "proving"]]}], "nodes": [node]}
+    (folder / "status.json").write_text(json.dumps({**status, "stages": {"proving": 1, "done": 1}}))
+    (folder / "partitions").mkdir()
+    with Run.open(folder) as run:
+        run.store(_groth16().partitions[0])
+        run.store_barrier({"p0": _commitments()[0]}, bytes(32))
+
+
+_run_folder = _scratch(_make_run)
+_seed_folder = _scratch(_make_run)
+
+
+def _run_file(name: str, use: Callable[[Path], object], *ways: Mutate, short: int = 100) -> Target:
+    """A file of a run folder; `use` gets the folder."""
+
+    @cache
+    def seeds() -> tuple[bytes, ...]:
+        return ((_seed_folder() / name).read_bytes(),)
+
+    def write_and_use(data: bytes) -> None:
+        path = _run_folder() / name
+        path.write_bytes(data)
+        try:
+            use(_run_folder())
+        finally:
+            path.write_bytes(seeds()[0])
+
+    return Target(seeds, write_and_use, ways, short, constant=16 * MIB)
+
+
+def use_story(folder: Path) -> None:
+    """As `distprove report`."""
+    story = Story.read(folder)
+    json.dumps(chrome_trace(story))
+    run_page(story).encode()
+
+
+def use_journal(folder: Path) -> None:
+    list(read_journal(folder))
+    journal_tail(folder, 1000)
+    use_story(folder)
+    use_status(folder)
+
+
+def use_status(folder: Path) -> None:
+    """As `distprove top`."""
+    _show(screen(folder, look(folder)))
+
+
+def use_record(folder: Path) -> None:
+    """As `distprove resume`, up to the proof system, and as `report`."""
+    record = read_record(folder)
+    if record["job"] is not None:
+        Job.from_record(record["job"])
+    use_story(folder)
+
+
+def use_barrier(folder: Path) -> None:
+    barrier = _open(folder).load_barrier()
+    assert barrier is not None
+    for commitment in barrier[0].values():
+        Commitment.from_bytes(commitment)
+
+
+@cache
+def _open(folder: Path) -> Run:
+    return Run.open(folder)
+
+
+def use_partition(folder: Path) -> None:
+    part = _groth16().partitions[0]
+    proof = _open(folder).load(Partition(0, part.name, part.digest, {}))
+    assert proof is not None
+    assert proof.name == part.name
+
+
+def partition_bodies(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A partition's file whose body was changed inside, with the checksum made right."""
+    content = load_msgpack(rng.choice(seeds))
+    body = mutations.msgpack_records(rng, [content["body"]])
+    return dump_msgpack({**content, "body": body, "sha256": hashlib.sha256(body).digest()})
+
+
+@cache
+def _cells() -> tuple[bytes, ...]:
+    return tuple(json.dumps(m.to_record()).encode() for m in made_sweep().measured[:2])
+
+
+_cell_folder = _scratch()
+
+
+def use_cell(data: bytes) -> None:
+    path = _cell_folder() / "cell.json"
+    path.write_bytes(data)
+    measured = read_cell(path)
+    result = SweepResult([measured], measured, made_sweep().about)
+    json.dumps(result.to_record())
+    result.to_csv()
+    sweep_page("sweep", result)
+
+
+# -- WebAssembly ------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _programs() -> tuple[bytes, ...]:
+    import wasmtime
+
+    return (bytes(wasmtime.wat2wasm(toy_program())),)
+
+
+def use_wasm(data: bytes) -> None:
+    from distprove.groth16 import wasm_limits  # type: ignore[attr-defined]
+
+    wasm_limits.check_limits("input", data)
+
+
+_CONTAINERS = (other_bytes, mutations.sections, mutations.sections)
+_JSON = (mutations.json_records, mutations.json_records, mutations.json_text, other_bytes)
+_MSGPACK = (mutations.msgpack_records, mutations.msgpack_records, other_bytes)
+_FILE = (of_records(load_msgpack, dump_proof), of_records(load_msgpack, dump_proof), *_MSGPACK)
+
+TARGETS: dict[str, Target] = {
+    "zkey": Target(lambda: _binary(zkey_bytes), use_zkey, _CONTAINERS, 500),
+    "wtns": Target(lambda: _binary(wtns_bytes), read_wtns, _CONTAINERS, 500),
+    "r1cs": Target(lambda: _binary(r1cs_bytes), read_r1cs, _CONTAINERS, 500),
+    "ptau": Target(lambda: _binary(ptau_bytes), use_ptau, _CONTAINERS, 500),
+    "circuit-input": Target(lambda: (INPUT,), use_input, _JSON, 1000),
+    "snarkjs-proof": Target(
+        lambda: tuple(format_proof(_trapdoor().prove(PUBLIC, i)).encode() for i in range(2)), use_snarkjs_proof, _JSON
+    ),
+    "snarkjs-public": Target(
+        lambda: (format_public(PUBLIC).encode(),), lambda data: parse_public(data, BN254), _JSON, 1000
+    ),
+    "snarkjs-key": Target(
+        cache(lambda: (format_verification_key(_trapdoor().key).encode(),)), use_snarkjs_key, _JSON, 60
+    ),
+    "groth16-file": Target(lambda: (_groth16().to_bytes(),), use_groth16_file, _FILE, 60),
+    "stark-file": Target(_stark_files, use_stark_file, _FILE, 60, 32 * MIB),
+    "stark-part": Target(_stark_parts, use_stark_part, _MSGPACK, 60, 32 * MIB),
+    "stark-key": Target(_stark_keys, use_stark_key, _MSGPACK, 60, 32 * MIB),
+    "stark-named-key": Target(_named_keys, use_named_key, _MSGPACK, 60, 64 * MIB),
+    "commitment": Target(_commitments, use_commitment, _MSGPACK, 1000),
+    "job-file": Target(lambda: JOB_FILES, use_job_file, (mutations.toml_lines,) * 3 + (other_bytes,), 200),
+    "job.json": _run_file("job.json", use_record, *_JSON, short=40),
+    "report.json": _run_file("report.json", use_story, *_JSON, short=40),
+    "timeline.json": _run_file("timeline.json", use_story, *_JSON, short=40),
+    "journal.jsonl": _run_file("journal.jsonl", use_journal, mutations.json_lines, *_JSON[2:], short=40),
+    "status.json": _run_file("status.json", use_status, *_JSON, short=60),
+    "barrier": _run_file("barrier.msgpack", use_barrier, *_MSGPACK, short=300),
+    "partition": _run_file("partitions/p0.msgpack", use_partition, partition_bodies, *_MSGPACK, short=300),
+    "sweep-cell": Target(_cells, use_cell, _JSON),
+}
+if importlib.util.find_spec("distprove.groth16.wasm_limits") is not None:
+    TARGETS["wasm"] = Target(_programs, use_wasm, (mutations.wasm_sections, mutations.wasm_sections, other_bytes), 500)
