@@ -89,6 +89,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "memory": (dict, type(None)),
     "busy_seconds": _NUMBER,
     "load_seconds": _NUMBER,
+    "device_peak": _NUMBER,
 }
 """What partitions and workers need not have."""
 

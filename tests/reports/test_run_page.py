@@ -158,6 +158,7 @@ def test_thinned_lines_keep_their_extremes() -> None:
         ("partitions", "error", 3),
         ("partitions", "worker", ["a"]),
         ("partitions", "memory", 7),
+        ("partitions", "device_peak", "most"),
         ("workers", "busy_seconds", "long"),
         ("workers", "load_seconds", {}),
     ],
