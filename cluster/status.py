@@ -173,7 +173,8 @@ def _is_status(content: Any) -> bool:
         and all(isinstance(count, int) for count in content["stages"].values())
         and isinstance(content.get("status"), str)
         and all(
-            isinstance(worker.get("tasks"), list)
+            isinstance(worker.get("role"), str)
+            and isinstance(worker.get("tasks"), list)
             and all(isinstance(task, list) and len(task) == 2 for task in worker["tasks"])
             and isinstance(worker.get("gpus"), list)
             and isinstance(worker.get("partitions"), int)

@@ -93,8 +93,23 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "memory": (dict, type(None)),
     "busy_seconds": _NUMBER,
     "load_seconds": _NUMBER,
+    "device_peak": _NUMBER,
 }
 """What partitions and workers need not have."""
+
+_SECURITY: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), (int, float)),
+    "regime": (str,),
+}
+
+
+def _tells(proven: Any) -> bool:
+    """Whether what a proof says is there in the parts that are shown of it."""
+    if not isinstance(proven, dict) or not isinstance(proven.get("program"), str):
+        return False
+    if not all(isinstance(proven.get(key), dict) for key in ("arguments", "says", "security")):
+        return False
+    return all(isinstance(proven["security"].get(key), kind) for key, kind in _SECURITY.items())
 
 
 def _is_shaped(report: dict[str, Any]) -> bool:
@@ -113,6 +128,7 @@ def _is_shaped(report: dict[str, Any]) -> bool:
     return (
         holds(report, kinds)
         and isinstance(report.get("wall_seconds"), number)
+        and (not report.get("proven") or _tells(report["proven"]))
         and all(holds(p, _PARTITION) for p in report["partitions"])
         and all(isinstance(p.get(key), number) for p in report["partitions"] for key in _PARTITION_TIMES)
         and all(holds(w, _WORKER) for w in report["workers"])

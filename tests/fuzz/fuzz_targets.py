@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import random
@@ -47,6 +46,7 @@ from distprove.groth16.snarkjs import (
     parse_verification_key,
 )
 from distprove.groth16.verifier import verify as verify_groth16
+from distprove.groth16.wasm_limits import check_limits
 from distprove.groth16.wtns import read_wtns
 from distprove.job import Job
 from distprove.jobfile import job_text
@@ -54,7 +54,8 @@ from distprove.proof import Proof, decode_partition, encode_public, partition_di
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.keyfile import read_key, shipped_key, write_key
 from distprove.stark.params import Parameters
-from distprove.stark.system import StarkVerifier
+from distprove.stark.programs import load_program
+from distprove.stark.system import StarkSystem, StarkVerifier
 from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
 from kernels.cpu import CpuBackend
@@ -247,8 +248,9 @@ _scratch_keys = _scratch()
 
 @cache
 def _named_keys() -> tuple[bytes, ...]:
-    params = Parameters(1, queries=3, grinding_bits=5, security_bits=5).to_record()
-    return (canonical.encode({"program": "fibonacci", "arguments": {"rows": 64}, "params": params}),)
+    params = Parameters(1, queries=3, grinding_bits=5, security_bits=5)
+    key = StarkSystem(load_program("fibonacci", {"rows": 64}), params, 1).verification_key()
+    return (canonical.encode(key),)
 
 
 def use_named_key(data: bytes) -> None:
@@ -258,7 +260,7 @@ def use_named_key(data: bytes) -> None:
 @cache
 def _commitments() -> tuple[bytes, ...]:
     return tuple(
-        Commitment(name, proof.log_heights, tuple(public), proof.roots[0]).to_bytes()
+        proof.commitment(name, public).to_bytes()
         for job in _stark().values()
         for name, public, proof in zip(job.names, job.publics, job.proofs, strict=True)
     )
@@ -452,9 +454,7 @@ def _programs() -> tuple[bytes, ...]:
 
 
 def use_wasm(data: bytes) -> None:
-    from distprove.groth16 import wasm_limits  # type: ignore[attr-defined]
-
-    wasm_limits.check_limits("input", data)
+    check_limits("input", data)
 
 
 _CONTAINERS = (other_bytes, mutations.sections, mutations.sections)
@@ -492,6 +492,5 @@ TARGETS: dict[str, Target] = {
     "barrier": _run_file("barrier.msgpack", use_barrier, *_MSGPACK, short=300),
     "partition": _run_file("partitions/p0.msgpack", use_partition, partition_bodies, *_MSGPACK, short=300),
     "sweep-cell": Target(_cells, use_cell, _JSON),
+    "wasm": Target(_programs, use_wasm, (mutations.wasm_sections, mutations.wasm_sections, other_bytes), 500),
 }
-if importlib.util.find_spec("distprove.groth16.wasm_limits") is not None:
-    TARGETS["wasm"] = Target(_programs, use_wasm, (mutations.wasm_sections, mutations.wasm_sections, other_bytes), 500)

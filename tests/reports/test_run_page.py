@@ -153,9 +153,12 @@ def test_thinned_lines_keep_their_extremes() -> None:
 @pytest.mark.parametrize(
     ("of", "key", "value"),
     [
+        ("", "proven", 3),
+        ("", "proven", {"program": "p", "arguments": {}, "says": {}, "security": {"bits": "many"}}),
         ("partitions", "error", 3),
         ("partitions", "worker", ["a"]),
         ("partitions", "memory", 7),
+        ("partitions", "device_peak", "most"),
         ("workers", "busy_seconds", "long"),
         ("workers", "load_seconds", {}),
     ],
@@ -163,7 +166,7 @@ def test_thinned_lines_keep_their_extremes() -> None:
 def test_a_damaged_report_is_refused_with_its_name(of: str, key: str, value: object, tmp_path: Path) -> None:
     run = MadeRun(partitions=2).make(tmp_path / "run")
     report = json.loads((run / "report.json").read_text())
-    report[of][0][key] = value
+    (report[of][0] if of else report)[key] = value
     (run / "report.json").write_text(json.dumps(report))
     with pytest.raises(FormatError, match=r"report\.json: not a report"):
         Story.read(run)

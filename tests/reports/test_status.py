@@ -121,7 +121,15 @@ def test_a_run_that_starts_and_what_is_no_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"version": 2}, {"total": "5"}, {"workers": [1]}, {"workers": [{"tasks": [1]}]}, {"stages": []}, {"rate": None}],
+    [
+        {"version": 2},
+        {"total": "5"},
+        {"workers": [1]},
+        {"workers": [{"tasks": [1]}]},
+        {"workers": [{"tasks": [], "gpus": [], "partitions": 1}]},
+        {"stages": []},
+        {"rate": None},
+    ],
 )
 def test_what_is_no_status_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     run = write(tmp_path / "run", view(), [])
