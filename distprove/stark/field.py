@@ -310,50 +310,61 @@ def is_canonical(a: Words) -> bool:
 # -- many columns times weights ----------------------------------------------------------------------------------------
 
 Spread = NDArray[np.float64]
-"""Weights as `dot` takes them; see `spread`. Slices of 4 w rows are the spread of slices of w weights."""
+"""Weights as `dot` takes them; see `spread`. Slices of it are the spread of slices of the weights."""
 
-_LIMBS = 4
+_LIMBS = 3
+_LIMB_BITS = 22
+_LIMB_MASK = np.uint64((1 << _LIMB_BITS) - 1)
 _DIAGONALS = 2 * _LIMBS - 1
-_CELLS = 8192
-"""Elements that `dot` takes at once, in the cache and in one thread: for larger products BLAS starts threads, which
-wait for each other longer than they compute. Of one row 2^19 would still be summed exactly."""
+_COLUMNS = 256
+"""Columns that `dots` takes at once. Their products, of 44 bits each, add up exactly below 2^53. And they stay in the
+cache and in one thread: for larger products BLAS starts threads, which wait for each other longer than they compute.
+"""
 
 
 def spread(weights: Words) -> Spread:
-    """(4 w, 7 * 3) of extension weights (w, 3): limbs of 16 bits, where limb i of an element meets them.
-
-    A product of two elements of four limbs has seven diagonals, of which limb i of the one reaches i to i + 3.
-    """
-    limbs = _limbs(weights).reshape(-1, 3, _LIMBS).transpose(0, 2, 1)
-    out = np.zeros((len(weights), _LIMBS, _DIAGONALS, 3))
-    for i in range(_LIMBS):
-        out[:, i, i : i + _LIMBS] = limbs
-    return out.reshape(-1, _DIAGONALS * 3)
+    """(w, 3 * 3) of extension weights (w, 3): limb by limb of 22 bits their coordinates."""
+    return np.ascontiguousarray(np.moveaxis(_limbs(weights), 0, 1).reshape(len(weights), -1))
 
 
 def dot(matrices: Sequence[Words], weights: Spread) -> Words:
-    """(q, 3): sum_i rows[q, i] weights[i] for base matrices (q, w) side by side, and `spread` weights.
+    """(q, 3): sum_i rows[q, i] weights[i] for base matrices (q, w) side by side, and `spread` weights."""
+    return dots(matrices, [weights])[0]
 
-    Limbs' products and their sums are exact in floating point, so that a matrix product does the work: a verifier's
-    rows may have thousands of columns.
+
+def dots(matrices: Sequence[Words], sets: Sequence[Spread]) -> list[Words]:
+    """`dot` with each of several sets of weights, for little more than one takes.
+
+    Limbs' products and their sums are exact in floating point, so that matrix products do the work: a verifier's rows
+    may have thousands of columns.
     """
-    sums = np.zeros((len(matrices[0]), _DIAGONALS * 3), dtype=np.uint64)
-    columns = max(1, _CELLS // len(sums))
+    weights = sets[0] if len(sets) == 1 else np.concatenate(sets, axis=1)
+    count = len(matrices[0])
+    sums = np.zeros((_LIMBS, count, weights.shape[1]), dtype=np.uint64)
     at = 0
     for matrix in matrices:
-        for start in range(0, matrix.shape[1], columns):
-            limbs = _limbs(matrix[:, start : start + columns]).astype(np.float64)
-            sums += (limbs @ weights[at : at + limbs.shape[1]]).astype(np.uint64)
-            at += limbs.shape[1]
-    return total(mul(sums.reshape(-1, _DIAGONALS, 3), _DIAGONAL_WEIGHTS), axis=1)
+        for start in range(0, matrix.shape[1], _COLUMNS):
+            limbs = _limbs(matrix[:, start : start + _COLUMNS])
+            sums += (limbs @ weights[at : at + limbs.shape[2]]).astype(np.uint64)
+            at += limbs.shape[2]
+    products = sums.reshape(_LIMBS, count, len(sets), _LIMBS, 3)
+    diagonals = np.zeros((_DIAGONALS, count, len(sets), 3), dtype=np.uint64)
+    for i in range(_LIMBS):
+        diagonals[i : i + _LIMBS] += np.moveaxis(products[i], 2, 0)
+    return list(np.moveaxis(total(mul(diagonals, _DIAGONAL_WEIGHTS), axis=0), 1, 0))
 
 
-_DIAGONAL_WEIGHTS = np.array([[pow(2, 16 * k, P)] for k in range(_DIAGONALS)], dtype=np.uint64)
+_DIAGONAL_WEIGHTS = np.array([pow(2, _LIMB_BITS * k, P) for k in range(_DIAGONALS)], dtype=np.uint64)[
+    :, None, None, None
+]
 
 
-def _limbs(a: Words) -> NDArray[np.uint16]:
-    """(rows, columns * 4): the 16-bit limbs of a matrix, of each element the lowest first."""
-    return np.ascontiguousarray(a, dtype="<u8").view("<u2")
+def _limbs(a: Words) -> NDArray[np.float64]:
+    """(3, ...): the limbs of 22 bits, the lowest first."""
+    out = np.empty((_LIMBS, *a.shape))
+    for i in range(_LIMBS):
+        out[i] = (a >> np.uint64(_LIMB_BITS * i)) & _LIMB_MASK
+    return out
 
 
 def interpolate(values: Words) -> Words:

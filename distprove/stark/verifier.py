@@ -27,6 +27,7 @@ from distprove.stark.field import (
     Words,
     add,
     dot,
+    dots,
     e_add,
     e_dots,
     e_inv,
@@ -123,11 +124,8 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
         raise InvalidProof(f"{name}: an opening does not match its commitment")
 
     # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
-    codewords = deep_codewords(shape, proof, gamma, zeta, queries)
-    if key.anchored:
-        eta, delta = anchor_challenges(shape, name, public, roots["main"])
-        for height, anchored in anchor_codewords(shape, proof, gamma, eta, delta, queries).items():
-            codewords[height] = add(codewords[height], anchored)
+    anchor = anchor_challenges(shape, name, public, roots["main"]) if key.anchored else None
+    codewords = deep_codewords(shape, proof, gamma, zeta, anchor, queries)
     if not folds_agree(shape, proof, codewords, betas, queries):
         raise InvalidProof(f"{name}: the folding of FRI is not consistent")
 
@@ -258,57 +256,77 @@ class Queries:
         return powers_at(root_of_unity(log_domain), largest, log_domain)
 
 
-def deep_codewords(shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, queries: Queries) -> dict[int, Words]:
+def deep_codewords(
+    shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, anchor: tuple[Ext, Ext] | None, queries: Queries
+) -> dict[int, Words]:
     """Per height the DEEP codeword (q, 3) at the queries, from the opened rows.
 
     A table adds gamma^a (row - row(zeta)) / (x - zeta) for the columns opened at zeta and those of the quotient, and
-    the like at w zeta: see `TableShape.weights`. Tables and heights are done together.
+    the like at w zeta: see `TableShape.weights`. `anchor`: eta and delta, for the anchors' terms at eta. All weighted
+    sums of a row are taken at once, since its limbs cost as much as a sum does.
     """
-    weights = spread(ext_powers(gamma, max(max(t.columns, t.widths[3]) for t in shape.tables)))
-    differences, scales = [], []
-    for t, opened, values in zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True):
+    powers_of_gamma = ext_powers(gamma, max(max(t.columns, t.widths[3]) for t in shape.tables))
+    spread_of_gamma = spread(powers_of_gamma)
+    anchors = anchor_weights(shape, anchor[1]) if anchor is not None else None
+    heights, terms = shape.distinct_heights, []
+    for i, (t, opened, values) in enumerate(zip(shape.tables, _rows_by_table(shape, proof), proof.values, strict=True)):
+        at_zeta = np.empty((t.columns, 3), dtype=np.uint64)
+        at_zeta[[*t.next_row, *t.others]] = powers_of_gamma[: t.columns]
+        weights = spread(at_zeta)
+        near, *anchored = dots(opened[:-1], [weights] if anchors is None else [weights, spread(anchors[i])])
+        if len(t.others) < len(t.next_row):  # fewer to leave out than to add
+            after = sub(near, dot(columns_of(opened[:-1], t.others), weights[t.others]))
+        else:
+            after = dot(columns_of(opened[:-1], t.next_row), weights[list(t.next_row)])
+        once = dot(opened[-1:], spread_of_gamma)
+        (here,) = e_dots(values.here[:, None], weights)
+        (later,) = e_dots(values.after[:, None], spread_of_gamma)
+        (quotient,) = e_dots(values.quotient[:, None], spread_of_gamma)
+        first, _, next_first, quotient_first = (r.start for r in t.weights)
         log_leaves = t.log_height + shape.key.params.log_blowup
-        next_row, others = list(t.next_row), t.others
-        rows = np.concatenate(opened[:-1], axis=1)
-        sums = (dot([part], weights) for part in (rows[:, next_row], rows[:, others], opened[-1]))
-        twice, rest, once = (queries.of_each(s, log_leaves) for s in sums)
-        here, later = e_dots(np.stack([values.here[next_row], values.after], axis=1), weights)
-        (there,), (quotient,) = (e_dots(v[:, None], weights) for v in (values.here[others], values.quotient))
-        pairs = (twice, here), (rest, there), (twice, later), (once, quotient)
-        differences += [sub(found, _vector(value)) for found, value in pairs]
-        scales += [e_pow(gamma, r.start) for r in t.weights]
-    terms = ext_mul(np.stack(differences), np.array(scales, dtype=np.uint64)[:, None]).reshape(-1, 4, *once.shape)
+        # Per point what is divided by its distance. An anchor's value counts once, with the first table of its height.
+        sums = [(near, here, first, 0), (once, quotient, quotient_first, 0), (after, later, next_first, 1)]
+        if anchored:
+            place = heights.index(t.log_height)
+            value = _ext(proof.anchors[place]) if shape.tables_by_height[t.log_height][0] == i else ZERO
+            sums.append((anchored[0], value, shape.anchor_weight(t.log_height), 2))
+        for found, value, exponent, point in sums:
+            difference = sub(queries.of_each(found, log_leaves), _vector(value))
+            terms.append((t.log_height, point, exponent, difference))
 
-    heights = shape.distinct_heights
-    numerators = np.zeros((len(heights), 2, *once.shape), dtype=np.uint64)
-    for t, (near, rest, after, quotients) in zip(shape.tables, terms, strict=True):
-        sums = numerators[heights.index(t.log_height)]
-        sums[0] = total(np.stack([sums[0], near, rest, quotients]), axis=0)
-        sums[1] = add(sums[1], after)
+    scales = np.array([e_pow(gamma, exponent) for _, _, exponent, _ in terms], dtype=np.uint64)
+    scaled = ext_mul(np.stack([difference for *_, difference in terms]), scales[:, None])
+    points = [(zeta, next_point(zeta, h), *([] if anchor is None else [anchor[0]])) for h in heights]
+    numerators = np.zeros((len(heights), len(points[0]), len(queries.indices), 3), dtype=np.uint64)
+    for (height, point, *_), term in zip(terms, scaled, strict=True):
+        sums_here = numerators[heights.index(height), point]
+        sums_here[...] = add(sums_here, term)
     log_blowup = shape.key.params.log_blowup
     x = np.stack([queries.powers(queries.indices, h + log_blowup) for h in heights])
     x = embed(mul(x, np.uint64(GENERATOR)))
-    points = np.array([(zeta, next_point(zeta, h)) for h in heights], dtype=np.uint64)
-    fractions = ext_mul(numerators, ext_inverse(sub(x[:, None], points[:, :, None])))
-    return dict(zip(heights, add(fractions[:, 0], fractions[:, 1]), strict=True))
+    distances = sub(x[:, None], np.array(points, dtype=np.uint64)[:, :, None])
+    return dict(zip(heights, total(ext_mul(numerators, ext_inverse(distances)), axis=1), strict=True))
 
 
-def anchor_codewords(
-    shape: ProofShape, proof: StarkProof, gamma: Ext, eta: Ext, delta: Ext, queries: Queries
-) -> dict[int, Words]:
-    """Per height the anchor's term of the DEEP codeword (q, 3): gamma^a (sum of delta^k row_k - value) / (x - eta)."""
-    rows = _rows_by_table(shape, proof)
-    has_fixed = [t.widths[0] > 0 for t in shape.tables]
-    out = {}
-    for (height, tables), value in zip(shape.tables_by_height.items(), proof.anchors, strict=True):
-        main = [rows[i][has_fixed[i]] for i in tables]
-        weights = spread(ext_powers(delta, sum(r.shape[1] for r in main)))
-        log_size = height + shape.key.params.log_blowup
-        x = embed(mul(queries.powers(queries.indices, log_size), np.uint64(GENERATOR)))
-        combined = queries.of_each(dot(main, weights), log_size)
-        fraction = ext_mul(sub(combined, value), ext_inverse(sub(x, _vector(eta))))
-        out[height] = ext_mul(fraction, _vector(e_pow(gamma, shape.anchor_weight(height))))
+def columns_of(matrices: Sequence[Words], chosen: Sequence[int]) -> list[Words]:
+    """The chosen columns, in ascending order, of matrices (q, w) side by side."""
+    places, out, begin = np.array(chosen, dtype=np.int64), [], 0
+    for matrix in matrices:
+        end = begin + matrix.shape[1]
+        out.append(matrix[:, places[(begin <= places) & (places < end)] - begin])
+        begin = end
     return out
+
+
+def anchor_weights(shape: ProofShape, delta: Ext) -> list[Words]:
+    """Per table (columns, 3): the powers of delta of its main columns, zero for its others; see `anchor`."""
+    weights: list[Words] = [np.zeros((t.columns, 3), dtype=np.uint64) for t in shape.tables]
+    for tables in shape.tables_by_height.values():
+        rest = ext_powers(delta, sum(shape.tables[i].widths[1] for i in tables))
+        for i in tables:
+            fixed, main, _, _ = shape.tables[i].widths
+            weights[i][fixed : fixed + main], rest = rest[:main], rest[main:]
+    return weights
 
 
 def folds_agree(

@@ -9,7 +9,7 @@ import pytest
 from stark_programs import Fibonacci, FibonacciAir, Ring
 from stark_reference import ReferenceBackend
 
-from distprove.errors import FormatError, InvalidProof
+from distprove.errors import InvalidProof, UsageError
 from distprove.stark.air import Air
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import VerifyingKey, make_key
@@ -58,7 +58,7 @@ def test_tables_of_one_name_are_refused() -> None:
         def tables(self) -> Sequence[Air]:
             return (FibonacciAir(), FibonacciAir())
 
-    with pytest.raises(FormatError, match="two tables have the same name"):
+    with pytest.raises(UsageError, match="two tables have the same name"):
         make_key(Twice(3), SMALL, ReferenceBackend())
 
 
