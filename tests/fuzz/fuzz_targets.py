@@ -9,6 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
@@ -54,7 +55,7 @@ from distprove.job import Job
 from distprove.jobfile import job_text
 from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
 from distprove.stark.barrier import Commitment, job_challenge
-from distprove.stark.keyfile import read_key, shipped_key, write_key
+from distprove.stark.keyfile import program_of, read_key, shipped_key, write_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.system import StarkSystem, StarkVerifier
@@ -249,7 +250,7 @@ def use_stark_key(data: bytes) -> None:
     key = read_key(path)
     for job in _stark().values():
         if job.key.program == key.program:
-            verifier = StarkVerifier(key)
+            verifier = StarkVerifier(key, program_of(key))
             for part in _partitions(job):
                 verifier.verify(part)
             verifier.verify_job(_partitions(job))
@@ -367,12 +368,19 @@ _run_folder = _scratch(_make_run)
 _seed_folder = _scratch(_make_run)
 
 
-def _run_file(name: str, use: Callable[[Path], object], *ways: Mutate, short: int = 100) -> Target:
-    """A file of a run folder; `use` gets the folder."""
+def _run_file(
+    name: str,
+    use: Callable[[Path], object],
+    *ways: Mutate,
+    short: int = 100,
+    more: Callable[[bytes], bytes] | None = None,
+) -> Target:
+    """A file of a run folder; `use` gets the folder. `more` makes another valid file from the folder's."""
 
     @cache
     def seeds() -> tuple[bytes, ...]:
-        return ((_seed_folder() / name).read_bytes(),)
+        made = (_seed_folder() / name).read_bytes()
+        return (made,) if more is None else (made, more(made))
 
     def write_and_use(data: bytes) -> None:
         path = _run_folder() / name
@@ -404,11 +412,20 @@ def use_status(folder: Path) -> None:
     _show(screen(folder, look(folder)))
 
 
+def stark_record(data: bytes) -> bytes:
+    """The record of a run whose job is of a STARK."""
+    job_file = _job_folder() / "made.toml"
+    job_file.write_bytes(JOB_FILES[2])
+    return json.dumps({**json.loads(data), "job": Job.from_toml(job_file).to_record()}).encode()
+
+
 def use_record(folder: Path) -> None:
     """As `distprove resume`, up to the proof system, and as `report`."""
     with Folder.open(folder) as opened:
         record = read_record(opened)
     if record["job"] is not None:
+        with suppress(DistproveError):
+            Job.from_record(record["job"], program="own:Program", executor={"local": True, "backend": "cpu"})
         Job.from_record(record["job"])
     use_story(folder)
 
@@ -502,7 +519,7 @@ TARGETS: dict[str, Target] = {
     "stark-named-key": Target(_named_keys, use_named_key, _MSGPACK, 60, 64 * MIB),
     "commitment": Target(_commitments, use_commitment, _MSGPACK, 1000),
     "job-file": Target(lambda: JOB_FILES, use_job_file, (mutations.toml_lines,) * 3 + (other_bytes,), 200),
-    "job.json": _run_file("job.json", use_record, *_JSON, short=40),
+    "job.json": _run_file("job.json", use_record, *_JSON, short=40, more=stark_record),
     "report.json": _run_file("report.json", use_story, *_JSON, short=40),
     "timeline.json": _run_file("timeline.json", use_story, *_JSON, short=40),
     "journal.jsonl": _run_file("journal.jsonl", use_journal, mutations.json_lines, *_JSON[2:], short=40),
