@@ -9,7 +9,8 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -36,6 +37,8 @@ from distprove.cli.console import SafeConsole
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
 from distprove.cli.top import look, screen
+from distprove.errors import DistproveError, FormatError, UntrustedKey
+from distprove.folder import Folder
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import (
     format_proof,
@@ -50,9 +53,9 @@ from distprove.groth16.wasm_limits import check_limits
 from distprove.groth16.wtns import read_wtns
 from distprove.job import Job
 from distprove.jobfile import job_text
-from distprove.proof import Proof, decode_partition, encode_public, partition_digest
+from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
 from distprove.stark.barrier import Commitment, job_challenge
-from distprove.stark.keyfile import read_key, shipped_key, write_key
+from distprove.stark.keyfile import program_of, read_key, shipped_key, write_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.system import StarkSystem, StarkVerifier
@@ -125,9 +128,8 @@ def _trapdoor() -> Any:
 def _groth16() -> Proof:
     key, parts = _trapdoor().key, []
     for i in range(2):
-        proof = _trapdoor().prove(PUBLIC, i)
-        digest = partition_digest(key.digest(), i, f"p{i}", PUBLIC)
-        parts.append(PartitionProof(f"p{i}", digest, tuple(PUBLIC), proof.to_dict()))
+        part = PartitionProof(f"p{i}", b"", tuple(PUBLIC), _trapdoor().prove(PUBLIC, i).to_dict())
+        parts.append(_stating(key.digest(), i, part))
     return Proof("groth16", key.digest(), key.to_dict(), tuple(parts))
 
 
@@ -153,15 +155,27 @@ def dump_proof(top: dict[str, Any]) -> bytes:
     """A proof file whose digests are those of what it has become, as anyone can make them."""
     parts = []
     for i, part in enumerate(top["partitions"]):
-        public = [int.from_bytes(value, "big") for value in part["public"]]
-        digest = partition_digest(top["key"], i, part["name"], public)
-        parts.append(PartitionProof(part["name"], digest, tuple(public), part["data"]))
+        public = tuple(int.from_bytes(value, "big") for value in part["public"])
+        parts.append(_stating(top["key"], i, PartitionProof(part["name"], b"", public, part["data"])))
     return Proof(top["system"], top["key"], top["verification_key"], tuple(parts)).to_bytes()
 
 
+def _stating(key: bytes, index: int, part: PartitionProof) -> PartitionProof:
+    """The partition with the digest of what it states."""
+    return replace(part, digest=partition_digest(key, index, part.name, part.public, heights_of(part)))
+
+
 def use_groth16_file(data: bytes) -> None:
+    """No file verifies by the key that it carries alone; one that holds is refused for that reason and no other."""
     proof = Proof.from_bytes(data)
-    verify_proof(proof)
+    refusal = None
+    try:
+        verify_proof(proof)
+    except DistproveError as error:
+        refusal = error
+    assert refusal is not None, "a proof was verified under a key that nobody trusts"
+    verify_proof(proof, trust_own_key=True)
+    assert isinstance(refusal, UntrustedKey), f"the proof holds, and was refused as {refusal!r}"
     assert {p.public for p in proof.partitions} == {tuple(PUBLIC)}, "another statement was verified"
 
 
@@ -175,7 +189,7 @@ def _stark() -> dict[str, ProvenJob]:
 def _partitions(job: ProvenJob) -> list[PartitionProof]:
     parts = zip(job.names, job.publics, job.proofs, strict=True)
     return [
-        PartitionProof(name, partition_digest(job.key.digest, i, name, public), tuple(public), proof.to_record())
+        _stating(job.key.digest, i, PartitionProof(name, b"", tuple(public), proof.to_record()))
         for i, (name, public, proof) in enumerate(parts)
     ]
 
@@ -236,7 +250,7 @@ def use_stark_key(data: bytes) -> None:
     key = read_key(path)
     for job in _stark().values():
         if job.key.program == key.program:
-            verifier = StarkVerifier(key)
+            verifier = StarkVerifier(key, program_of(key))
             for part in _partitions(job):
                 verifier.verify(part)
             verifier.verify_job(_partitions(job))
@@ -354,12 +368,19 @@ _run_folder = _scratch(_make_run)
 _seed_folder = _scratch(_make_run)
 
 
-def _run_file(name: str, use: Callable[[Path], object], *ways: Mutate, short: int = 100) -> Target:
-    """A file of a run folder; `use` gets the folder."""
+def _run_file(
+    name: str,
+    use: Callable[[Path], object],
+    *ways: Mutate,
+    short: int = 100,
+    more: Callable[[bytes], bytes] | None = None,
+) -> Target:
+    """A file of a run folder; `use` gets the folder. `more` makes another valid file from the folder's."""
 
     @cache
     def seeds() -> tuple[bytes, ...]:
-        return ((_seed_folder() / name).read_bytes(),)
+        made = (_seed_folder() / name).read_bytes()
+        return (made,) if more is None else (made, more(made))
 
     def write_and_use(data: bytes) -> None:
         path = _run_folder() / name
@@ -391,10 +412,20 @@ def use_status(folder: Path) -> None:
     _show(screen(folder, look(folder)))
 
 
+def stark_record(data: bytes) -> bytes:
+    """The record of a run whose job is of a STARK."""
+    job_file = _job_folder() / "made.toml"
+    job_file.write_bytes(JOB_FILES[2])
+    return json.dumps({**json.loads(data), "job": Job.from_toml(job_file).to_record()}).encode()
+
+
 def use_record(folder: Path) -> None:
     """As `distprove resume`, up to the proof system, and as `report`."""
-    record = read_record(folder)
+    with Folder.open(folder) as opened:
+        record = read_record(opened)
     if record["job"] is not None:
+        with suppress(DistproveError):
+            Job.from_record(record["job"], program="own:Program", executor={"local": True, "backend": "cpu"})
         Job.from_record(record["job"])
     use_story(folder)
 
@@ -434,9 +465,15 @@ _cell_folder = _scratch()
 
 
 def use_cell(data: bytes) -> None:
-    path = _cell_folder() / "cell.json"
-    path.write_bytes(data)
-    measured = read_cell(path)
+    """Reads the data as the file of each setting that a valid one is of: the file of another setting is refused."""
+    cells = [measured.cell for measured in made_sweep().measured[:2]]
+    with Folder.open(_cell_folder()) as folder:
+        for cell in cells:
+            folder.write(f"{cell.id}.json", data, durable=False)
+        try:
+            measured = read_cell(folder, cells[0])
+        except FormatError:
+            measured = read_cell(folder, cells[1])
     result = SweepResult([measured], measured, made_sweep().about)
     json.dumps(result.to_record())
     result.to_csv()
@@ -448,9 +485,7 @@ def use_cell(data: bytes) -> None:
 
 @cache
 def _programs() -> tuple[bytes, ...]:
-    import wasmtime
-
-    return (bytes(wasmtime.wat2wasm(toy_program())),)
+    return (toy_program(),)
 
 
 def use_wasm(data: bytes) -> None:
@@ -484,7 +519,7 @@ TARGETS: dict[str, Target] = {
     "stark-named-key": Target(_named_keys, use_named_key, _MSGPACK, 60, 64 * MIB),
     "commitment": Target(_commitments, use_commitment, _MSGPACK, 1000),
     "job-file": Target(lambda: JOB_FILES, use_job_file, (mutations.toml_lines,) * 3 + (other_bytes,), 200),
-    "job.json": _run_file("job.json", use_record, *_JSON, short=40),
+    "job.json": _run_file("job.json", use_record, *_JSON, short=40, more=stark_record),
     "report.json": _run_file("report.json", use_story, *_JSON, short=40),
     "timeline.json": _run_file("timeline.json", use_story, *_JSON, short=40),
     "journal.jsonl": _run_file("journal.jsonl", use_journal, mutations.json_lines, *_JSON[2:], short=40),
