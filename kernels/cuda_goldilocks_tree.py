@@ -95,10 +95,10 @@ def open_trees(
     """`GoldilocksKernels.open`: one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
     paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
     parts = [part for tree in trees for part in _parts(device, tree, paths)]
-    ends = list(accumulate((part.count * part.words for part in parts), initial=0))
+    ends = list(accumulate((part.items * part.words for part in parts), initial=0))
     opened: Words = np.empty(0, dtype=np.uint64)
     if ends[-1]:
-        read = [(p.source, begin, p.list, *p.shape) for p, begin in zip(parts, ends, strict=False) if p.count]
+        read = [(p.source, begin, p.list, *p.shape) for p, begin in zip(parts, ends, strict=False) if p.items]
         numbers = paths.numbers.view(np.uint64)
         given = device.upload(np.concatenate((numbers, np.array(read, dtype=_PART).view(np.uint64))))
         out = device.empty((ends[-1],))
@@ -106,7 +106,7 @@ def open_trees(
         device.kernel(source, "merkle_open").launch_items(ends[-1], arguments)
         opened = device.download(out)
     pieces = (
-        opened[begin:end].reshape(part.count, part.words)
+        opened[begin:end].reshape(part.items, part.words)
         for part, (begin, end) in zip(parts, pairwise(ends), strict=True)
     )
     return [TreeOpening(tuple(next(pieces) for _ in tree.leaves), next(pieces).view(np.uint8)) for tree in trees]
@@ -118,7 +118,7 @@ class _Part(NamedTuple):
     source: int
     list: int
     """Where in `QueryPaths.numbers` those of the leaves or nodes begin."""
-    count: int
+    items: int
     words: int
     """Of one leaf or node."""
     shape: tuple[int, int, int, int, int, int]

@@ -32,7 +32,12 @@ class QueryPaths:
         at = np.array(indices, dtype=np.int64).astype(word)  # more bits than those of a leaf have no effect
         # The nodes of all levels but the root's, each as twice its parent's number, and 1 more for the second child:
         # siblings are neighbours in this order.
-        met = np.sort((((at & (half - 1)) | half) << 1) + ((at & half) != 0), axis=1).ravel()
+        by_level = at & (half - 1)
+        by_level |= half
+        by_level <<= 1
+        by_level += (at & half) != 0
+        by_level.sort(axis=1)
+        met = by_level.ravel()
         met = met[_starts(met)[:-1]]
         ends = met.searchsorted(sizes[1:])
         parents = met >> 1
