@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,24 +42,24 @@ class LeafShape:
     matrix: Array = field(repr=False)
     log_arity: int
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Of one row."""
         return int(self.matrix.shape[0])
 
-    @property
+    @cached_property
     def log_n(self) -> int:
         return int(self.matrix.shape[2]).bit_length() - 1
 
-    @property
+    @cached_property
     def log_blowup(self) -> int:
         return int(self.matrix.shape[1]).bit_length() - 1
 
-    @property
+    @cached_property
     def log_count(self) -> int:
         return self.log_n + self.log_blowup - self.log_arity
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Of one leaf."""
         return self.width << self.log_arity
@@ -92,67 +93,43 @@ def open_trees(
     device: Device, source: KernelSource, trees: Sequence[CudaMerkleTree], indices: Sequence[int]
 ) -> list[TreeOpening]:
     """`GoldilocksKernels.open`: one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
-    lists = _Lists.of(trees, QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0)))
-    parts = [part for tree in trees for part in _parts(device, tree, lists)]
-    ends = list(accumulate(part.count * part.words for part in parts))
+    paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
+    parts = [part for tree in trees for part in _parts(device, tree, paths)]
+    ends = list(accumulate((part.items * part.words for part in parts), initial=0))
     opened: Words = np.empty(0, dtype=np.uint64)
-    if ends and ends[-1]:
-        begins = [0, *ends[:-1]]
-        read = [(p.source, b, p.list, *p.shape) for p, b, e in zip(parts, begins, ends, strict=True) if b < e]
-        given = device.upload(np.concatenate((lists.words, np.array(read, dtype=_PART).view(np.uint64))))
+    if ends[-1]:
+        read = [(p.source, begin, p.list, *p.shape) for p, begin in zip(parts, ends, strict=False) if p.items]
+        numbers = paths.numbers.view(np.uint64)
+        given = device.upload(np.concatenate((numbers, np.array(read, dtype=_PART).view(np.uint64))))
         out = device.empty((ends[-1],))
-        arguments = (given, given[len(lists.words) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
+        arguments = (given, given[len(numbers) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
         device.kernel(source, "merkle_open").launch_items(ends[-1], arguments)
         opened = device.download(out)
-    pieces = (p.reshape(-1, part.words) for p, part in zip(np.split(opened, ends[:-1]), parts, strict=True))
-    return [
-        TreeOpening(tuple(next(pieces) for _ in tree.leaves), next(pieces).view(np.uint8).reshape(-1, DIGEST_BYTES))
-        for tree in trees
-    ]
+    pieces = (
+        opened[begin:end].reshape(part.items, part.words)
+        for part, (begin, end) in zip(parts, pairwise(ends), strict=True)
+    )
+    return [TreeOpening(tuple(next(pieces) for _ in tree.leaves), next(pieces).view(np.uint8)) for tree in trees]
 
 
-@dataclass(frozen=True)
-class _Lists:
-    """The leaves and nodes that open trees, one list after the other; trees share them."""
-
-    words: Words
-    leaves: dict[int, tuple[int, int]]
-    """By log2 of a matrix' leaves, where its list begins and how long it is."""
-    nodes: dict[int, tuple[int, int]]
-    """The same of the path, by log2 of a tree's leaves: each is the end of the longest one."""
-
-    @classmethod
-    def of(cls, trees: Sequence[CudaMerkleTree], paths: QueryPaths) -> _Lists:
-        """The lists that these trees take."""
-        known = {log: paths.known(log) for log in sorted({leaf.log_count for tree in trees for leaf in tree.leaves})}
-        path = {tree.log_leaves: paths.path(tree.log_leaves) for tree in trees}
-        longest = path[max(path)] if path else paths.path(0)
-        words = np.concatenate([*known.values(), longest]).astype(np.uint64)
-        begins = accumulate((len(leaves) for leaves in known.values()), initial=0)
-        return cls(
-            words,
-            {log: (begin, len(leaves)) for begin, (log, leaves) in zip(begins, known.items(), strict=False)},
-            {log: (len(words) - len(nodes), len(nodes)) for log, nodes in path.items()},
-        )
-
-
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """What is read of one source: a matrix' leaves, or a tree's nodes."""
 
     source: int
     list: int
-    count: int
+    """Where in `QueryPaths.numbers` those of the leaves or nodes begin."""
+    items: int
     words: int
     """Of one leaf or node."""
     shape: tuple[int, int, int, int, int, int]
     """The last fields of `struct Part`."""
 
 
-def _parts(device: Device, tree: CudaMerkleTree, lists: _Lists) -> Iterator[_Part]:
+def _parts(device: Device, tree: CudaMerkleTree, paths: QueryPaths) -> Iterator[_Part]:
     """Those of the matrices, then that of the path."""
     for leaf in tree.leaves:
-        shape = (leaf.width, leaf.log_n, leaf.log_blowup, leaf.log_count, leaf.log_arity, 0)
-        yield _Part(device.address(leaf.matrix), *lists.leaves[leaf.log_count], leaf.elements, shape)
+        log_count = leaf.log_count
+        shape = (leaf.width, leaf.log_n, leaf.log_blowup, log_count, leaf.log_arity, 0)
+        yield _Part(device.address(leaf.matrix), *paths.known_span(log_count), leaf.elements, shape)
     shape = (0, 0, tree.log_blowup, tree.log_leaves, 0, 1)
-    yield _Part(device.address(tree.digests), *lists.nodes[tree.log_leaves], DIGEST_LANES, shape)
+    yield _Part(device.address(tree.digests), *paths.path_span(tree.log_leaves), DIGEST_LANES, shape)

@@ -8,6 +8,8 @@ a level of s nodes the queries meet the same nodes of every tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,36 +20,72 @@ Indices = NDArray[np.int64]
 class QueryPaths:
     """The leaves at which trees are opened, and the nodes that lead from there to the roots."""
 
+    numbers: Indices
+    """The known nodes of all levels from the root down, then the path, as numbers; see `known_span`, `path_span`."""
+
     def __init__(self, indices: Sequence[int] | Indices, log_leaves: int) -> None:
         """For trees of at most 2^log_leaves leaves. `indices` are at least 0; they may repeat, and may exceed those."""
-        at = np.array(indices, dtype=np.int64)
-        sizes = np.left_shift(1, np.arange(log_leaves + 2))
-        levels = sizes[:-1, None]
-        # The nodes of all levels at once, by number: the siblings differ from them in the second bit.
-        met = np.sort(levels + (at & (levels - 1)), axis=None)
-        known: Indices = met[np.diff(met, prepend=0) != 0]
-        self._known_ends = np.searchsorted(known, sizes)
-        siblings = known ^ np.repeat(sizes[:-1] >> 1, np.diff(self._known_ends))
-        nearest = known.take(np.searchsorted(known, siblings), mode="clip")
-        missing = np.sort(siblings[nearest != siblings])
-        ends = np.searchsorted(missing, sizes)
-        self._known = known
-        self._path = np.concatenate([missing[a:b] for a, b in zip(ends[-2::-1], ends[:0:-1], strict=True)])
-        self._path_lengths = ends[1:]
+        word = np.int32 if log_leaves < 30 else np.int64  # half the bytes are sorted in half the time
+        sizes = np.left_shift(1, np.arange(log_leaves + 2), dtype=word)
+        halves = sizes[:-2]
+        half = halves[:, None]
+        at = np.array(indices, dtype=np.int64).astype(word)  # more bits than those of a leaf have no effect
+        # The nodes of all levels but the root's, each as twice its parent's number, and 1 more for the second child:
+        # siblings are neighbours in this order.
+        by_level = at & (half - 1)
+        by_level |= half
+        by_level <<= 1
+        by_level += (at & half) != 0
+        by_level.sort(axis=1)
+        met = by_level.ravel()
+        met = met[_starts(met)[:-1]]
+        ends = met.searchsorted(sizes[1:])
+        parents = met >> 1
+        starts = _starts(parents)
+        alone = starts[:-1] & starts[1:]
+        apart = halves.repeat(ends[1:] - ends[:-1])
+        first = parents + apart
+        known = first + apart * (met & 1)
+        missing = (first + first + apart - known)[alone]
+        known.sort()
+        missing.sort()
+        roots = sizes[: min(len(at), 1)]
+        self._known_ends: list[int] = [0, *(ends + len(roots)).tolist()]
+        self._path_lengths: list[int] = missing.searchsorted(sizes[1:]).tolist()
+        levels = [missing[a:b] for a, b in pairwise(self._path_lengths)]
+        self.numbers = np.concatenate([roots, known, *reversed(levels)], dtype=np.int64)
 
     def known(self, log_size: int) -> Indices:
         """The distinct indices modulo 2^log_size, ascending: leaves that are opened, nodes that follow from below."""
+        begin, count = self.known_span(log_size)
+        return self.numbers[begin : begin + count] - (1 << log_size)
+
+    def known_span(self, log_size: int) -> tuple[int, int]:
+        """Where in `numbers` those of `known` begin, and how many they are."""
         begin, end = self._known_ends[log_size : log_size + 2]
-        return self._known[begin:end] - (1 << log_size)
+        return begin, end - begin
 
     def missing(self, log_size: int) -> Indices:
         """The nodes at the level of 2^log_size > 1 that the parents of the known ones need as well, ascending."""
         path = self.path(log_size)
-        return path[: len(path) - len(self.path(log_size - 1))] - (1 << log_size)
+        return path[: len(path) - self.path_span(log_size - 1)[1]] - (1 << log_size)
 
     def path(self, log_leaves: int) -> Indices:
         """The numbers of the nodes that open a tree of 2^log_leaves leaves: level by level from the lowest up.
 
         It ends with the path of a tree of fewer leaves.
         """
-        return self._path[len(self._path) - self._path_lengths[log_leaves] :]
+        begin, count = self.path_span(log_leaves)
+        return self.numbers[begin : begin + count]
+
+    def path_span(self, log_leaves: int) -> tuple[int, int]:
+        """Where in `numbers` those of `path` begin, and how many they are."""
+        count = self._path_lengths[log_leaves]
+        return len(self.numbers) - count, count
+
+
+def _starts(ascending: NDArray[np.signedinteger[Any]]) -> NDArray[np.bool_]:
+    """(n + 1,): whether each number differs from the one before it; after the last, true."""
+    starts = np.ones(len(ascending) + 1, dtype=np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=starts[1:-1])
+    return starts

@@ -236,6 +236,21 @@ __device__ __forceinline__ void add_column(ExtSum (&sums)[SETS][DEEP_ROWS], cons
   }
 }
 
+// The next `count` <= DEEP_COLUMNS columns at p, all loaded before the first is added. Moves to the ones after.
+template <int SETS>
+__device__ __forceinline__ void add_columns(ExtSum (&sums)[SETS][DEEP_ROWS], const u64* __restrict__& weights,
+                                            const u64*& p, u64 rows, u32 count) {
+  ulonglong2 v[DEEP_COLUMNS];
+#pragma unroll
+  for (u32 i = 0; i < DEEP_COLUMNS; ++i)
+    if (i < count) v[i] = *reinterpret_cast<const ulonglong2*>(p + i * rows);
+#pragma unroll
+  for (u32 i = 0; i < DEEP_COLUMNS; ++i)
+    if (i < count) add_column(sums, weights + 3 * SETS * i, v[i]);
+  p += count * rows;
+  weights += 3 * SETS * count;
+}
+
 // out (3, B n) (+)= sum over points of (combination - value) / (x - point). weights (columns, SETS, 3). Each thread does
 // DEEP_ROWS rows one after the other in memory, read as one; the block inverts its denominators together.
 template <int SETS>
@@ -248,15 +263,9 @@ __device__ __forceinline__ void deep(const Deep& d, const u64* __restrict__ weig
   for (u32 m = 0; active && m < d.matrices; ++m) {
     const u64* p = d.base[m] + first;
     u32 c = 0;
-    for (; c + DEEP_COLUMNS <= d.width[m]; c += DEEP_COLUMNS) {
-      ulonglong2 v[DEEP_COLUMNS];
-#pragma unroll
-      for (int i = 0; i < DEEP_COLUMNS; ++i, p += rows) v[i] = *reinterpret_cast<const ulonglong2*>(p);
-#pragma unroll
-      for (int i = 0; i < DEEP_COLUMNS; ++i, weights += 3 * SETS) add_column(sums, weights, v[i]);
-    }
-    for (; c < d.width[m]; ++c, p += rows, weights += 3 * SETS)
-      add_column(sums, weights, *reinterpret_cast<const ulonglong2*>(p));
+    for (; c + DEEP_COLUMNS <= d.width[m]; c += DEEP_COLUMNS)
+      add_columns(sums, weights, p, rows, DEEP_COLUMNS);
+    if (c < d.width[m]) add_columns(sums, weights, p, rows, d.width[m] - c);
     if (SETS == 1 && d.flush[m]) {
 #pragma unroll
       for (int r = 0; r < DEEP_ROWS; ++r) {

@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
 struct Part {
   const u64* source;  // a matrix, or all of a tree's digests, the leaves' first
   u64 begin;          // of its words in `out`; the parts lie one after the other
-  u64 list;           // where in `lists` the leaves or nodes to read begin
+  u64 list;           // where in `numbers` those of the leaves or nodes to read begin
   u32 width;          // of a row
   u32 log_n, log_blowup;
   u32 log_count;      // leaves: of the matrix, or of the tree
@@ -210,11 +210,11 @@ struct Part {
   u32 nodes;          // 1 for nodes, 0 for leaves
 };
 
-// Word i of a matrix' rows: (leaves, 2^log_arity, width).
-__device__ __forceinline__ u64 opened_row(const Part& part, const u64* leaves, u64 i) {
+// Word i of a matrix' rows: (leaves, 2^log_arity, width). Leaf k of m leaves has the number m + k.
+__device__ __forceinline__ u64 opened_row(const Part& part, const u64* numbers, u64 i) {
   const u64 c = i % part.width, which = i / part.width;
   const u64 t = which & (((u64)1 << part.log_arity) - 1);
-  const u64 row = leaves[which >> part.log_arity] + (t << part.log_count);
+  const u64 leaf = numbers[which >> part.log_arity] - ((u64)1 << part.log_count), row = leaf + (t << part.log_count);
   return part.source[(c << (part.log_n + part.log_blowup)) + row_place(row, part.log_n, part.log_blowup)];
 }
 
@@ -227,14 +227,14 @@ __device__ __forceinline__ u64 opened_node(const Part& part, const u64* numbers,
 }
 
 // All openings of several trees. One thread a word.
-extern "C" __global__ void merkle_open(const u64* lists, const Part* parts, u32 count, u64* out, u64 words) {
+extern "C" __global__ void merkle_open(const u64* numbers, const Part* parts, u32 count, u64* out, u64 words) {
   const u64 item = global_thread();
   if (item >= words) return;
   u32 p = 0;
   while (p + 1 < count && parts[p + 1].begin <= item) ++p;
   const Part part = parts[p];
   const u64 i = item - part.begin;
-  const u64* list = lists + part.list;
+  const u64* list = numbers + part.list;
   out[item] = part.nodes ? opened_node(part, list, i) : opened_row(part, list, i);
 }
 

@@ -74,6 +74,23 @@ def test_what_queries_share_is_there_once() -> None:
     assert QueryPaths([11, 1, 3], 4).path(4).tolist() == [16 + 9, 8 + 5, 8 + 7, 2 + 0]
 
 
+@pytest.mark.parametrize("log_leaves", [0, 1, 6, 29, 30, 32])
+def test_known_nodes_and_the_siblings_that_they_lack(log_leaves: int) -> None:
+    """As sets say it, level by level; of indices beyond the leaves too, and of trees whose numbers take 33 bits."""
+    indices = [int(i) for i in np.random.default_rng(log_leaves).integers(0, 2**34, 40)]
+    paths = QueryPaths(indices, log_leaves)
+    expected: list[int] = []
+    for log in range(log_leaves + 1):
+        size = 1 << log
+        known = {i % size for i in indices}
+        missing = sorted({i ^ size // 2 for i in known} - known)
+        assert paths.known(log).tolist() == sorted(known)
+        expected = [size + i for i in missing] + expected
+        assert paths.path(log).tolist() == expected
+        if log:
+            assert paths.missing(log).tolist() == missing
+
+
 def naive_holds(shape: TreeShape, root: bytes, indices: list[int], opened: TreeOpening) -> bool:
     """Each query's own path, its siblings taken from what is given or from what other queries come to."""
     given: dict[tuple[int, int], bytes] = {}
