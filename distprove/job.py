@@ -257,7 +257,8 @@ def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> E
             f"the backend {settings.backend!r} is not one that ships, and a run folder does not choose what code runs "
             "here; name a backend yourself: --backend auto, or your own as MODULE:FACTORY"
         )
-    if settings.address not in (None, "auto") and given.get("address") is None:
+    # "auto" too: Ray then takes the address from whatever process of the machine looks like one of its own.
+    if settings.address is not None and given.get("address") is None:
         raise UntrustedName(
             f"the run was made on the Ray cluster at {settings.address!r}, and a run folder does not choose which "
             "cluster is trusted; name the one to join with --address, or stay on this machine with --local"

@@ -66,6 +66,8 @@ def _integer(text: str) -> int:
 
 def _number(text: str) -> float:
     value = float(text)
+    if abs(value) < 1 / MAX_NUMBER:  # what is divided by it must be finite too
+        return 0.0
     return value if abs(value) <= MAX_NUMBER else _no_number(text)
 
 

@@ -127,6 +127,8 @@ class Proof:
         partitions = tuple(decode_partition(p, f"{what}: partition {i}") for i, p in enumerate(top["partitions"]))
         if len({p.name for p in partitions}) != len(partitions):
             raise InvalidProof(f"{what}: two partitions have the same name")
+        if len(top["key"]) != 32:
+            raise FormatError(f"{what}: a key's digest has 32 bytes")
         proof = cls(top["system"], top["key"], top["verification_key"], partitions)
         for index, partition in enumerate(partitions):
             stated = partition.name, partition.public, heights_of(partition)

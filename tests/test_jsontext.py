@@ -55,9 +55,14 @@ def test_numbers_of_our_files_are_of_a_size_to_reckon_with(number: str, tmp_path
 
 
 def test_numbers_that_are_written_are_read(tmp_path: Path) -> None:
-    values = [0, -1, 1 << 64, 1e99, -1e99, 1.5, 1e-320, 1790000000.123456]
+    values = [0, -1, 1 << 64, 1e99, -1e99, 1.5, 1e-99, 1790000000.123456]
     (tmp_path / "file.json").write_text(json.dumps(values))
     assert jsontext.read_in(Folder.open(tmp_path), "file.json", 1 << 20) == values
+
+
+def test_numbers_too_small_to_divide_by_are_zero(tmp_path: Path) -> None:
+    (tmp_path / "file.json").write_text("[1e-320, -5e-324]")
+    assert jsontext.read_in(Folder.open(tmp_path), "file.json", 100) == [0, 0]
 
 
 def test_brackets_in_strings_do_not_count() -> None:

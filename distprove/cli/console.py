@@ -51,12 +51,12 @@ def escape(text: str) -> str:
 
 def out() -> Console:
     """Results, for people."""
-    return SafeConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return SafeConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
     """Progress, warnings, errors."""
-    return SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
 def plain_table() -> Table:

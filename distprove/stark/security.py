@@ -6,7 +6,8 @@ proven: unique decoding, and list decoding up to the Johnson bound with a multip
 other rounds; whichever is better counts. The formulas are those of the Ethereum Foundation's soundcalc:
 
 * proximity gaps: Ben-Sasson, Carmon, Haboeck, Kopparty, Saraf, On proximity gaps for Reed-Solomon codes (eprint
-  2025/2055), theorem 4.2 (Johnson) and corollary 1.4 (unique decoding);
+  2025/2055), theorem 4.2 (Johnson); Ben-Sasson, Carmon, Ishai, Kopparty, Saraf, Proximity gaps for Reed-Solomon codes
+  (eprint 2020/654), theorem 6.1 (unique decoding);
 * constraints (ALI) and out-of-domain point (DEEP): Haboeck, A summary on the FRI low degree test (eprint 2022/1216),
   theorem 8;
 * LogUp: Haboeck, Multivariate lookups based on logarithmic derivatives (eprint 2022/1530), lemma 5; a tuple's
@@ -122,9 +123,10 @@ class Regime:
         """Bits against a batch of `functions` words by powers of a challenge being closer than all of them."""
         n = 2.0**log_height / rate
         if self.multiplicity is None:
-            error = radius * n + 1
+            error = n
         else:
-            m, root = self.multiplicity + 0.5, math.sqrt(rate)
+            # Theorem 4.2 counts its m by the gap to the Johnson bound, sqrt(rate)/m: twice what `radius` counts by.
+            m, root = 2 * self.multiplicity + 0.5, math.sqrt(rate)
             error = (2 * m**5 + 3 * m * radius * rate) * n / (3 * rate * root) + m / root
         return FIELD_BITS - math.log2(error * max(1, functions - 1))
 

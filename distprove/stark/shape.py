@@ -67,12 +67,16 @@ class ProofShape:
 
     @cached_property
     def tables(self) -> tuple[TableShape, ...]:
-        """In the key's order. Powers of gamma run over the tables from the tallest to the shortest."""
+        """In the key's order. Powers of gamma run over the heights from the tallest to the shortest: the tables of a
+        height, then its anchor.
+        """
         first, exponent = {}, 0
         widths = [(t.preprocessed_width, t.main_width, t.aux_width, 3 * t.quotient_chunks) for t in self.key.tables]
-        for i in self.by_height:
-            first[i] = exponent
-            exponent += sum(widths[i]) + len(self.key.tables[i].next_row)
+        for tables in self.tables_by_height.values():
+            for i in tables:
+                first[i] = exponent
+                exponent += sum(widths[i]) + len(self.key.tables[i].next_row)
+            exponent += self.key.anchored
         return tuple(
             TableShape(h, widths[i], self.key.tables[i].next_row, first[i]) for i, h in enumerate(self.log_heights)
         )
@@ -107,12 +111,12 @@ class ProofShape:
 
     @property
     def weights(self) -> int:
-        """How many powers of gamma are used: the columns', then the anchors'."""
+        """How many powers of gamma are used: the columns' and the anchors'."""
         return self.opened + self.anchors
 
     def anchor_weight(self, height: int) -> int:
-        """Exponent of gamma of a height's anchor."""
-        return self.opened + self.distinct_heights.index(height)
+        """Exponent of gamma of a height's anchor: the next after its last table's."""
+        return self.tables[self.tables_by_height[height][-1]].weights[-1].stop
 
     @cached_property
     def rounds(self) -> dict[str, TreeShape]:

@@ -155,7 +155,7 @@ class Statement:
             and all(n in layout for n in names)
             and all(v.name in layout and 0 <= v.index < layout[v.name][1] for v in refs)
             and all(layout[a][1] == layout[b][1] for a, b in self.chain)
-            and all(b.where in WHERE for b in self.boundary)
+            and all(b.where in WHERE and 0 < abs(b.times) < P for b in self.boundary)
         )
         if not good:
             raise FormatError(f"{what}: the statement names public values that are not there")

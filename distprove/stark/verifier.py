@@ -67,7 +67,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     if not is_name(name):
         raise InvalidProof(f"not a partition's name: {name!r}")
     public = tuple(public)
-    if len(public) != key.statement.public_values or not all(0 <= v < P for v in public):
+    if len(public) != key.statement.public_values or not all(type(v) is int and 0 <= v < P for v in public):
         raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
     reached = security_bits(shape)
     if reached < params.security_bits:

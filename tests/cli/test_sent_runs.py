@@ -105,13 +105,16 @@ def test_a_backend_that_a_run_names_is_not_imported(sent: Path, tmp_path: Path) 
     assert run("resume", "run", "--backend", "cpu").exit_code == 0
 
 
+@pytest.mark.parametrize("named", ["evil.example:6379", "auto"])
 def test_a_ray_cluster_that_a_run_names_is_not_joined(
-    sent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str, sent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What workers send to a driver is unpickled: whoever runs the cluster runs code in the driver."""
+    """What workers send to a driver is unpickled: whoever runs the cluster runs code in the driver. And "auto" is any
+    process of the machine, whoever's it is, that looks like Ray's: it was given the user's token.
+    """
     joined: list[object] = []
     monkeypatch.setattr("cluster.session.open_executor", lambda settings: joined.append(settings.address))
-    set_executor(sent, local=False, isolate=None, address="evil.example:6379")
+    set_executor(sent, local=False, isolate=None, address=named)
     told = why_refused(run("resume", "run"))
     assert joined == []
     assert "--address" in told

@@ -17,7 +17,7 @@ from cluster.story import Story
 from cluster.sweep.grid import Grid
 from cluster.sweep.sweep import sweep
 from distprove.cli.app import app
-from distprove.errors import DistproveError, InputError, UsageError
+from distprove.errors import DistproveError, FormatError, InputError, UsageError
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
 from tests.reports.made_runs import MadeRun
@@ -223,6 +223,14 @@ def test_a_run_at_work_is_not_deleted(run_path: Path) -> None:
     assert (run_path / "job.json").exists()
     delete_run(run_path)
     assert not run_path.exists()
+
+
+def test_a_folder_with_some_file_of_that_name_is_not_deleted(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text('{"hello": 1}')
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises((FormatError, InputError)):
+        delete_run(tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
 
 
 def test_what_a_driver_writes_stays_in_the_run_when_its_path_changes(

@@ -436,6 +436,7 @@ class Key:
         for entry in s["boundary"]:
             fields(entry, {"bus": str, "values": list, "times": int, "where": str})
             need(buses.get(entry["bus"]) == [entry["bus"], "global", len(entry["values"])], "not a global bus")
+            need(0 < abs(entry["times"]) < P, "a boundary tuple no times, or too many times")
             need(entry["where"] in ("first", "last", "every"), "no such partition")
             for value in entry["values"]:
                 if isinstance(value, list):
@@ -494,13 +495,14 @@ class Shape:
         self.trees += [Tree([(h - a + b, 3 * 2**a)]) for h, a, _ in self.steps]
         self.weight: dict[int, int] = {}
         self.weights = 0
-        for i in sorted(range(len(heights)), key=lambda i: -heights[i]):
-            self.weight[i] = self.weights
-            self.weights += key.tables[i].columns + len(key.tables[i].read_next) + 3 * key.tables[i].D
         self.anchor_weight: dict[int, int] = {}
-        for h in self.distinct if key.anchored else []:
-            self.anchor_weight[h] = self.weights
-            self.weights += 1
+        for h in self.distinct:
+            for i in (i for i, own in enumerate(heights) if own == h):
+                self.weight[i] = self.weights
+                self.weights += key.tables[i].columns + len(key.tables[i].read_next) + 3 * key.tables[i].D
+            if key.anchored:
+                self.anchor_weight[h] = self.weights
+                self.weights += 1
         self.terminals = sum((t.width("local") > 0) + (t.width("global") > 0) for t in key.tables)
 
 
@@ -906,10 +908,10 @@ def security_bits(key: Key, shape: Shape, partitions: list[list[int]]) -> float:
 
     plus = rho * (1 + 1 / n)
     theta = (1 - plus) / 2
-    best = weakest(theta, 1.0, lambda N: theta * N + 1)
+    best = weakest(theta, 1.0, lambda N: N)
     root = math.sqrt(rho)
     for m in range(3, 1001):
-        far, M = 1 - root * (1 + 1 / (2 * m)), m + 0.5
+        far, M = 1 - root * (1 + 1 / (2 * m)), 2 * m + 0.5
 
         def error(N: float, far: float = far, M: float = M) -> float:
             return (2 * M**5 + 3 * M * far * rho) * N / (3 * rho * root) + M / root

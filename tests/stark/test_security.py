@@ -58,8 +58,11 @@ def test_every_round_agrees_with_soundcalc(case: dict[str, Any]) -> None:
     assert ours.pop("hash") == 128
     assert ours.keys() == theirs.keys()
     for name, bits in theirs.items():
-        # Ours counts candidates of degree n, not n - 1: less than a thousandth of a bit at these heights.
-        assert bits - 1e-3 <= ours[name] <= bits + 1e-4, name
+        # Ours counts candidates of degree n, not n - 1: less than a thousandth of a bit at these heights. The gaps of
+        # these figures take the multiplicity of lines for curves too, and a theorem on unique decoding that does not
+        # reach so far; soundcalc has mended the former since. Twice the multiplicity is not quite 2^5 times the error.
+        gap = name == "batching" or name.startswith("FRI fold")
+        assert bits - (5.01 if gap else 1e-3) <= ours[name] <= bits + (-0.9 if gap else 1e-4), name
 
 
 def design(log_height: int) -> Statistics:
@@ -80,11 +83,11 @@ def design(log_height: int) -> Statistics:
     ],
 )
 def test_queries_of_the_design(log_height: int, log_blowup: int, bits: int, queries: tuple[int, int]) -> None:
-    """At 100 bits the design's numbers. At 128 they are for its tallest tables, give or take one: below these batching
-    leaves room for a higher multiplicity, which saves one query for each factor of four in the rows."""
+    """At 100 bits the design's numbers. At 128 they are some queries off: it counted the multiplicity of curves as that
+    of lines, and for its tallest tables; below these batching leaves room for a higher one."""
     for grinding, expected in zip((16, 20), queries, strict=True):
         found = choose_queries(design(log_height), log_blowup, bits, grinding)
-        assert found == expected if bits == 100 else expected - 3 <= found <= expected
+        assert found == expected if bits == 100 else expected - 3 <= found <= expected + 6
 
 
 @pytest.mark.parametrize("log_height", [20, 22, 24])
