@@ -254,8 +254,9 @@ def is_run(path: Path) -> bool:
 
 
 def delete_run(path: Path) -> None:
-    """Delete the run at `path`. Raises UsageError when a driver is at work there, InputError when it is not ours or is no
-    run, FormatError when its record is damaged: a folder with some file job.json in it is not deleted.
+    """Delete the run at `path`; a folder that only has some file job.json in it is not deleted.
+
+    Raises UsageError when a driver is at work there, InputError or FormatError when it is not ours, or no run.
     """
     with Folder.open_ours(path) as folder, _take_lock(folder):
         read_record(folder)
