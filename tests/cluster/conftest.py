@@ -20,11 +20,13 @@ from distprove.proof import Proof
 
 TOY = {"backend": TOY_BACKEND}
 
+# Ray reads these when it is imported, which a test module may do while tests are collected.
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
+
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[Any]:
     """A Ray of one small node, with token authentication; tests add nodes and take them away again."""
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
     # Workers unpickle the toy system by its module's name.
     path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
