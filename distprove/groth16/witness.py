@@ -101,10 +101,16 @@ _FAULTS = {
     5: "the program has not enough memory",
     6: "the signal has more values than the circuit takes",
 }
+_OTHER_FAULT = "the program failed with a code that circom does not have"
+"""The code is not told: a program could make it of its inputs."""
 _ASSERTION = 4
 
-_TRACE = re.compile(r"Error in template [A-Za-z0-9_$]{1,120} line: [0-9]{1,9}")
-"""The only messages passed on: a program could put values into any other text."""
+_TRACE = re.compile(r"Error in template ([A-Za-z0-9_$]{1,120}) line: [0-9]{1,5}(?![0-9])")
+_TEMPLATE = re.compile(rb"Error in template ([A-Za-z0-9_$]{1,120})")
+"""Where a program's own text names its templates."""
+_MAX_TRACES = 4
+"""Messages passed on, the innermost first, and only of templates that the program's text names: a program could put
+values of its inputs into any other text, or into many."""
 _MAX_MESSAGE = 4096
 _MAX_TABLE = 1 << 20  # function pointers; circom makes one table entry per component
 _MAX_SIGNALS_NAMED = 8
@@ -137,10 +143,12 @@ class WitnessProgram:
         may take to compile.
         """
         data, self.name = load(wasm, name)
+        text = data.tobytes()
+        self._templates = frozenset(found.decode() for found in _TEMPLATE.findall(text))
         self._deadline, self._memory_limit = deadline, memory_limit
         self._engine = new_engine()
         self._clock = _Clock(self._engine)
-        self._module = load_module(self._engine, data.tobytes(), self.name, cache_dir)
+        self._module = load_module(self._engine, text, self.name, cache_dir)
         self._check_interface()
         self._bridge = wasmtime.Module(self._engine, _BRIDGE)
         with self._running() as instance:
@@ -208,11 +216,11 @@ class WitnessProgram:
         store.set_epoch_deadline(int(self._deadline / _TICK) + 2)  # the tick under way, and rounding
         try:
             with self._clock.ticking():
-                yield _Instance(self.name, store, self._module, self._bridge)
+                yield _Instance(self.name, store, self._module, self._bridge, self._templates)
         except DistproveError:
             raise
         except _Fault as fault:  # from a start function: later ones are caught where more is known
-            raise WitnessGenerationError(f"{self.name}: the program failed with code {fault.code}") from None
+            raise WitnessGenerationError(f"{self.name}: {_FAULTS.get(fault.code, _OTHER_FAULT)}") from None
         except wasmtime.Trap as trap:
             if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
                 raise WitnessGenerationError(
@@ -230,8 +238,15 @@ class WitnessProgram:
 class _Instance:
     """One run of a program: the instance, the bridge, and what the program said."""
 
-    def __init__(self, name: str, store: wasmtime.Store, module: wasmtime.Module, bridge: wasmtime.Module) -> None:
-        self._name, self._store = name, store
+    def __init__(
+        self,
+        name: str,
+        store: wasmtime.Store,
+        module: wasmtime.Module,
+        bridge: wasmtime.Module,
+        templates: frozenset[str],
+    ) -> None:
+        self._name, self._store, self._templates = name, store, templates
         self._message: list[str] = []
         callbacks = {"exceptionHandler": self._on_exception, "printErrorMessage": self._on_message}
         imports = [
@@ -305,11 +320,12 @@ class _Instance:
             raise self._failure(fault) from None
 
     def _failure(self, fault: _Fault, signal: str | None = None) -> WitnessGenerationError:
-        text = _FAULTS.get(fault.code, f"the program failed with code {fault.code}")
+        text = _FAULTS.get(fault.code, _OTHER_FAULT)
         if signal is not None and fault.code != _ASSERTION:  # an assertion fails in the run, not in one signal
             text = f"signal {signal!r}: {text}"
-        traces = _TRACE.findall("".join(self._message))
         # circom prints the innermost template first.
+        found = _TRACE.finditer("".join(self._message))
+        traces = [trace[0] for trace in found if trace[1] in self._templates][:_MAX_TRACES]
         return WitnessGenerationError(f"{self._name}: {text}" + (f" ({'; '.join(traces)})" if traces else ""))
 
     def _on_exception(self, _caller: Any, code: int = 0, *_rest: Any) -> None:
