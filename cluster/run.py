@@ -24,14 +24,14 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.files import read_bounded, sync_folder, write_atomically
+from distprove.files import read_bounded, sync_folder, write_all, write_atomically
 from distprove.job import Job
 from distprove.names import is_name
 from distprove.proof import check_fields, decode_partition, encode_partition
@@ -117,8 +117,13 @@ class Run:
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Append an event to the journal. If `sync`, it is on disk when this returns, with all before it; otherwise it
         outlives this process, and a power cut once another is synced."""
-        line = json.dumps({"time": round(time.time(), 6), "event": event, **facts}, separators=(",", ":"))
-        self._journal.write(line.encode() + b"\n")
+        self.note_all(event, [facts], sync=sync)
+
+    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
+        """The same for several events of a kind, given by their facts: one call to the system for all of them."""
+        now = round(time.time(), 6)
+        lines = [json.dumps({"time": now, "event": event, **facts}, separators=(",", ":")) for facts in each]
+        self._journal.write("".join(f"{line}\n" for line in lines).encode())
         self._journal.flush()
         if sync:
             os.fsync(self._journal.fileno())
@@ -134,13 +139,16 @@ class Run:
             raise ValueError("not a partition name")
         return self.path / "partitions" / f"{name}.msgpack"
 
-    def store(self, proof: PartitionProof) -> None:
-        """Keep a verified partition proof; it is on disk when this returns. Any thread may call it."""
-        body = canonical.encode(encode_partition(proof))
-        content = {"format": "distprove.partition", "version": VERSION, "body": body}
-        # The checksum tells a damaged disk from a bad prover; it protects against nobody.
-        content["sha256"] = hashlib.sha256(body).digest()
-        write_atomically(self.partition_path(proof.name), canonical.encode(content))
+    def store(self, proofs: Sequence[PartitionProof]) -> None:
+        """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
+        contents = {}
+        for proof in proofs:
+            body = canonical.encode(encode_partition(proof))
+            content = {"format": "distprove.partition", "version": VERSION, "body": body}
+            # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+            content["sha256"] = hashlib.sha256(body).digest()
+            contents[self.partition_path(proof.name)] = canonical.encode(content)
+        write_all(contents)
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
