@@ -4,6 +4,7 @@
     journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
                                 of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
+    partitions/<number>.pack    several of these files that were written at once (`cluster.packs`)
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
     timeline.json, report.json  when what happened where, and the summary
@@ -29,9 +30,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from cluster.packs import LEAST, Packs
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.files import read_bounded, sync_folder, write_all, write_atomically
+from distprove.files import read_bounded, sync_folder, write_atomically
 from distprove.job import Job
 from distprove.names import is_name
 from distprove.proof import check_fields, decode_partition, encode_partition
@@ -55,6 +57,7 @@ class Run:
         """The content of job.json."""
         self._lock = lock
         self._journal = _open_journal(path / "journal.jsonl")
+        self._packs = Packs(path / "partitions")
 
     @classmethod
     def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
@@ -141,25 +144,24 @@ class Run:
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
-        contents = {}
-        for proof in proofs:
-            body = canonical.encode(encode_partition(proof))
-            content = {"format": "distprove.partition", "version": VERSION, "body": body}
-            # The checksum tells a damaged disk from a bad prover; it protects against nobody.
-            content["sha256"] = hashlib.sha256(body).digest()
-            contents[self.partition_path(proof.name)] = canonical.encode(content)
-        write_all(contents)
+        contents = {proof.name: _partition_content(proof) for proof in proofs}
+        if len(contents) >= LEAST:
+            self._packs.write(contents)
+            return
+        for name, content in contents.items():
+            write_atomically(self.partition_path(name), content)
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
-        return {path.stem for path in (self.path / "partitions").glob("*.msgpack")}
+        return {path.stem for path in (self.path / "partitions").glob("*.msgpack")} | set(self._packs.found)
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
         path = self.partition_path(partition.name)
-        if not path.exists():
+        data = read_bounded(path, MAX_PARTITION) if path.exists() else self._packs.found.get(partition.name)
+        if data is None:
             return None
-        content = canonical.decode(read_bounded(path, MAX_PARTITION), str(path))
+        content = canonical.decode(data, str(path))
         check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
         if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
             raise FormatError(f"{path}: damaged, or of another version")
@@ -169,7 +171,8 @@ class Run:
         return proof
 
     def discard(self, partition: Partition) -> None:
-        """Remove a stored proof that does not hold."""
+        """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
+        self._packs.found.pop(partition.name, None)
         path = self.partition_path(partition.name)
         path.unlink(missing_ok=True)
         sync_folder(path.parent)
@@ -225,6 +228,14 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _partition_content(proof: PartitionProof) -> bytes:
+    """A partition's file."""
+    body = canonical.encode(encode_partition(proof))
+    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+    checksum = hashlib.sha256(body).digest()
+    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
 def require_run(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,21 +18,12 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
         file.write(data)
 
 
-def write_all(contents: Mapping[Path, bytes]) -> None:
-    """`write_atomically` for several files, durably: their folder is synced once, after all of them."""
-    for path, data in contents.items():
-        with replacing(path, with_folder=False) as file:
-            file.write(data)
-    for folder in {path.parent for path in contents}:
-        sync_folder(folder)
-
-
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = 0o666, *, durable: bool = True, with_folder: bool = True) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when the block ends without an exception.
 
     It is written under a temporary name beside it and renamed; if `durable`, it is synced before that, and its folder
-    after, unless the caller does that (`with_folder`). Raises OSError.
+    after. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -46,7 +37,7 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True, with_folde
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if durable and with_folder:
+    if durable:
         sync_folder(path.parent)
 
 
