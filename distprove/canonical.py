@@ -19,6 +19,7 @@ MAX_DEPTH = 16
 MAX_ITEMS = 1 << 22
 """Values in one file, containers included: bounds the time of the scan to a few seconds."""
 
+_PLAIN = frozenset({bytes, str, bool, type(None)})
 # Tag -> bytes of payload that follow, for values of fixed size.
 _FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 # Tag -> bytes of the length field: byte strings and strings; arrays and maps (and children per counted element).
@@ -60,12 +61,16 @@ def _normal(value: Any, depth: int) -> Any:
         if not -(1 << 63) <= value < 1 << 64:
             raise TypeError("an integer beyond 64 bits; encode it as bytes")
         return value
+    # Most values are plain ones in a container: they are passed on here, unless they are nested too deeply.
+    plain = _PLAIN if depth < MAX_DEPTH else ()
     if isinstance(value, (list, tuple)):
-        return [_normal(item, depth + 1) for item in value]
+        return [item if type(item) in plain else _normal(item, depth + 1) for item in value]
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError("a map key that is not a string")
-        return {key: _normal(value[key], depth + 1) for key in sorted(value)}
+        return {
+            key: value[key] if type(value[key]) in plain else _normal(value[key], depth + 1) for key in sorted(value)
+        }
     raise TypeError(f"{kind.__name__} has no canonical encoding")
 
 
