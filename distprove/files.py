@@ -77,11 +77,12 @@ def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
             raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise InputError(f"{path}: not a regular file")
+    size = status.st_size
     with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{path}: not a regular file")
-        size = status.st_size
         # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
         data = file.read(size + 1) if size <= limit else b""
     if size > limit:

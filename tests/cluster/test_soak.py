@@ -69,10 +69,17 @@ class Measured:
     handles: list[int] = field(default_factory=list)
 
     def take(self, done: int, pid: int) -> None:
+        """Nothing is noted of a process that a test has killed and that has not been started again yet."""
+        try:
+            process = psutil.Process(pid)
+            resident, handles = process.memory_info().rss, process.num_fds()
+            mappings = len(Path(f"/proc/{pid}/maps").read_text().splitlines())
+        except (psutil.NoSuchProcess, OSError):  # a zombie is one of the former
+            return
         self.done.append(done)
-        self.resident.append(psutil.Process(pid).memory_info().rss)
-        self.mappings.append(len(Path(f"/proc/{pid}/maps").read_text().splitlines()))
-        self.handles.append(psutil.Process(pid).num_fds())
+        self.resident.append(resident)
+        self.mappings.append(mappings)
+        self.handles.append(handles)
 
     def show(self, what: str) -> None:
         for done, resident, mappings in zip(self.done, self.resident, self.mappings, strict=True):

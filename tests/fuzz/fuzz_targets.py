@@ -415,7 +415,7 @@ def use_status(folder: Path) -> None:
 def stark_record(data: bytes) -> bytes:
     """The record of a run whose job is of a STARK."""
     job_file = _job_folder() / "made.toml"
-    job_file.write_bytes(JOB_FILES[2])
+    job_file.write_bytes(JOB_FILES[2].replace(b'address = "auto"', b""))  # which is named again when a run is resumed
     return json.dumps({**json.loads(data), "job": Job.from_toml(job_file).to_record()}).encode()
 
 
