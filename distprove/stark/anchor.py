@@ -34,7 +34,7 @@ class Anchor:
     values: Words
     """(heights, 3): g_h(eta), the tallest height first. Public."""
     combinations: Mapping[int, Extension] = field(repr=False)
-    """By height: g_h as three base columns, its coordinates."""
+    """The combinations by height: each g_h as three base columns, its coordinates."""
 
     @property
     def nbytes(self) -> int:

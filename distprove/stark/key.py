@@ -34,7 +34,7 @@ from kernels.keccak import keccak256
 VERSION = 2
 MAX_TABLES = 64
 MAX_BYTES = 1 << 27
-"""Of a key, encoded."""
+"""Most bytes of an encoded key."""
 MAX_KEY_SHARE = 0.25
 """Of a device's memory that preprocessed columns may take whole: they stay beside every proof."""
 

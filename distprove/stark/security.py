@@ -81,7 +81,7 @@ class Statistics:
     anchored: int = 0
     """The most main columns that one anchor combines; 0 when the key has no global buses, and so no anchors."""
     partitions: int = 1
-    """Of the job."""
+    """Number of partitions of the job."""
 
 
 @dataclass(frozen=True)
