@@ -438,11 +438,11 @@ class NodeGovernor:
         jobs = {driver.holder for driver in self._drivers.values()}
         for holder in self._state.holders:
             # A process number may be used again; together with the time of its start it is unique.
-            alive = holder in jobs if holder[0] < 0 else holder == _process(holder[0])
+            alive = holder in jobs if holder[0] < 0 else _lives(holder)
             if not alive:
                 self._state.reclaim(holder)
                 self._tell()
-        for prover in [prover for prover in self._provers if prover != _process(prover[0])]:
+        for prover in [prover for prover in self._provers if not _lives(prover)]:
             for _ in range(self._provers.pop(prover)):
                 self._steward.returned(time.monotonic(), proven=False)
 
@@ -453,6 +453,11 @@ def _process(pid: int) -> Holder:
         return (pid, 0.0 if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time()))
     except psutil.Error:
         return (pid, 0.0)
+
+
+def _lives(holder: Holder) -> bool:
+    """Whether a process still runs. One whose call was only read after its death never had a time of its start."""
+    return holder[1] > 0.0 and holder == _process(holder[0])
 
 
 def node_budget(settings: ExecutorSettings, keys: int = 0) -> Budget:

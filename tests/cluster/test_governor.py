@@ -413,6 +413,19 @@ def test_leases_of_a_dead_process_are_taken_back() -> None:
     assert (report["reclaimed"], report["leases"], report["peak_threads"]) == (1, 2, 4)
 
 
+def test_calls_of_a_process_that_are_read_after_its_death_hold_nothing() -> None:
+    async def story() -> tuple[dict[str, Any], int]:
+        governor = NodeGovernor(4, 100)
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        await governor.acquire(process.pid, threads=4)
+        await governor.taken(process.pid)
+        return await governor.report(), governor._steward.proving
+
+    report, proving = asyncio.run(story())
+    assert (report["held"], report["reclaimed"], proving) == (0, 1, 0)
+
+
 def test_two_phase_memory_and_keys_through_the_shell() -> None:
     """What is handed on outlives its block; an idle key makes room when that is needed, in the lane."""
     gone: list[str] = []
