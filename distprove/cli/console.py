@@ -34,6 +34,8 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
 INDENT = 2
 """Columns by which the further lines of a text are indented."""
+LONGEST = 1e10
+"""Seconds that are shown as a time: three centuries. What files say may divide by next to nothing."""
 
 
 class SafeConsole(Console):
@@ -173,9 +175,11 @@ def _resume_hint(run: object) -> str | None:
 
 
 def format_seconds(seconds: float) -> str:
-    """0.0042 -> "4.2 ms", 75 -> "1 min 15 s"."""
+    """0.0042 -> "4.2 ms", 75 -> "1 min 15 s"; "?" for what is not a number, or beyond all clocks."""
+    if not abs(seconds) < LONGEST:
+        return "?"
     if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
+        return f"{round(seconds * 1e6)} us"
     if seconds < 1:
         return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
     if seconds < 60:
