@@ -16,7 +16,8 @@ from golden_jobs import JOBS, golden
 from golden_verifiers import REFUSALS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_untrusted import anything, places, with_value
+from records import at, places, with_value
+from test_untrusted import anything
 
 from distprove import canonical
 from distprove.errors import FormatError, InvalidProof
@@ -315,9 +316,7 @@ def test_both_take_and_refuse_the_same_keys(data: st.DataObject) -> None:
     """Anything at any place of a key."""
     name = data.draw(st.sampled_from(sorted(JOBS)))
     place = data.draw(st.sampled_from(shifted(name)))
-    old: Any = RECORDS[name]
-    for step in place:
-        old = old[step]
+    old = at(RECORDS[name], place)
     near = st.integers(old - 2, old + 2) if type(old) is int else st.sampled_from([old, None, 0, 1, "", []])
     changed = with_value(RECORDS[name], place, data.draw(st.one_of(anything, near)))
     assert ours(changed) == second(changed)
