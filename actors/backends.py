@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -137,7 +137,8 @@ def place_operations(
         return Placed(device, Placement(), "nothing was placed")
     host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
     if throttle is not None:
-        host.yield_to(throttle)
+        with suppress(OSError):  # a file that is gone, as when its governor is started anew, holds nobody up
+            host.yield_to(throttle)
     placement, reason = choice.placing.placement, "as asked for"
     if choice.placing.auto:
         reason = f"there is nothing to place of {system.name}"

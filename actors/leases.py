@@ -43,8 +43,9 @@ class Governed:
             return None
 
     def throttle(self) -> Path | None:
-        """Where the node's throttle word is."""
-        return Path(ray.get(self.governor.start.remote())) if self.governor is not None else None
+        """Where the node's throttle word is; None where there is none."""
+        path = ray.get(self.governor.start.remote()) if self.governor is not None else None
+        return None if path is None else Path(path)
 
     @contextmanager
     def lease(

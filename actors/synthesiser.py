@@ -32,7 +32,7 @@ class SynthesiserWorker:
     def yield_to(self, throttle: Path | None) -> None:
         """From here on a witness waits a moment to begin while the throttle word in this file is raised.
 
-        A file that is gone, as when its governor is started anew, holds nobody up.
+        A file that is gone, as when its governor is started anew, or is no throttle word holds nobody up.
         """
         if self._brake is not None:
             self._brake.close()

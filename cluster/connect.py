@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from cluster.own_cluster import own_cluster
 from cluster.placement import Node
 from cluster.ray_folder import SESSIONS, SPILL, ray_folder
 from distprove.cgroup import memory_available
@@ -26,6 +27,8 @@ from distprove.errors import ClusterError
 from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
 
+AUTO = "auto"
+"""The address that stands for a cluster that is looked for."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Of the memory that is free: the store lives in shared memory, and the provers need memory too."""
@@ -36,8 +39,9 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     """A connection to Ray for the length of the block; yields "started" or "joined".
 
     Joins `settings.address`, or what RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this process is
-    connected to already; otherwise starts one whose object store holds at least `store_bytes` (key and witnesses) if
-    there is memory for that, and whose sockets, logs and spilled objects are in a private folder. Raises ClusterError.
+    connected to already; "auto" is RAY_ADDRESS, or else this user's cluster on this machine. Otherwise starts one whose
+    object store holds at least `store_bytes` (key and witnesses) if there is memory for that, and whose sockets, logs
+    and spilled objects are in a private folder. Raises ClusterError.
     """
     prepare(settings)
     address = _address(settings)
@@ -46,6 +50,8 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     if ray.is_initialized():
         yield "joined"
         return
+    if address == AUTO:
+        address = own_cluster()
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
     quiet["job_config"] = _job_config()
     with ExitStack() as stack:
@@ -129,7 +135,8 @@ def _job_config() -> Any:
 
 
 def _address(settings: ExecutorSettings) -> str | None:
-    return settings.address or os.environ.get("RAY_ADDRESS")
+    named = os.environ.get("RAY_ADDRESS")
+    return named or AUTO if settings.address == AUTO else settings.address or named
 
 
 def _cpus(settings: ExecutorSettings) -> int:

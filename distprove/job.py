@@ -68,7 +68,7 @@ class ExecutorSettings:
     isolate: bool | None = None
     """With `local`: each worker in a process of its own, or all on threads of this one. None: the former with GPUs."""
     address: str | None = None
-    """A Ray cluster to join ("auto", or host:port); None starts one for the purpose."""
+    """A Ray cluster to join (host:port, or "auto": this user's on this machine); None starts one for the purpose."""
     backend: str = "auto"
     """"auto", "cpu", "cuda", or "module:factory" for a third backend."""
     gpus: int | None = None
@@ -257,7 +257,7 @@ def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> E
             f"the backend {settings.backend!r} is not one that ships, and a run folder does not choose what code runs "
             "here; name a backend yourself: --backend auto, or your own as MODULE:FACTORY"
         )
-    # "auto" too: Ray then takes the address from whatever process of the machine looks like one of its own.
+    # "auto" too: what it finds is not for a run to choose either.
     if settings.address is not None and given.get("address") is None:
         raise UntrustedName(
             f"the run was made on the Ray cluster at {settings.address!r}, and a run folder does not choose which "

@@ -19,8 +19,9 @@ FREE_COST = 1 << 26
 COST_PER_BYTE = 16
 """What the values of a text may take as objects: `FREE_COST` bytes, and this many for each byte of it."""
 MAX_DIGITS = 40
+"""Most characters of an integer in the project's own JSON files."""
 MAX_NUMBER = 1e100
-"""Of numbers in our own files: what is added, squared or shown of them stays finite."""
+"""Greatest magnitude of a float in the project's own JSON files: sums and squares of such numbers stay finite."""
 
 _COSTS = {b"{": 232, b"[": 104, b",": 40, b":": 64, b'"': 28}
 """Bytes of memory that goes with each of these, at most: objects, lists, values, entries and half a string."""

@@ -11,11 +11,15 @@ import unicodedata
 
 MAX_MESSAGE = 4000
 """Characters of one text that are shown, at most; the middle of a longer one is left out."""
+MAX_NAME = 100
+"""Characters of one name that a message shows, at most."""
 
 # Everything outside of printable ASCII; most text has none of it.
 _SUSPECT = re.compile(r"[^ -~]")
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls (C0, DEL, C1), formats (bidirectional ones too), surrogates, what is not assigned, line separators."""
+# As repr and our messages quote names, on one line; the apostrophe in a word opens no quotation.
+_QUOTED = re.compile(r"""(?<!\w)(['"`])((?:\\.|(?!\1)[^\\\n])*)\1""")
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -32,6 +36,18 @@ def bounded(text: str, most: int = MAX_MESSAGE) -> str:
     if len(text) <= most:
         return text
     return f"{text[: most * 3 // 4]} ... ({len(text) - most} characters left out) ... {text[-(most // 4) :]}"
+
+
+def shorten_names(message: str) -> str:
+    """`message` with an ellipsis in place of the middle of each long text in quotes."""
+    return _QUOTED.sub(lambda found: f"{found[1]}{_shorten(found[2])}{found[1]}", message)
+
+
+def _shorten(name: str) -> str:
+    if len(name) <= MAX_NAME:
+        return name
+    end = MAX_NAME // 4
+    return f"{name[: MAX_NAME - 1 - end]}…{name[-end:]}"
 
 
 def _shown(character: str) -> str:

@@ -32,6 +32,7 @@ from kernels.curves import Curve, Field, Group
 from kernels.host_arena import Empty, HostArena
 from kernels.leases import CPU_MSM, PROVING, SPMV, Lease
 from kernels.processor import processor_facts
+from kernels.throttle import open_word
 
 Bytes = NDArray[np.uint8]
 
@@ -117,7 +118,6 @@ class CpuBackend(Backend):
             raise BackendError(str(error.args[0])) from None
         self._variant = variant or builds.variants()[-1]
         self._pool = self._native.Pool(threads)
-        self._throttle: Path | None = None
         self._roots: dict[tuple[str, bool], tuple[int, Bytes]] = {}
         self._goldilocks: CpuGoldilocks | None = None
 
@@ -125,18 +125,14 @@ class CpuBackend(Backend):
         """From here on compute on at most `threads` threads, and never on more than the backend was made with."""
         wanted = max(1, min(threads, self.threads))
         if wanted != self._pool.threads:
-            self._pool = self._native.Pool(wanted)
-            if self._throttle is not None:
-                self._pool.yield_to(str(self._throttle))
+            before, self._pool = self._pool, self._native.Pool(wanted)
+            self._pool.yield_as(before)
 
     def yield_to(self, throttle: Path) -> None:
         """From here on loops make way while the throttle word in this file is raised (see `kernels.throttle`), but for
-        the sums of an MSM, which are what others make way to."""
-        try:
-            self._pool.yield_to(str(throttle))
-        except ValueError as error:
-            raise BackendError(str(error)) from None
-        self._throttle = throttle
+        the sums of an MSM, which are what others make way to. Raises OSError for what is no such file."""
+        with open_word(throttle) as handle:
+            self._pool.yield_to(handle)
 
     @contextmanager
     def _leased(self, phase: str, work: int) -> Iterator[Any]:

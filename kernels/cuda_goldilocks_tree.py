@@ -44,7 +44,7 @@ class LeafShape:
 
     @cached_property
     def width(self) -> int:
-        """Of one row."""
+        """Field elements in one row of the matrix."""
         return int(self.matrix.shape[0])
 
     @cached_property
@@ -61,7 +61,7 @@ class LeafShape:
 
     @cached_property
     def elements(self) -> int:
-        """Of one leaf."""
+        """Field elements in one leaf."""
         return self.width << self.log_arity
 
 
@@ -117,10 +117,11 @@ class _Part(NamedTuple):
 
     source: int
     list: int
-    """Where in `QueryPaths.numbers` those of the leaves or nodes begin."""
+    """Position in `QueryPaths.numbers` at which the numbers of the leaves or nodes begin."""
     items: int
+    """Number of leaves or nodes that are read."""
     words: int
-    """Of one leaf or node."""
+    """Number of 64-bit words in one leaf or node."""
     shape: tuple[int, int, int, int, int, int]
     """The last fields of `struct Part`."""
 

@@ -7,6 +7,9 @@ nobody waits for ever.
 
 The writer holds a lock on its file. A file without one was left by a writer that was killed, and the next writer
 removes it. (A lock, not a process's number: containers that share a folder do not share those.)
+
+Results do not depend on the word, so nobody fails for want of one: where it cannot stand safely, or what is at its path
+is not the file of this user that a writer makes, governors and workers do without it.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+
+from kernels.private import is_ours, temporary_root
 
 try:
     import fcntl
@@ -27,6 +32,8 @@ except ImportError:  # not on Windows, where nothing is cleaned up
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "distprove-throttle-"
+SIZE = 8
+"""Bytes of the file."""
 LIFE = 2.0
 """Seconds for which a word is believed after it was written."""
 SLICE = 0.0005
@@ -37,13 +44,14 @@ class Throttle:
     """The word, with the file it is in. Made by the one who writes it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` is where the file stands until `close`; None is the system's folder for temporary files. What killed
-        writers left there is removed."""
-        _clean(Path(tempfile.gettempdir()) if folder is None else folder)
+        """`folder` is where the file stands until `close`; None is the folder for temporary files, if others cannot
+        replace it there. What killed writers left there is removed. Raises NotPrivate, OSError."""
+        folder = temporary_root() if folder is None else folder
+        _clean(folder)
         self._handle, self.path = _locked_file(folder)
         try:
-            os.ftruncate(self._handle, 8)
-            self._map = mmap.mmap(self._handle, 8)
+            os.ftruncate(self._handle, SIZE)
+            self._map = mmap.mmap(self._handle, SIZE)
         except BaseException:
             self.path.unlink(missing_ok=True)
             os.close(self._handle)
@@ -73,11 +81,11 @@ class Throttle:
 
 
 class Brake:
-    """The word as seen by one who yields. Raises OSError for a file that cannot be mapped."""
+    """The word as seen by one who yields. Raises OSError for what is no file of a writer."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+        with open_word(path) as handle:
+            self._map = mmap.mmap(handle, SIZE, access=mmap.ACCESS_READ)
         self._word = memoryview(self._map).cast("Q")
 
     @property
@@ -98,7 +106,20 @@ class Brake:
             self._map.close()
 
 
-def _locked_file(folder: Path | None) -> tuple[int, Path]:
+@contextmanager
+def open_word(path: Path) -> Iterator[int]:
+    """A descriptor of a writer's file for the length of the block, to map the word from. Never waits.
+
+    Raises OSError for anything but a plain file of the right size that only this user can write: what others could
+    shorten would end the process that has it mapped.
+    """
+    with _opened(path, os.O_RDONLY) as handle:
+        if os.fstat(handle).st_size != SIZE:
+            raise OSError(f"{path} has not the size of a throttle word")
+        yield handle
+
+
+def _locked_file(folder: Path) -> tuple[int, Path]:
     """A new file, open and locked for as long as it is open."""
     while True:
         handle, name = tempfile.mkstemp(prefix=PREFIX, dir=folder)
@@ -115,27 +136,21 @@ def _clean(folder: Path) -> None:
     if fcntl is None:
         return
     for path in folder.glob(f"{PREFIX}*"):
-        with _opened(path) as handle:
-            if handle is None:
-                continue
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink(missing_ok=True)
-            except OSError:
-                continue  # its writer lives, or it is not ours to remove
+        # An error says that its writer lives, or that it is not ours to remove.
+        with suppress(OSError), _opened(path, os.O_RDWR) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """A plain file of this user's; None if it is none."""
+def _opened(path: Path, access: int) -> Iterator[int]:
+    """A descriptor of a plain file that only this user can write. Raises OSError for what is none."""
+    handle = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
-        found = os.fstat(handle)
-        yield handle if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode) or not is_ours(facts):
+            raise OSError(f"{path} is not a file that only this user can write")
+        yield handle
     finally:
         os.close(handle)
 

@@ -26,6 +26,7 @@ from distprove.machine import usable_threads
 from distprove.phases import Phase
 from distprove.system import Partition, PredictsMemory, ProofSystem
 from distprove.topology import read_topology
+from kernels.private import NotPrivate
 from kernels.throttle import Throttle
 
 
@@ -63,20 +64,21 @@ class LocalGovernor:
         self._evict = evict
         self._leaving: set[str] = set()
         self._stop = threading.Event()
+        self._throttle: Throttle | None = None
         self._ticker: threading.Thread | None = None
 
-    def start(self, slots: int = 0) -> Path:
-        """Begin to look at the node and to hear the policy; where the throttle word is. Needs `close`.
+    def start(self, slots: int = 0) -> Path | None:
+        """Begin to look at the node and to hear the policy; where the throttle word is, if there is one. Needs `close`.
 
         `slots` is how many partitions the provers take at once, together.
         """
         self._steward.slots = slots
         self._steward.settle(read_topology())
         self._steward.watch = Watch(CopyProbe())
-        self._steward.word = self._throttle = Throttle()
+        self._steward.word = self._throttle = _throttle()
         self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
         self._ticker.start()
-        return self._throttle.path
+        return None if self._throttle is None else self._throttle.path
 
     def close(self) -> None:
         """Stop looking. Leases are still given and taken back."""
@@ -86,7 +88,8 @@ class LocalGovernor:
             self._ticker = None
             with self._changed:
                 self._steward.word = None
-            self._throttle.close()
+            if self._throttle is not None:
+                self._throttle.close()
 
     @contextmanager
     def lease(
@@ -250,14 +253,15 @@ class NodeGovernor:
         self._throttle: Throttle | None = None
         self._ticking: asyncio.Task[None] | None = None
 
-    async def start(self) -> str:
-        """Begin to look at the node and to hear the policy, unless that is so; where the throttle word is."""
-        if self._throttle is None:
+    async def start(self) -> str | None:
+        """Begin to look at the node and to hear the policy, unless that is so; where the throttle word is, if there is
+        one."""
+        if self._ticking is None:
             self._steward.settle(read_topology())
             self._steward.watch = Watch(CopyProbe())
-            self._steward.word = self._throttle = Throttle()
+            self._steward.word = self._throttle = _throttle()
             self._ticking = asyncio.ensure_future(self._tick())
-        return str(self._throttle.path)
+        return None if self._throttle is None else str(self._throttle.path)
 
     async def attend(self, driver: str, slots: int) -> bool:
         """A driver says that it lives, and how many partitions its provers on this node take at once, together. False
@@ -445,6 +449,13 @@ class NodeGovernor:
         for prover in [prover for prover in self._provers if not _lives(prover)]:
             for _ in range(self._provers.pop(prover)):
                 self._steward.returned(time.monotonic(), proven=False)
+
+
+def _throttle() -> Throttle | None:
+    """A throttle word; None where no folder for its file is safe from others, and then nobody makes way."""
+    with suppress(NotPrivate, OSError):
+        return Throttle()
+    return None
 
 
 def _process(pid: int) -> Holder:

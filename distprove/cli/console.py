@@ -1,7 +1,9 @@
 """Where output goes: results to standard output, progress and errors to standard error, JSON alone when asked for.
 
 Everything that is printed passes here, and what acts on a terminal is escaped here (`distprove.visible`), whoever chose
-the text. Only what commands mark up themselves has colours: names and messages go into that through `escape`.
+the text. Only what commands mark up themselves has colours: names go into that through `escape`, messages through
+`message`. Where a terminal is too narrow for a line, the rest of it is indented, so that no name or message can be made
+to look like lines of ours.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -21,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from distprove.errors import DistproveError, InputError
-from distprove.visible import bounded, visible
+from distprove.visible import bounded, shorten_names, visible
 from kernels.backend import BackendError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -29,10 +32,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEBUG_FLAG = "--debug"
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
+INDENT = 2
+"""Columns by which the further lines of a text are indented."""
+LONGEST = 1e10
+"""Seconds that are shown as a time: three centuries. What files say may divide by next to nothing."""
 
 
 class SafeConsole(Console):
-    """A console that no text can get an escape sequence, a control or a bidirectional override through."""
+    """A console that no text can get an escape sequence, a control or a bidirectional override through, and on which no
+    text can choose what a line begins with."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text that is about to be laid out: escapes take their place in it."""
@@ -40,6 +48,11 @@ class SafeConsole(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """All that is printed, whatever it was made of. What moves the cursor for Rich is not text."""
+        options = options or self.options
+        if isinstance(renderable, str):
+            renderable = self.render_str(renderable, highlight=options.highlight, markup=options.markup)
+        if isinstance(renderable, Text) and not (renderable.no_wrap or options.no_wrap):
+            renderable = _hanging(renderable, self, options)
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text, keep="\n"))
 
@@ -47,6 +60,20 @@ class SafeConsole(Console):
 def escape(text: str) -> str:
     """Text from anywhere, for use inside of markup: one line of bounded length that has no power of its own."""
     return escape_markup(visible(bounded(text)))
+
+
+def _hanging(text: Text, console: Console, options: ConsoleOptions) -> Text:
+    """The same text with its lines broken to fit, and indented after a break unless there is no room for that."""
+    width, overflow = options.max_width, text.overflow or options.overflow
+    lines: list[Text] = []
+    for line in text.split(allow_blank=True):
+        broken = line.wrap(console, width, overflow=overflow)
+        if len(broken) > 1 and width > 2 * INDENT:
+            broken = line.wrap(console, width - INDENT, overflow=overflow)
+            for rest in broken[1:]:
+                rest.pad_left(INDENT)
+        lines += broken
+    return text.blank_copy("\n").join(lines)
 
 
 def out() -> Console:
@@ -77,19 +104,23 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def warn(message: str) -> None:
-    err().print(f"[yellow]warning:[/] {_lines(message)}")
+def message(text: str) -> str:
+    """A message for use inside of markup: of bounded length, long names in quotes cut, its further lines indented."""
+    return f"\n{' ' * INDENT}".join(escape(line) for line in _bounded(text).split("\n"))
 
 
-def _lines(message: str) -> str:
-    """A message for use inside of markup; its further lines, if it has some, cannot be taken for lines of ours."""
-    return "\n  ".join(escape(line) for line in bounded(message).split("\n"))
+def _bounded(text: str) -> str:
+    return shorten_names(bounded(text))
 
 
-def fail(message: str, hint: str | None = None) -> None:
+def warn(text: str) -> None:
+    err().print(f"[yellow]warning:[/] {message(text)}")
+
+
+def fail(text: str, hint: str | None = None) -> None:
     """One sentence on what is wrong and, where there is one, one on what to do."""
     console = err()
-    console.print(f"[bold red]error:[/] {_lines(message)}")
+    console.print(f"[bold red]error:[/] {message(text)}")
     if hint:
         console.print(f"[dim]hint:[/] {escape(hint)}")
 
@@ -125,13 +156,13 @@ def reports_errors(command: Command) -> Command:
 
 def _explain(error: Exception, as_json: bool, hint: str | None) -> None:
     if debugging():
-        sys.stderr.write(visible(traceback.format_exc(), keep="\n"))
-    message = bounded(str(error)) or type(error).__name__
+        err().print(Text(textwrap.indent(traceback.format_exc(), " " * INDENT)))
+    text = _bounded(str(error)) or type(error).__name__
     if not isinstance(error, (DistproveError, OSError)):
-        message = f"{type(error).__name__}: {message}"
+        text = f"{type(error).__name__}: {text}"
     if as_json:
-        print_json({"status": "error", "error": {"type": type(error).__name__, "message": message, "hint": hint}})
-    fail(message, hint)
+        print_json({"status": "error", "error": {"type": type(error).__name__, "message": text, "hint": hint}})
+    fail(text, hint)
 
 
 def debugging() -> bool:
@@ -144,9 +175,11 @@ def _resume_hint(run: object) -> str | None:
 
 
 def format_seconds(seconds: float) -> str:
-    """0.0042 -> "4.2 ms", 75 -> "1 min 15 s"."""
+    """0.0042 -> "4.2 ms", 75 -> "1 min 15 s"; "?" for what is not a number, or beyond all clocks."""
+    if not abs(seconds) < LONGEST:
+        return "?"
     if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
+        return f"{round(seconds * 1e6)} us"
     if seconds < 1:
         return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
     if seconds < 60:

@@ -253,7 +253,7 @@ def _ray() -> Iterator[Finding]:
         yield Finding("ray", "authentication", "note", "not set in this environment", advice)
     address = os.environ.get("RAY_ADDRESS")
     if address:
-        yield Finding("ray", "RAY_ADDRESS", "note", address, "used by --address auto")
+        yield Finding("ray", "RAY_ADDRESS", "note", address, "joined unless --address or --local say otherwise")
 
 
 def _choose(machine: Machine) -> Choice:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from cluster.dispatch import Progress
-from distprove.cli.console import err, escape
+from distprove.cli.console import err, escape, message
 
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
@@ -67,7 +67,7 @@ class ProgressDisplay:
             self._stages[event.partition] = event.stage
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
-            detail = f": {escape(event.detail)}" if event.detail else ""
+            detail = f": {message(event.detail)}" if event.detail else ""
             self._console.print(f"{subject}: {NOTABLE[event.event]}{detail}")
         if self._bar is not None:
             self._update(self._bar, event)

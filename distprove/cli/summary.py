@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from distprove.cli.console import escape, facts_table, format_seconds, plain_table
+from distprove.cli.console import escape, facts_table, format_seconds, message, plain_table
 from kernels.units import format_bytes
 
 MAX_ROWS = 40
@@ -42,8 +42,8 @@ def show_summary(console: Console, run: Path, report: dict[str, Any]) -> None:
             console.print(f"[dim]and {hidden} more, in {escape(str(run / 'report.json'))}[/]")
         console.print()
         errors = grouped_errors(partitions)
-        for message, names in errors:
-            console.print(f"[red]{escape(names)}:[/] {escape(message)}")
+        for error, names in errors:
+            console.print(f"[red]{escape(names)}:[/] {message(error)}")
         if errors:
             console.print()
     console.print(_totals(run, report))
@@ -80,9 +80,9 @@ def grouped_errors(partitions: Iterable[dict[str, Any]]) -> list[tuple[str, str]
         if p["error"]:
             struck.setdefault(p["error"], []).append(p["name"])
     pairs = []
-    for message, names in struck.items():
+    for error, names in struck.items():
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        pairs.append((message, ", ".join(names[:MAX_NAMES]) + more))
+        pairs.append((error, ", ".join(names[:MAX_NAMES]) + more))
     return pairs
 
 

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from distprove.cli.console import escape, format_seconds, out, plain_table, reports_errors
+from distprove.cli.console import escape, format_seconds, message, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
@@ -112,7 +112,7 @@ def _head(folder: Path, view: dict[str, Any]) -> RenderableType:
     if not over(view) and age > SILENT:
         table.add_row("", f"[yellow]no word from the driver for {format_seconds(age)}[/]")
     if view.get("error"):
-        table.add_row("error", f"[red]{escape(str(view['error']))}[/]")
+        table.add_row("error", f"[red]{message(str(view['error']))}[/]")
     return table
 
 
@@ -200,5 +200,5 @@ def _events(folder: Path) -> list[RenderableType]:
     for event in events[-EVENTS:]:
         subject = " on ".join(str(event[key]) for key in ("partition", "worker") if event.get(key))
         reason = f": {event['reason']}" if event.get("reason") else ""
-        lines.append(f"[yellow]{escape(str(event['event']))}[/] {escape(subject + reason)}")
+        lines.append(f"[yellow]{escape(str(event['event']))}[/] {message(subject + reason)}")
     return lines

@@ -37,7 +37,8 @@ class Pool {
   int threads() const { return (int)workers_.size() + 1; }
 
   // From here on loops make way, between tasks, to critical phases elsewhere. Not while a loop runs.
-  void yield_to(std::unique_ptr<Throttle> throttle) { throttle_ = std::move(throttle); }
+  void yield_to(std::shared_ptr<const Throttle> throttle) { throttle_ = std::move(throttle); }
+  void yield_as(const Pool& other) { throttle_ = other.throttle_; }
 
   // While it lives, the pool's loops are the critical phase: they do not make way.
   class Critical {
@@ -133,7 +134,7 @@ class Pool {
   unsigned round_ = 0;
   bool stopping_ = false;
   bool critical_ = false;
-  std::unique_ptr<Throttle> throttle_;
+  std::shared_ptr<const Throttle> throttle_;
 };
 
 }  // namespace dp

@@ -1,15 +1,13 @@
 // The reader's side of the throttle word (kernels/throttle.py): loops look at it between two pieces of work and make way.
 #pragma once
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 #include <thread>
 
 namespace dp {
@@ -18,12 +16,12 @@ class Throttle {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Throttle(const std::string& path) {
-    int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) throw std::invalid_argument("no throttle word at " + path);
-    void* map = ::lseek(file, 0, SEEK_END) >= 8 ? ::mmap(nullptr, 8, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
-    ::close(file);
-    if (map == MAP_FAILED) throw std::invalid_argument("the throttle word at " + path + " cannot be mapped");
+  // `file` is an open descriptor, which stays the caller's. Whose file it is and that it keeps its size, the caller knows.
+  explicit Throttle(int file) {
+    struct stat facts;
+    bool whole = ::fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= 8;
+    void* map = whole ? ::mmap(nullptr, 8, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+    if (map == MAP_FAILED) throw std::invalid_argument("the open file is no throttle word");
     word_ = static_cast<const std::atomic<uint64_t>*>(map);
   }
   ~Throttle() { ::munmap(const_cast<std::atomic<uint64_t>*>(word_), 8); }

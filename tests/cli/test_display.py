@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,16 @@ def test_bytes(value: int, shown: str) -> None:
 )
 def test_seconds(value: float, shown: str) -> None:
     assert format_seconds(value) == shown
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e100, -1e100, 1e308])
+def test_what_is_no_time_is_shown_as_not_known(value: float) -> None:
+    assert format_seconds(value) == "?"
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 5e-324, -5e-324, 2.2e-308])
+def test_the_smallest_numbers_are_no_time_at_all(value: float) -> None:
+    assert format_seconds(value) == "0 us"
 
 
 def events(total: int) -> list[Progress]:

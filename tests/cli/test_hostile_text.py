@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from rich.console import Group
 from rich.progress import Progress as Bar
 from rich.progress import TextColumn
@@ -44,9 +45,9 @@ def run(*args: object) -> Any:
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
-def printed(show: Callable[[SafeConsole], object], terminal: bool = False) -> str:
+def printed(show: Callable[[SafeConsole], object], terminal: bool = False, width: int = 5000) -> str:
     console = SafeConsole(
-        file=StringIO(), width=5000, force_terminal=terminal, highlight=False, color_system=None, legacy_windows=False
+        file=StringIO(), width=width, force_terminal=terminal, highlight=False, color_system=None, legacy_windows=False
     )
     show(console)
     assert isinstance(console.file, StringIO)
@@ -109,6 +110,82 @@ def test_messages_are_one_of_ours_bounded_and_without_markup(
     assert "\nresult" not in shown
     assert len(shown) < 10_000
     assert "characters left out" in shown
+
+
+LIKENESS = "result  verified: 3 partitions"
+"""What a line of a result looks like."""
+
+
+def posing(shown: str) -> list[str]:
+    """Lines that somebody may take for a result."""
+    return [line for line in shown.splitlines() if line.startswith(("result", "verified"))]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], str]:
+    """What a call shows on standard error, were that a terminal of 80 columns."""
+
+    def shown(call: Callable[[], object]) -> str:
+        def show(console: SafeConsole) -> None:
+            monkeypatch.setattr(consoles, "err", lambda: console)
+            call()
+
+        return printed(show, terminal=True, width=80)
+
+    return shown
+
+
+@pytest.mark.parametrize("shift", range(0, 80, 5))
+def test_no_line_of_a_wrapped_message_poses_as_a_result(
+    shift: int, terminal: Callable[[Callable[[], object]], str], tmp_path: Path
+) -> None:
+    """A name or a message of 10 kB that is made so that a line ends wherever the next one should look like ours."""
+    hostile = "x" * shift + f" {LIKENESS}{' ' * 50}" * 120
+    assert not posing(terminal(lambda: fail(f"{hostile}: not a regular file", hostile)))
+    assert not posing(terminal(lambda: warn(f"the column {hostile!r} is not there\n{hostile}")))
+
+    def progress() -> None:
+        with ProgressDisplay(consoles.err()) as display:
+            display(Progress("fault", hostile, hostile, "done", 1, 0, 1, hostile))
+
+    assert not posing(terminal(progress))
+    (tmp_path / "journal.jsonl").write_text(json.dumps({"event": "fault", "partition": hostile, "reason": hostile}))
+    view = dict.fromkeys(("total", "done", "failed", "retries", "time", "began", "rate"), 0)
+    view |= {"status": hostile, "stages": {}, "workers": [], "nodes": [], "error": hostile}  # type: ignore[dict-item]
+    assert not posing(terminal(lambda: consoles.err().print(screen(tmp_path, view))))
+
+
+def test_no_row_of_a_table_poses_as_a_result(proven: Path) -> None:
+    """The first column of a table is where lines of results begin."""
+    report = json.loads((proven / "report.json").read_text())
+    rows = report["partitions"]
+    rows[0]["name"] = rows[0]["error"] = f"{LIKENESS} " * 300
+    shown = printed(lambda console: show_summary(console, proven, report), terminal=True, width=100)
+    assert len(posing(shown)) == 3, "the row itself, its error with the name before it, and our own last line"
+
+
+def test_a_traceback_poses_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consoles, "debugging", lambda: True)
+
+    def read() -> None:
+        raise InputError(f"{LIKENESS}\n{LIKENESS} " * 50)
+
+    command = typer.Typer()
+    command.command()(consoles.reports_errors(read))
+    done = CliRunner().invoke(command)
+    assert "Traceback" in done.stderr
+    assert not posing(done.stderr)
+
+
+def test_quoted_names_are_cut_in_the_middle_and_the_sentence_stays() -> None:
+    for quoted in (repr("a" * 5000 + "b" * 5000), f"`{'a' * 120}{'b' * 80}`", repr("a'" * 200 + '"' + "b" * 200)):
+        shown = consoles.message(f"the table's column {quoted} isn't in the circuit's list of 'names'")
+        assert shown.startswith("the table's column ")
+        assert shown.endswith(" isn't in the circuit's list of 'names'")
+        assert "…" in shown
+        assert len(shown) < 200
+    whole = f"partition {'n' * 90!r} of '{'m' * 90}' isn't the key's"
+    assert consoles.message(whole) == whole
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -225,7 +302,7 @@ def test_nothing_prints_around_the_console() -> None:
     banned = {"print", "Console", "rich.print", "typer.echo", "typer.secho", "rich.markup.escape", "html.escape"}
     banned |= {f"sys.{stream}.{method}" for stream in ("stdout", "stderr") for method in ("write", "writelines")}
     banned |= {"traceback.print_exc", "traceback.print_exception", "logging.getLogger", "warnings.warn"}
-    allowed = {"distprove/cli/console.py": {"sys.stdout.write", "sys.stderr.write", "rich.markup.escape"}}
+    allowed = {"distprove/cli/console.py": {"sys.stdout.write", "rich.markup.escape"}}
     allowed["distprove/cli/pages/html.py"] = {"html.escape"}
     allowed["distprove/cli/app.py"] = {"typer.echo"}  # the version
     allowed["distprove/groth16/wasm_modules.py"] = {"print"}  # of a child, into an error of its parent

@@ -1,7 +1,8 @@
-"""A synthesiser and the throttle word of its node."""
+"""Synthesisers and what is placed on the host, and the throttle word of their node."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import pytest
 from toy_system import Faults, ToySystem
 
 from actors import synthesiser
+from actors.backends import BackendChoice, place_operations
 from actors.synthesiser import SynthesiserWorker
+from distprove.place import parse_place
+from kernels.cpu import CpuBackend
 from kernels.throttle import Throttle
 
 
@@ -29,3 +33,14 @@ def test_a_word_is_heeded_until_another_takes_its_place_and_none_is_missed(
     for gone in (throttle.path, None):
         worker.yield_to(gone)
         assert worker.synthesise(partition).name == partition.name
+
+
+def test_a_prover_places_on_the_host_without_a_word_where_there_is_none(
+    faults: Callable[..., Faults], tmp_path: Path
+) -> None:
+    choice = BackendChoice("cpu", placing=parse_place("msm_g2=cpu"))
+    os.mkfifo(tmp_path / "pipe")
+    for word in (tmp_path / "absent", tmp_path / "pipe"):
+        placed = place_operations(CpuBackend(), choice, ToySystem(1, faults()), {}, throttle=word)
+        assert placed.placement.host == {"msm_g2"}
+        placed.backend.close()

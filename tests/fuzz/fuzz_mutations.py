@@ -6,10 +6,12 @@ import copy
 import json
 import random
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import fuzz_paths  # noqa: F401 - where the other support modules are
 import msgpack
+from records import at, places, with_value
 
 from distprove import canonical
 from distprove.errors import DistproveError
@@ -27,29 +29,6 @@ VALUES: list[Any] = [
 ]
 """What may stand in a record that is not expected there."""
 FLOATS = [float("nan"), float("inf"), -float("inf")]
-
-
-def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a record, containers and the whole included."""
-    yield here
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield from places(child, (*here, key))
-
-
-def at(record: Any, place: tuple[Any, ...]) -> Any:
-    for step in place:
-        record = record[step]
-    return record
-
-
-def with_value(record: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """A copy of `record` with another value at `place`."""
-    if not place:
-        return value
-    copied = copy.copy(record)
-    copied[place[0]] = with_value(record[place[0]], place[1:], value)
-    return copied
 
 
 def other_value(rng: random.Random, value: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.backend import BackendError
+from cluster.governor.shells import LocalGovernor, NodeGovernor
+from cluster.governor.state import Budget
 from kernels.cpu import CpuBackend
 from kernels.curves import BN254, Group
 from kernels.native import native
+from kernels.private import NotPrivate
 from kernels.throttle import LIFE, PREFIX, Brake, Throttle, believed, encode
 
 
@@ -151,10 +156,82 @@ def _voluntary_switches() -> int:
     raise AssertionError("no count of context switches")
 
 
-def test_a_file_that_is_no_word_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "short").write_bytes(b"abc")
-    for path in (tmp_path / "absent", tmp_path / "short"):
-        with pytest.raises(ValueError, match="throttle word"):
-            native.Pool(1).yield_to(str(path))
-        with pytest.raises(BackendError, match="throttle word"):
-            CpuBackend().yield_to(path)
+def spoiled(path: Path, kind: str) -> None:
+    """Puts what is no throttle word of ours at `path`."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind in ("short", "long"):
+        path.write_bytes(bytes(3 if kind == "short" else 9))
+        path.chmod(0o600)
+    elif kind != "absent":
+        path.write_bytes(encode(1, 1e9).to_bytes(8, "little"))
+        path.chmod(0o666 if kind == "open to all" else 0o600)
+        if kind == "another's":
+            os.chown(path, 65534, -1)
+        if kind == "link":
+            path.symlink_to(path.rename(path.with_name("target")))
+
+
+KINDS = ["absent", "short", "long", "pipe", "folder", "link", "open to all"]
+KINDS += ["another's"] if os.geteuid() == 0 else []
+
+
+@pytest.mark.timeout(60)  # a wait for the other end of a pipe is no wait for the end of the suite
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_word_of_ours_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    """Whoever can put something in its place stops nobody: the error is an OSError, which workers do without."""
+    path = tmp_path / "word"
+    spoiled(path, kind)
+    with pytest.raises(OSError):  # noqa: PT011 (the system's errors and ours)
+        Brake(path)
+    with pytest.raises(OSError):  # noqa: PT011
+        CpuBackend().yield_to(path)
+    with Throttle(tmp_path) as throttle:
+        throttle.write(1)
+
+
+@pytest.mark.parametrize("content", [b"", b"abc"])
+def test_native_loops_map_no_file_that_is_too_short(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(content)
+    with (tmp_path / "short").open("rb") as file, pytest.raises(ValueError, match="throttle word"):
+        native.Pool(1).yield_to(file.fileno())
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """TMPDIR, where every user of the machine can remove and replace what lies in it."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_the_word_stands_where_others_cannot_replace_it(open_folder: Path) -> None:
+    with Throttle() as throttle:
+        assert throttle.path.parent != open_folder
+        assert stat.S_IMODE(throttle.path.stat().st_mode) == 0o600
+
+
+def test_a_governor_does_without_a_word_where_no_folder_is_safe(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernels.private.require_private", lambda *_, **__: refuse())
+    local = LocalGovernor(Budget(threads=1, memory=1))
+    assert local.start() is None
+    local.close()
+
+    async def node() -> None:
+        governor = NodeGovernor(1, 1 << 20)
+        assert await governor.start() is None
+        assert await governor.start() is None, "as for a second worker"
+        await governor.close()
+
+    asyncio.run(node())
+    assert not list(open_folder.iterdir())
+
+
+def refuse() -> None:
+    raise NotPrivate("others may write it")

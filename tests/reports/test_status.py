@@ -76,6 +76,15 @@ def test_a_driver_that_is_silent_is_said_to_be(tmp_path: Path) -> None:
     assert "no word from the driver for 1 min 40 s" in shown(run)
 
 
+def test_a_rate_of_next_to_nothing_leaves_no_time_to_tell(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", view(), [])
+    content = json.loads((run / FILE).read_text())
+    (run / FILE).write_text(json.dumps({**content, "rate": 1e-99}))
+    assert "about ? left" in shown(run)
+    (run / FILE).write_text(json.dumps({**content, "rate": 5e-324}))
+    assert "left" not in shown(run)
+
+
 def test_the_last_state_of_a_run_stays(tmp_path: Path) -> None:
     run = MadeRun(5).make(tmp_path / "run")
     status = StatusFile(run, lambda: [])

@@ -18,6 +18,7 @@ from stark_programs import Fibonacci, Ring
 from stark_reference import keccak256
 
 from distprove import canonical
+from distprove.proof import Proof, partition_digest
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import VerifyingKey, make_key
@@ -28,6 +29,7 @@ from distprove.stark.prover import commit, prove
 from distprove.stark.statement import Statement
 from distprove.stark.timing import Phases
 from distprove.stark.transcript import Transcript
+from distprove.system import PartitionProof
 from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 
@@ -196,6 +198,21 @@ def golden(name: str) -> dict[str, Any]:
     data = (FOLDER / f"{name}.msgpack").read_bytes()
     record: dict[str, Any] = canonical.decode(data, name)
     return record
+
+
+def golden_file(job: dict[str, Any]) -> Proof:
+    """A kept job as proof.msgpack holds it."""
+    key = VerifyingKey.from_record(job["key"])
+    parts = tuple(
+        PartitionProof(
+            p["name"],
+            partition_digest(key.digest, i, p["name"], p["public"], p["proof"]["heights"]),
+            tuple(p["public"]),
+            p["proof"],
+        )
+        for i, p in enumerate(job["partitions"])
+    )
+    return Proof("stark", key.digest, key.named(), parts)
 
 
 def write() -> None:

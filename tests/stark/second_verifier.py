@@ -355,7 +355,8 @@ class Table:
                 pairs.append((0, 0))
             else:
                 (da, ta), (db, tb) = pairs[a], pairs[b]
-                pairs.append((da + db, ta + tb) if op == 6 else (max(da, db), max(ta, tb)))
+                d, t = (da + db, ta + tb) if op == 6 else (max(da, db), max(ta, tb))
+                pairs.append((min(d, 257), min(t, 257)))
         return [pairs[v] for v in self.outputs]
 
     def value(self, this: list[list[Element]], after: Callable[[int, int], Element], scalars: list[Element]) -> Element:
@@ -560,7 +561,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     shape, params, b = proof.shape, key.params, proof.shape.b
     # 1
     need(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}", name) is not None, "not a partition's name")
-    need(len(public) == key.public_values and all(0 <= v < P for v in public), "other public values")
+    need(len([integer(v, 0, P - 1) for v in public]) == key.public_values, "other public values")
     need(security_bits(key, shape, [shape.heights]) >= params["security_bits"], "too few bits of security")
     check_multiplicities([(t, 2**h) for t, h in zip(key.tables, shape.heights, strict=True)], [])
     # 2
@@ -778,7 +779,7 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
     """Name, public values and proof of each partition; gives what each absorbed and drew. Raises Refused."""
     key = Key(key_record)
     need(len(partitions) > 0, "no partitions")
-    names = [name for name, _, _ in partitions]
+    names = [named(name) for name, _, _ in partitions]
     publics = [public for _, public, _ in partitions]
     need(len(set(names)) == len(names), "two partitions of one name")
     proofs = [Proof(key, record) for _, _, record in partitions]

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from golden_jobs import JOBS, golden
 from golden_verifiers import REFUSALS, VERIFIERS, Verify, ours
+from records import Place, at, with_value
 
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 
-Path = tuple[str | int, ...]
 
-
-def leaves(value: Any, here: Path = ()) -> Iterator[Path]:
+def leaves(value: Any, here: Place = ()) -> Iterator[Place]:
     """Every place in a record that is not a container, and every empty list."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     found = [path for key, child in children for path in leaves(child, (*here, key))] if children is not None else []
     yield from found or [here]
-
-
-def changed(record: Any, path: Path, value: Any) -> Any:
-    """A copy of `record` with another value at `path`."""
-    if not path:
-        return value
-    first, *rest = path
-    copied = copy.copy(record)
-    copied[first] = changed(record[first], tuple(rest), value)
-    return copied
-
-
-def at(record: Any, path: Path) -> Any:
-    for step in path:
-        record = record[step]
-    return record
 
 
 def mutants(value: Any) -> Iterator[Any]:
@@ -75,11 +57,11 @@ def refuses(verify: Verify, job: dict[str, Any]) -> bool:
     return False
 
 
-def survivors(verify: Verify, job: dict[str, Any], paths: list[Path], every: int = 1) -> list[tuple[Path, Any]]:
+def survivors(verify: Verify, job: dict[str, Any], paths: list[Place], every: int = 1) -> list[tuple[Place, Any]]:
     """What is accepted of the changes of these places: of all of them, or of every so manieth."""
     tried = [(path, value) for path in paths for value in mutants(at(job, path))][::every]
     assert len(tried) > len(paths) or every > 1
-    return [(path, value) for path, value in tried if not refuses(verify, changed(job, path, value))]
+    return [(path, value) for path, value in tried if not refuses(verify, with_value(job, path, value))]
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -92,7 +74,7 @@ def test_no_changed_proof_name_or_public_value_is_accepted(name: str, verify: Ve
     assert survivors(verify, job, parts, every=1 if verify is ours else 4) == []
 
 
-def items_of_trees(job: dict[str, Any]) -> Iterator[tuple[Path, int]]:
+def items_of_trees(job: dict[str, Any]) -> Iterator[tuple[Place, int]]:
     """Every list of nodes and of rows in the first partition's proof, and the bytes of one item."""
     _, shape = StarkProof.from_record(job["partitions"][0]["proof"], VerifyingKey.from_record(job["key"]))
     for i, tree in enumerate([*shape.rounds.values(), *shape.fri_trees]):
@@ -115,7 +97,7 @@ def test_no_node_or_row_may_be_doubled_left_out_added_or_moved(name: str, verify
         for other in others:
             if other != items:
                 tried += 1
-                assert refuses(verify, changed(job, place, b"".join(other))), place
+                assert refuses(verify, with_value(job, place, b"".join(other))), place
     assert tried > 50
 
 
@@ -132,10 +114,10 @@ def test_no_part_of_a_proof_may_be_of_another_type(verify: Verify) -> None:
     for path in leaves(job["partitions"][0]["proof"]):
         whole = ("partitions", 0, "proof", *path)
         for value in (None, True, "text", [], {}, [0], b""):
-            assert value == at(job, whole) or refuses(verify, changed(job, whole, value)), path
+            assert value == at(job, whole) or refuses(verify, with_value(job, whole, value)), path
 
 
-def lists(value: Any, here: Path = ()) -> Iterator[Path]:
+def lists(value: Any, here: Place = ()) -> Iterator[Place]:
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     if isinstance(value, list):
         yield here
@@ -151,7 +133,7 @@ def test_no_list_may_be_longer_shorter_or_in_another_order(name: str, verify: Ve
         items = at(job, path)
         others = [items[:-1], [*items, items[-1]], items[::-1]] if items else [[0]]
         for other in others:
-            assert other == items or refuses(verify, changed(job, path, other)), path
+            assert other == items or refuses(verify, with_value(job, path, other)), path
 
 
 @pytest.mark.parametrize("verify", VERIFIERS)
@@ -160,9 +142,9 @@ def test_parts_of_one_partition_do_not_fit_another(verify: Verify) -> None:
     first, second = job["partitions"]
     for field in first["proof"]:
         if first["proof"][field] != second["proof"][field]:
-            assert refuses(verify, changed(job, ("partitions", 0, "proof", field), second["proof"][field])), field
-    assert refuses(verify, changed(job, ("partitions", 0, "public"), second["public"]))
-    assert refuses(verify, changed(job, ("partitions", 0, "name"), second["name"]))
+            assert refuses(verify, with_value(job, ("partitions", 0, "proof", field), second["proof"][field])), field
+    assert refuses(verify, with_value(job, ("partitions", 0, "public"), second["public"]))
+    assert refuses(verify, with_value(job, ("partitions", 0, "name"), second["name"]))
 
 
 @pytest.mark.parametrize("verify", VERIFIERS)
@@ -171,6 +153,6 @@ def test_fields_cannot_be_added_or_left_out(verify: Verify) -> None:
     proof = job["partitions"][0]["proof"]
     for record, path in ((proof, ()), (proof["trees"][0], ("trees", 0))):
         whole = ("partitions", 0, "proof", *path)
-        assert refuses(verify, changed(job, whole, {**record, "more": 0}))
+        assert refuses(verify, with_value(job, whole, {**record, "more": 0}))
         for field in record:
-            assert refuses(verify, changed(job, whole, {k: v for k, v in record.items() if k != field}))
+            assert refuses(verify, with_value(job, whole, {k: v for k, v in record.items() if k != field}))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import second_verifier
-from golden_jobs import golden
+from golden_jobs import golden, golden_file
 
 import distprove
 from distprove.cli.programs import Soundness
@@ -26,7 +26,6 @@ from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import choose_parameters
 from distprove.stark.system import StarkSystem
-from distprove.system import PartitionProof
 from distprove.verification import verify_proof
 
 PARAMS = Parameters(1, 20, 0, 1)
@@ -36,17 +35,7 @@ PARAMS = Parameters(1, 20, 0, 1)
 def ring() -> tuple[dict[str, Any], Proof]:
     """The golden ring's key and the file that states its job as it should."""
     job = golden("ring")
-    key = VerifyingKey.from_record(job["key"])
-    parts = tuple(
-        PartitionProof(
-            p["name"],
-            partition_digest(key.digest, i, p["name"], p["public"], p["proof"]["heights"]),
-            tuple(p["public"]),
-            p["proof"],
-        )
-        for i, p in enumerate(job["partitions"])
-    )
-    return job["key"], Proof("stark", key.digest, key.named(), parts)
+    return job["key"], golden_file(job)
 
 
 def both(data: bytes, key: dict[str, Any], folder: Path) -> tuple[bool, bool]:
@@ -100,6 +89,23 @@ def test_files_with_other_digests(index: int, tmp_path: Path) -> None:
     assert both(replace(proof, partitions=tuple(moved)).to_bytes(), key, tmp_path) == (False, False)
     reordered = replace(proof, partitions=proof.partitions[::-1])
     assert both(reordered.to_bytes(), key, tmp_path) == (False, False)
+
+
+@pytest.mark.parametrize("heights", [[6, 4], "\x06\x04", None, 6])
+def test_heights_that_are_no_bytes(heights: Any, tmp_path: Path) -> None:
+    """Whatever the partition's digest is of: the heights as they should be, as they stand there, or none."""
+    key, proof = ring()
+    first, *rest = proof.partitions
+    data = {**first.data, "heights": heights}
+    for stated in (first.data["heights"], heights, None):
+        digest = partition_digest(proof.key_digest, 0, first.name, first.public, stated)
+        changed = replace(proof, partitions=(replace(first, digest=digest, data=data), *rest))
+        assert both(changed.to_bytes(), key, tmp_path) == (False, False)
+
+
+def test_a_file_without_partitions(tmp_path: Path) -> None:
+    key, proof = ring()
+    assert both(replace(proof, partitions=()).to_bytes(), key, tmp_path) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import struct
+import tracemalloc
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import msgpack
@@ -14,7 +16,8 @@ from golden_jobs import JOBS, golden
 from golden_verifiers import REFUSALS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_untrusted import anything, places, with_value
+from records import at, places, with_value
+from test_untrusted import anything
 
 from distprove import canonical
 from distprove.errors import FormatError, InvalidProof
@@ -22,6 +25,8 @@ from distprove.stark import verifier
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
+from distprove.stark.security import statistics_of
+from distprove.stark.shape import ProofShape
 
 RECORDS = {name: golden(name)["key"] for name in JOBS}
 Change = Callable[[dict[str, Any]], None]
@@ -200,6 +205,107 @@ def test_an_op_that_makes_degrees_too_high(name: str) -> None:
     assert (ours(record), second(record)) == (False, False)
 
 
+def outputs_of(record: dict[str, Any], instructions: list[tuple[int, int, int, int]], used: bool) -> dict[str, Any]:
+    """The key with these instructions more, counted from the first of them; the last one is an output, or is not."""
+    record = copy.deepcopy(record)
+    program = record["tables"][0]["constraints"]
+    first = len(program["code"]) // 16
+    for op, a, b, c in instructions:
+        program["code"] += struct.pack("<4i", op, a + first * (op > 3), b + first * (op > 3), c)
+    if used:
+        program["outputs"] = struct.pack("<i", len(program["code"]) // 16 - 1) + program["outputs"][4:]
+    return record
+
+
+def powers_of(column: tuple[int, int], most: int) -> list[tuple[int, int, int, int]]:
+    return [(0, *column, 0), *((6, last, 0, 0) for last in range(most - 1))]
+
+
+@pytest.mark.parametrize(("most", "taken"), [(256, True), (257, False)])
+def test_the_limit_of_degrees_is_one_of_transition_selectors_too(most: int, taken: bool) -> None:
+    """A product of nothing but these has degree 1, however many they are."""
+    record = outputs_of(RECORDS["ring"], powers_of((3, 2), most), used=True)
+    assert (ours(record), second(record)) == (taken, taken)
+
+
+@pytest.mark.parametrize(("used", "taken"), [(False, True), (True, False)])
+def test_only_outputs_have_a_limit_of_degrees(used: bool, taken: bool) -> None:
+    """A value that is no output may have any. Who counted beyond the limit would hold numbers of thousands of bits."""
+    squares = [(0, 1, 0, 0), *((6, last, last, 0) for last in range(20_000))]
+    record = outputs_of(RECORDS["ring"], squares, used)
+    tracemalloc.start()
+    try:
+        assert (ours(record), second(record)) == (taken, taken)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1000 * len(squares)
+
+
+@pytest.mark.parametrize("field", ["same", "chain"])
+def test_a_statement_may_say_a_thing_twice(field: str) -> None:
+    record = copy.deepcopy(RECORDS["ring"])
+    record["statement"][field] = [{"same": "total", "chain": ["total", "count"]}[field]] * 3
+    assert (ours(record), second(record)) == (True, True)
+
+
+def test_a_key_without_public_values() -> None:
+    record = copy.deepcopy(RECORDS["fibonacci"])
+    record["statement"]["public"] = []
+    record["tables"][0]["public"] = 0
+    assert (ours(record), second(record)) == (True, True)
+
+
+@pytest.mark.parametrize("times", [0, P, True])
+def test_how_often_a_boundary_tuple_is_there(times: int) -> None:
+    record = copy.deepcopy(RECORDS["ring"])
+    record["statement"]["boundary"][0]["times"] = times
+    assert (ours(record), second(record)) == (False, False)
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None, P, -1, b"\1", [1]])
+def test_public_values_are_integers_below_p(value: Any) -> None:
+    """The golden job's first two are 1, and true is 1 to Python."""
+    job = golden("fibonacci")
+    part = job["partitions"][0]
+    public = [value, value, part["public"][2]]
+    key, own = VerifyingKey.from_record(job["key"]), second_verifier.Key(job["key"])
+    proof, shape = StarkProof.from_record(part["proof"], key)
+    with pytest.raises(InvalidProof, match="canonical public values"):
+        verifier.verify(key, part["name"], public, proof, shape)
+    with pytest.raises(second_verifier.Refused, match="an integer out of range"):
+        second_verifier.verify_partition(own, part["name"], public, second_verifier.Proof(own, part["proof"]))
+
+
+def test_multiplicities_of_local_buses_are_added_up_over_the_job() -> None:
+    """They balance in each partition, and their limit is one of all partitions together all the same."""
+    record = copy.deepcopy(RECORDS["ring"])
+    for table in record["tables"]:
+        for use in table["uses"]:
+            use[5] = (P - 1) // 2**7 if use[2] == "local" and use[4] else use[5]
+    key, own = VerifyingKey.from_record(record), second_verifier.Key(record)
+    for partitions, holds in ((1, True), (2, False)):
+        tables = [(table, 1 << h) for _ in range(partitions) for table, h in zip(own.tables, (6, 4), strict=True)]
+        checks: list[Callable[[], None]] = [
+            lambda: verifier.check_multiplicities(key, [(6, 4)] * partitions, []),  # noqa: B023
+            lambda: second_verifier.check_multiplicities(tables, []),  # noqa: B023
+        ]
+        for check in checks:
+            with nullcontext() if holds else pytest.raises(REFUSALS):
+                check()
+
+
+def test_bits_are_counted_with_the_widest_bus_of_the_key_used_or_not() -> None:
+    record = copy.deepcopy(RECORDS["ring"])
+    record["buses"] += [["unused", "local", 255], ["unused too", "global", 256]]
+    shape, own = ProofShape(VerifyingKey.from_record(record), (6, 4)), second_verifier.Key(record)
+    loads = statistics_of(shape, [shape.log_heights] * 2)
+    for scope, load, partitions, width in (("local", loads.local, 1, 255), ("global", loads.shared, 2, 256)):
+        boundary = 2 if scope == "global" else 0
+        error = second_verifier.error_of_buses(own, scope, [[6, 4]] * partitions, boundary)
+        assert (load.width, load.tuples * (load.width + 2)) == (width, error)
+
+
 def shifted(name: str) -> list[tuple[Any, ...]]:
     return [place for place in places(RECORDS[name]) if place]
 
@@ -210,9 +316,7 @@ def test_both_take_and_refuse_the_same_keys(data: st.DataObject) -> None:
     """Anything at any place of a key."""
     name = data.draw(st.sampled_from(sorted(JOBS)))
     place = data.draw(st.sampled_from(shifted(name)))
-    old: Any = RECORDS[name]
-    for step in place:
-        old = old[step]
+    old = at(RECORDS[name], place)
     near = st.integers(old - 2, old + 2) if type(old) is int else st.sampled_from([old, None, 0, 1, "", []])
     changed = with_value(RECORDS[name], place, data.draw(st.one_of(anything, near)))
     assert ours(changed) == second(changed)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from golden_jobs import JOBS, golden
+from golden_jobs import JOBS, golden, golden_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from records import places, with_value
 
 from distprove import canonical
 from distprove.errors import DistproveError, FormatError
-from distprove.proof import Proof, decode_partition, encode_public, partition_digest
+from distprove.proof import Proof, decode_partition, encode_public
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.statement import Statement
 from distprove.stark.system import StarkVerifier
-from distprove.system import PartitionProof
 
 MIB = 1 << 20
 RECORDS = {name: golden(name) for name in JOBS}
@@ -40,37 +40,6 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=8,
 )
-
-
-def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a record, containers and the whole included."""
-    yield here
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield from places(child, (*here, key))
-
-
-def with_value(record: Any, place: tuple[Any, ...], value: Any) -> Any:
-    if not place:
-        return value
-    copied = copy.copy(record)
-    copied[place[0]] = with_value(record[place[0]], place[1:], value)
-    return copied
-
-
-def container(name: str) -> Proof:
-    """The job as proof.msgpack holds it."""
-    key, job = KEYS[name], RECORDS[name]
-    parts = tuple(
-        PartitionProof(
-            p["name"],
-            partition_digest(key.digest, i, p["name"], p["public"], p["proof"]["heights"]),
-            tuple(p["public"]),
-            p["proof"],
-        )
-        for i, p in enumerate(job["partitions"])
-    )
-    return Proof("stark", key.digest, {"program": key.program}, parts)
 
 
 def verified(key: VerifyingKey, job: dict[str, Any]) -> None:
@@ -171,7 +140,7 @@ def test_a_proof_with_anything_anywhere(data: st.DataObject) -> None:
 def test_flipped_bytes_of_a_proof_file(data: st.DataObject) -> None:
     """On the file, and with the digests that anyone can recompute made right again."""
     name = data.draw(st.sampled_from(["fibonacci", "ring"]))
-    original = container(name).to_bytes()
+    original = golden_file(RECORDS[name]).to_bytes()
     spoiled = bytearray(original)
     for _ in range(data.draw(st.integers(1, 3))):
         spoiled[data.draw(st.integers(0, len(spoiled) - 1))] = data.draw(st.integers(0, 255))
