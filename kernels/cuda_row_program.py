@@ -46,7 +46,7 @@ MIN_SHARED = 8
 """Fewest folded values of a kernel from which a common factor is taken out: a sum of its own costs some products."""
 
 MAX_SUMS = 3
-"""Most sums added up side by side. A sum of base values takes 27 registers; one of extension values, 45, counts twice."""
+"""Most sums added up side by side. One of base values takes 27 registers; one of extension values, 45, counts twice."""
 
 _LINEAR, _LOAD = 0.5, 0.5
 _NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
