@@ -41,7 +41,7 @@ def merged(stretches: Iterable[Stretch], within: float = 0.0) -> tuple[Stretch, 
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """When a device was busy with one piece of work."""
+    """The times at which a device was busy with one piece of work."""
 
     stretches: tuple[Stretch, ...]
     """Disjoint intervals, in order."""

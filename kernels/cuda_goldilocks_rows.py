@@ -437,16 +437,16 @@ class _DeepJob:
 
     matrices: tuple[Array, ...]
     weights: HostArray
-    """(columns, sets, 3): one set that `scales` turns into each point's weights, or set p for each point p."""
+    """Weights (columns, sets, 3): one set that `scales` turns into each point's, or set p for each point p."""
     scales: tuple[tuple[Ext, ...], ...]
-    """For each matrix, the factor of its weights at each point; empty if each point has its own set."""
+    """Factors of each matrix' weights at each point; empty if each point has its own set."""
     points: tuple[Ext, ...]
     values: tuple[Ext, ...]
 
 
 @dataclass(frozen=True)
 class _Use:
-    """How one matrix is weighted at one point: the weights of its columns, all times `factor`."""
+    """The use of one matrix at one point: the weights of its columns, all times `factor`."""
 
     weights: Words
     factor: Ext

@@ -88,7 +88,7 @@ class MsmProfile:
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """How scalars are cut into windows, and how many multiples of each point the table holds."""
+    """A plan of how scalars are cut into windows, and of how many multiples of each point the table holds."""
 
     window_bits: int
     windows: int

@@ -54,7 +54,7 @@ _NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
 
 @dataclass(frozen=True)
 class RowProfile:
-    """How a row program is cut into kernels."""
+    """Limits for cutting a row program into kernels."""
 
     max_work: float = 200.0
     """Most work of one kernel, in base field products, unless one output alone takes more. The default is some 5000
@@ -80,7 +80,7 @@ class RowKernel:
 
 @dataclass(frozen=True)
 class _Parts:
-    """How the words of a plan's kernels are put together, made once: each call is a single gather for all kernels."""
+    """A recipe for the words of all kernels of a plan, made once: each call is a single gather for all kernels."""
 
     uniforms: tuple[int, ...]
     matrix: NDArray[np.int64]

@@ -47,7 +47,7 @@ class TreeOpening:
     """The opening of a tree at query indices, on the host, with each row and node once; see `kernels.query_paths`."""
 
     rows: tuple[Words, ...]
-    """For each matrix, (k, arity * width): the leaves at the k distinct indices modulo its number of leaves, ascending.
+    """Rows of each matrix, (k, arity * width): its leaves at the k distinct indices modulo their number, ascending.
     The elements are in the order in which they are hashed."""
     path: Bytes
     """The nodes of `QueryPaths.path`, (nodes, 32) bytes."""
@@ -76,7 +76,7 @@ class DeepPoint:
     matrices: tuple[Array, ...] = field(repr=False)
     """Low-degree extensions (w_i, B, n) opened at `point`, in order."""
     weights: Words
-    """(sum of w_i, 3): the weight of each column in the combination."""
+    """Weight of each column in the combination, (sum of w_i, 3)."""
     value: Ext
     """The sum over columns of weight * column(point), with `factor` included."""
     factor: Ext = (1, 0, 0)
@@ -274,7 +274,7 @@ class OpenedColumns:
     columns: Array = field(repr=False)
     """Columns of an extension, (k, B, n)."""
     outs: tuple[Words, ...]
-    """For each point, the array (k, 3) to which the values are written."""
+    """Arrays (k, 3), one for each point, to which the values are written."""
 
     def put(self, values: Words) -> None:
         """Write the values (k, points, 3) to `outs`."""

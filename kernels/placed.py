@@ -42,7 +42,7 @@ OPERATIONS = (SPMV, *MSM.values())
 
 @dataclass(frozen=True)
 class Placement:
-    """Which of `OPERATIONS` run on the host; the others run on the device. Raises BackendError for other names."""
+    """The operations of `OPERATIONS` that run on the host, not on the device. Raises BackendError for other names."""
 
     host: frozenset[str] = frozenset()
 

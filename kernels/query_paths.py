@@ -1,4 +1,4 @@
-"""Which rows and nodes open Merkle trees at many indices at once. What several queries share is given once.
+"""The rows and nodes that open Merkle trees at many indices at once. What several queries share is given once.
 
 The nodes of a tree are numbered as in a heap: node i of the level of s nodes is s + i, and the root is 1. The children
 of s + i, which lie half a level apart, are 2s + i and 3s + i. A tree of fewer leaves takes every index modulo their
@@ -30,8 +30,8 @@ class QueryPaths:
         halves = sizes[:-2]
         half = halves[:, None]
         at = np.array(indices, dtype=np.int64).astype(word)  # more bits than those of a leaf have no effect
-        # The nodes of all levels but the root's, each as twice its parent's number, plus 1 for the second child: siblings
-        # are neighbours in this order.
+        # The nodes of all levels but the root's, each as twice its parent's number, plus 1 for the second child:
+        # siblings are neighbours in this order.
         by_level = at & (half - 1)
         by_level |= half
         by_level <<= 1

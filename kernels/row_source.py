@@ -90,7 +90,7 @@ class RowSource:
     def inputs_struct(
         self, rows: int, arrays: Mapping[str, Array], address: Callable[[Array], int]
     ) -> NDArray[np.uint64]:
-        """Return `Inputs` as words: height, then address and length of each array. Raises SizeError for other arrays."""
+        """Return `Inputs` as words: height, then address and length of each array. Raises SizeError if they misfit."""
         if set(arrays) != set(self.inputs):
             expected, given = (", ".join(sorted(names)) or "nothing" for names in (self.inputs, arrays))
             raise SizeError(f"{self.name} reads {expected}; it was given {given}")
