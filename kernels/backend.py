@@ -300,7 +300,7 @@ class Backend(ABC):
         """Transform each length-n vector of `a`, shape (n, limbs) or (batch, n, limbs), in place.
 
         Forward: out[i] = sum_j a[j] (coset * w^i)^j, with w = field.root_of_unity(log2 n). The inverse undoes exactly
-        that, 1/n included. n is a power of two to 2^two_adicity. `coset` is an integer in standard form. Returns `a`.
+        that, 1/n included. n is 2^0 to 2^two_adicity. `coset` is an integer in standard form. Returns `a`.
         """
 
     @abstractmethod
@@ -344,7 +344,7 @@ class Backend(ABC):
 
     @abstractmethod
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
-        """Return the index of the first point that is not canonical, on the curve and in the subgroup, or None."""
+        """Return the index of the first point not canonical, not on the curve or not in the subgroup; None if all are."""
 
     # -- Goldilocks -------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ RENEW = 300.0
 
 
 def merged(stretches: Iterable[Stretch], within: float = 0.0) -> tuple[Stretch, ...]:
-    """Return the union as disjoint stretches in order; stretches at most `within` seconds apart become one."""
+    """Return the union as disjoint stretches in order; those at most `within` seconds apart become one."""
     union: list[Stretch] = []
     for start, end in sorted(stretches):
         if union and start <= union[-1][1] + within:
@@ -46,7 +46,7 @@ class DeviceTime:
     stretches: tuple[Stretch, ...]
     """Disjoint intervals, in order."""
     by_events: bool = False
-    """Whether the device's own clock was used; otherwise one stretch to the last result, as the host saw it."""
+    """True: by the device's own clock. False: from the first launch to the last result, as the host saw it."""
 
     @property
     def seconds(self) -> float:
@@ -131,7 +131,7 @@ class EventMeter:
             self._watch.marks.append(self._record())
 
     def leave(self, watch: EventWatch) -> None:
-        """Stop watching for `watch`. If the host waited last, the work ended at the event before that wait."""
+        """Stop recording for `watch`. If the host waited last, the work ended at the event before that wait."""
         if self._watch is watch:
             if not self.waiting:
                 watch.marks.append(self._record())

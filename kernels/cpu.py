@@ -42,8 +42,8 @@ MAX_LOG_ROOTS = 15
 """log2 of the most roots of unity kept for each field and direction (1 MB). Longer transforms derive the rest."""
 
 SMALL = 1 << 17
-"""Smallest work, in field multiplications, that asks for a lease: a few milliseconds of one thread. The answer may take
-as long."""
+"""Smallest work, in field multiplications, that asks for a lease: a few milliseconds of one thread. Waiting for
+the lease may take as long."""
 MSM_THREAD_BYTES = 3 << 18
 """Bytes that each thread of a group sum keeps in its cache: half a megabyte of points and the products beside them, as
 kernels/cpu/grouped_sum.h cuts them. The pool's threads share the buckets, each of which is written once."""

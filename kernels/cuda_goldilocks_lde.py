@@ -58,7 +58,7 @@ class LdeProfile:
 
     @cached_property
     def source(self) -> KernelSource:
-        """goldilocks_lde.cu compiled for this profile."""
+        """goldilocks_lde.cu, compiled for this profile."""
         defines = {"LOG_ELEMENTS": self.log_elements}
         for name, tile in (("STRIDED", self.log_strided_tile), ("ROWS", self.log_row_tile)):
             threads = 1 << (tile - self.log_elements)

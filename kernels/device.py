@@ -33,7 +33,7 @@ MAX_STREAMS = 8
 
 
 class ByValue:
-    """A kernel argument passed by value: a struct whose bytes are those of `words` at this moment."""
+    """A kernel argument passed by value: a struct whose bytes are those of `words` when this is made."""
 
     def __init__(self, words: HostArray) -> None:
         self.packed = words.tobytes()
@@ -42,8 +42,8 @@ class ByValue:
 
 
 Argument = Any
-"""A kernel argument: a device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (0).
-A plain Python int is refused: its width would be a guess."""
+"""A kernel argument: a device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (a
+null pointer). A plain Python int is refused: its width would be a guess."""
 
 Shape = int | tuple[int, ...]
 """A launch dimension: x, or (x, y[, z])."""
