@@ -344,7 +344,7 @@ class Backend(ABC):
 
     @abstractmethod
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
-        """Return the index of the first point not canonical, not on the curve or not in the subgroup; None if all are."""
+        """Return the index of the first point that is not a canonical point of the curve or its subgroup, or None."""
 
     # -- Goldilocks -------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class Curve:
     g2: tuple[tuple[int, int], tuple[int, int]]
 
     def point_limbs(self, group: Group) -> int:
-        """Return the uint64 words of an affine point: x then y, for G2 each as c0 then c1. All zero is infinity."""
+        """Return the number of uint64 words of an affine point: x, y, for G2 each as c0, c1. All zero is infinity."""
         return self.fq.limbs * (2 if group is Group.G1 else 4)
 
 

@@ -105,7 +105,7 @@ class RowJob:
 
 
 class GoldilocksKernels(ABC):
-    """The Goldilocks kernels of one device. Not thread-safe. Arrays are in the backend's memory unless on the host.
+    """The Goldilocks kernels of one device. Not thread-safe. Arrays are in the backend's memory unless noted.
 
     Sizes that the kernels do not handle raise SizeError, and missing memory OutOfMemory, before anything is launched.
     """
@@ -154,7 +154,7 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
-        """Return (3, D, n): is_first, is_last, is_transition on D = 2^log_cosets of the cosets, with k mod B/D = 0.
+        """Return (3, D, n): is_first, is_last, is_transition on the D = 2^log_cosets cosets with k mod B/D = 0.
 
         Their values at x are (x^n - 1)/(x - 1), (x^n - 1)/(x - w_n^-1) and x - w_n^-1.
         """

@@ -196,7 +196,7 @@ class _Block:
 
 class _Shelves:
     """The blocks that are not in use. `give` may be called at any point of any thread, even while that thread holds the
-    lock: Python runs it when the last view dies. So it must not take the lock, which would deadlock."""
+    lock: Python runs it when the last view dies. So it must not take the lock: that would deadlock."""
 
     def __init__(self, keep: int, shared: bool = False) -> None:
         self.keep = keep

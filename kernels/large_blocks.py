@@ -37,7 +37,7 @@ class LargeBlocks(Generic[Memory]):
         return self._total - sum(size for _, size, _ in self._idle)
 
     def reuse(self, size: int, stream: int) -> Loan[Memory] | None:
-        """Return an idle block of exactly `size` bytes last used on `stream`, or None. Work queued there is first."""
+        """Return an idle block of exactly `size` bytes last used on `stream`, or None. Work queued there runs first."""
         self._take_in()
         for index in reversed(range(len(self._idle))):
             memory, held, last = self._idle[index]

@@ -31,7 +31,7 @@ class SharedArray:
     process: int
     descriptor: int
     inode: int
-    """Inode of the memory: numbers of processes and descriptors alone are reused."""
+    """Inode of the memory, because numbers of processes and descriptors are reused."""
     offset: int
     """Offset of the array in the memory, in bytes."""
     shape: tuple[int, ...]
