@@ -1,1 +1,1 @@
-"""What computes: one `Backend` interface, two backends (CUDA, CPU), and the C++ headers both are made of."""
+"""The compute kernels: one `Backend` interface, a CUDA and a CPU backend, and the C++ headers that both share."""

@@ -1,7 +1,7 @@
 """Device memory from one arena with a budget, and pinned host memory that is reused.
 
-Both are made when the backend starts. After warm-up neither calls the driver: what was freed is kept, small blocks in
-CuPy's pool, large ones whole (`kernels.large_blocks`), and a partition that runs a second time takes the same again.
+Both are created when the backend starts. After warm-up neither calls the driver: freed memory is kept, small blocks in
+CuPy's pool and large ones whole (`kernels.large_blocks`), and a partition that runs a second time takes the same again.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from kernels.pinned import RING, STAGING_SLOT, STAGING_SLOTS
 from kernels.units import format_bytes
 
 HEADROOM = 512 << 20
-"""Bytes left to the driver and to module loading when the budget is chosen from what is free."""
+"""Bytes left to the driver and to loading modules when the budget is derived from the free memory."""
 
 PARALLEL_COPY = 2 << 20
-"""Bytes below which handing a copy to other threads costs more than it saves."""
+"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves."""
 
 
 LARGE = 32 << 20
-"""Bytes from which a request gets a block of its own."""
+"""Smallest request, in bytes, that gets a block of its own."""
 
 GRANULE = 2 << 20
-"""Bytes in whose multiples the driver hands out memory."""
+"""The driver hands out memory in multiples of this many bytes."""
 
 
 class Arena:
-    """Device memory under a budget. Blocks belong to the stream that is current when they are taken. Thread-safe."""
+    """Device memory under a budget. A block belongs to the stream that is current when it is taken. Thread-safe."""
 
     def __init__(self, budget: int | None = None, share: int = 1) -> None:
-        """`budget` in bytes; None takes what is free on the current device now, less `HEADROOM`.
+        """`budget` is in bytes; None takes the memory that is free on the current device now, less `HEADROOM`.
 
-        With `share` above 1 it takes no more than that part of the device, for as many arenas on it: what is free does
-        not tell how much the others will take.
+        `share` is the number of arenas on the device. Above 1, each takes at most its even share of the device, because
+        the free memory does not tell how much the others will take.
         """
         free, total = cupy.cuda.runtime.memGetInfo()
         room = free if share == 1 else min(free, total // share)
@@ -54,9 +54,9 @@ class Arena:
         self._blocks: LargeBlocks[Any] = LargeBlocks(cupy.cuda.Memory)
         self._lock = threading.Lock()
         self.peak = 0
-        """The most bytes in use at once so far."""
+        """Most bytes in use at once so far."""
         self.watched_peak = 0
-        """The same since `watch`."""
+        """Most bytes in use at once since `watch`."""
 
     @property
     def used(self) -> int:
@@ -66,16 +66,16 @@ class Arena:
 
     @property
     def free(self) -> int:
-        """Bytes that live arrays leave of the budget."""
+        """Bytes of the budget that no live array uses."""
         return self.budget - self.used
 
     def watch(self) -> None:
-        """Begin `watched_peak` anew."""
+        """Restart `watched_peak` from the bytes in use now."""
         with self._lock:
             self.watched_peak = self._used()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An uninitialised array. Raises OutOfMemory with what was needed and what there was."""
+        """Return an uninitialised array. Raises OutOfMemory, naming the bytes needed and the bytes free."""
         kind = np.dtype(dtype)
         nbytes = math.prod(shape) * kind.itemsize
         with self._lock:
@@ -92,7 +92,7 @@ class Arena:
         return cupy.ndarray(shape, dtype=kind, memptr=memory)
 
     def close(self) -> None:
-        """Give all memory that is not in live arrays back to the driver."""
+        """Return all memory that no live array uses to the driver."""
         with self._lock:
             self._give_back()
 
@@ -103,8 +103,8 @@ class Arena:
         try:
             return self._pool.malloc(nbytes)
         except cupy.cuda.memory.OutOfMemoryError:
-            # What is kept for other sizes or another stream counts against the budget; giving that back to the driver
-            # waits for the device, so that whoever gets the memory next finds nobody at work on it.
+            # Blocks kept for other sizes or another stream count against the budget. Giving them back to the driver
+            # waits for the device, so that no kernel still uses the memory when it is handed out again.
             self._give_back()
             return self._pool.malloc(nbytes)
 
@@ -120,7 +120,7 @@ class Arena:
                 raise cupy.cuda.memory.OutOfMemoryError(size, self._held(), self.budget)
             try:
                 loan = self._blocks.make(size, stream)
-            except cupy.cuda.memory.OutOfMemoryError:  # others use the device as well
+            except cupy.cuda.memory.OutOfMemoryError:  # other processes use the device as well
                 self._give_back()
                 loan = self._blocks.make(size, stream)
             self._limit_pool()
@@ -128,7 +128,7 @@ class Arena:
         return cupy.cuda.MemoryPointer(owned, 0)
 
     def _held(self) -> int:
-        """Bytes taken from the driver."""
+        """Bytes allocated from the driver."""
         return int(self._pool.total_bytes()) + self._blocks.total
 
     def _give_back(self) -> None:
@@ -137,30 +137,30 @@ class Arena:
         self._limit_pool()
 
     def _limit_pool(self) -> None:
-        # Above 0, which would mean no limit.
+        # At least 1: a limit of 0 would mean no limit.
         self._pool.set_limit(size=max(1, self.budget - self._blocks.total))
 
 
 class Retired:
-    """Arrays that are done with on the host but may still be read on the device, each until its event. Thread-safe."""
+    """Arrays that the host has released but the device may still read, each kept until its event. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Any, Array]] = []
         self._lock = threading.Lock()
 
     def add(self, array: Array, last_use: Any) -> None:
-        """Keep `array` until the CuPy event `last_use`. The caller must not keep it."""
+        """Keep `array` until the CuPy event `last_use` has passed. The caller must drop its own reference."""
         with self._lock:
             self._waiting.append((last_use, array))
 
     def sweep(self) -> None:
-        """Give back the arrays whose event is past; asks the driver, does not wait."""
+        """Release the arrays whose event has passed. Queries the driver without waiting."""
         if self._waiting:
             with self._lock:
                 self._waiting = [(event, array) for event, array in self._waiting if not event.done]
 
     def drain(self) -> bool:
-        """Wait for all of them; whether there were any."""
+        """Wait for the events of all arrays and release them. Returns whether there were any."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for event, _ in waiting:
@@ -169,17 +169,17 @@ class Retired:
 
 
 class PinnedStaging:
-    """A ring of pinned buffers through which pageable host arrays pass to and from the device. Thread-safe.
+    """A ring of pinned buffers through which pageable host arrays are copied to and from the device. Thread-safe.
 
-    Pinning costs a third of a second per gigabyte and the driver's own path for pageable memory runs at a sixth of the
-    link, so the buffers are pinned once and the copy into one overlaps the transfer from another. A buffer belongs to
-    whoever took it from the ring, and who takes it next waits for the transfer that it was given back with.
+    Pinning costs a third of a second per gigabyte, and the driver's own path for pageable memory runs at a sixth of the
+    link's bandwidth. So the buffers are pinned once, and the copy into one overlaps the transfer from another. A buffer
+    belongs to the thread that took it from the ring; the next to take it waits for the transfer that was queued last.
     """
 
     def __init__(self, slot_bytes: int = STAGING_SLOT, slots: int = STAGING_SLOTS, threads: int = 4) -> None:
-        """`threads` copy between host memory and the buffers: one core's copies are a fifth as fast as the link.
+        """`threads` threads copy between host memory and the buffers: one core copies a fifth as fast as the link.
 
-        At least two `slots`: a copy to the host holds all but one of them while it waits for the device.
+        `slots` must be at least two: a copy to the host holds all but one of them while it waits for the device.
         """
         self.slot_bytes = slot_bytes
         self._threads = threads
@@ -205,7 +205,7 @@ class PinnedStaging:
                 self._ring.put(slot)
 
     def to_host(self, host: HostArray, source: int, stream: Any) -> None:
-        """Copy from address `source` into contiguous `host`; returns when it is there."""
+        """Copy from device address `source` into contiguous `host`; returns when the data is there."""
         data = host.reshape(-1).view(np.uint8)
         pending: deque[tuple[_Slot, int, int]] = deque()
 
@@ -234,7 +234,7 @@ class PinnedStaging:
                 self._ring.put(slot)
 
     def close(self) -> None:
-        """End the copying threads."""
+        """End the threads that copy."""
         self._pool.shutdown()
 
     def _copy(self, target: HostArray, source: HostArray) -> None:
@@ -266,15 +266,15 @@ class _Slot:
 
 
 class PinnedRing:
-    """Pinned memory through which small arrays pass to the device, in order on one stream. Not thread-safe.
+    """Pinned memory through which small arrays are copied to the device, in order on one stream. Not thread-safe.
 
-    The copies follow the kernels that are queued before them and the host waits for none: while one half still waits to
-    be copied, the other is written. `PinnedStaging` has few and large buffers, and its copies run beside the kernels.
+    The copies follow the kernels that are queued before them, and the host waits for none of these: it writes one half
+    while the other is still being copied. `PinnedStaging` has few, large buffers; its copies run beside the kernels.
     """
 
     def __init__(self, nbytes: int = RING) -> None:
         self.largest = nbytes // 16
-        """Bytes of one copy, at most."""
+        """Most bytes of one copy."""
         self._size = nbytes // 2
         self._now, self._other = _Slot(self._size), _Slot(self._size)
         self._used = 0
@@ -293,21 +293,21 @@ class PinnedRing:
 
 
 class PinnedBuffers:
-    """Small pinned buffers for results that come back one at a time; reused by size."""
+    """Small pinned buffers for results that come back one at a time, reused by size. Thread-safe."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Any]] = {}
         self._lock = threading.Lock()
 
     def take(self, nbytes: int) -> Any:
-        """Pinned memory of at least `nbytes`, a power of two."""
+        """Return pinned memory of at least `nbytes` bytes; its size is a power of two."""
         size = max(256, 1 << (nbytes - 1).bit_length())
         with self._lock:
             free = self._free.setdefault(size, [])
             return free.pop() if free else cupy.cuda.alloc_pinned_memory(size)
 
     def give(self, memory: Any, nbytes: int) -> None:
-        """Hand back what `take(nbytes)` gave."""
+        """Take back the `memory` that `take(nbytes)` returned."""
         size = max(256, 1 << (nbytes - 1).bit_length())
         with self._lock:
             self._free[size].append(memory)

@@ -1,6 +1,6 @@
-"""The interface between proof systems and what computes them.
+"""The interface between proof systems and the devices that compute for them.
 
-Arrays in, arrays out, in the backend's own memory (NumPy on the CPU, CuPy on a GPU). The terms are the field's:
+Operations take and return arrays in the backend's own memory (NumPy on the CPU, CuPy on a GPU). They share these terms:
 
 * A field vector has shape (..., n, limbs) and dtype uint64: little-endian limbs, Montgomery form unless said otherwise.
 * Scalars of an MSM have shape (n, limbs) and are canonical integers, not in Montgomery form.
@@ -33,15 +33,15 @@ SelfBackend = TypeVar("SelfBackend", bound="Backend")
 
 
 class BackendError(Exception):
-    """A request the backend refuses, or a fault of the device. The message says what was needed and what there was."""
+    """A request that the backend refuses, or a device fault. The message says what was needed and what was there."""
 
 
 class OutOfMemory(BackendError):
-    """The arena's budget, or the device, cannot hold what was asked for."""
+    """The arena's budget or the device's memory is too small for a request."""
 
 
 class SizeError(BackendError, ValueError):
-    """A size, shape or dtype that the kernels do not handle: refused before launch."""
+    """A size, shape or dtype that the kernels do not handle. Raised before anything is launched."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,22 @@ class CsrMatrix:
     rows: int
     cols: int
     row_ptr: HostArray
-    """(rows + 1,) uint32"""
+    """Index of each row's first entry, (rows + 1,) uint32, ascending from 0 to nnz."""
     columns: HostArray
-    """(nnz,) uint32, each < cols"""
+    """Column of each entry, (nnz,) uint32, each < cols."""
     value_index: HostArray
-    """(nnz,) uint32, each < len(values)"""
+    """Index into `values` of each entry, (nnz,) uint32, each < len(values)."""
     values: HostArray
-    """(distinct, limbs) uint64, Montgomery form"""
+    """Dictionary of the values, (distinct, limbs) uint64, Montgomery form."""
 
     @property
     def nnz(self) -> int:
         return int(self.columns.shape[0])
 
     def check(self, field: Field) -> None:
-        """Raise SizeError unless this is a matrix over `field` whose parts fit together and whose indices are in range.
+        """Raise SizeError unless shapes and dtypes fit together and `field`, and all indices are in range.
 
-        Reads everything once: for code that follows the indices without looking.
+        Reads every index once, for native code and kernels that follow the indices unchecked.
         """
         indices = {"row_ptr": self.row_ptr, "columns": self.columns, "value_index": self.value_index}
         for name, array in indices.items():
@@ -91,7 +91,7 @@ class CsrMatrix:
 
 @dataclass
 class Traffic:
-    """Bytes that crossed between host and device memory since the backend was made (zero on the CPU)."""
+    """Bytes copied between host and device memory since the backend was created (zero on the CPU)."""
 
     to_device: int = 0
     to_host: int = 0
@@ -117,10 +117,10 @@ class PointTable(Protocol):
 
 
 class PendingPoint(Protocol):
-    """A point that may still be under way on the device."""
+    """A point that the device may still be computing."""
 
     def result(self) -> HostArray:
-        """The affine point, (point_limbs,) uint64 on the host; waits for the device."""
+        """Wait for the device and return the affine point, (point_limbs,) uint64 on the host."""
 
 
 class Matrix(Protocol):
@@ -135,21 +135,21 @@ class Matrix(Protocol):
 
 
 class Staged(Protocol):
-    """A host array on its way to the backend's memory. Made by `Backend.stage`."""
+    """An array that is being copied to, or computed in, the backend's memory. Made by `stage` and `stage_spmv`."""
 
     def array(self) -> Array:
-        """The array on the backend. What is queued from here on waits for the copy; the host does not.
+        """Return the array on the backend. Work queued after this call waits for the copy; the host does not.
 
-        Called by the thread that computes; counts the copy in `traffic`. Raises OutOfMemory where nothing was copied
-        ahead, BackendError after `release`.
+        Called by the thread that computes; counts the copy in `traffic`. Raises OutOfMemory if the copy starts only now
+        and does not fit, BackendError after `release`.
         """
 
     def release(self) -> None:
-        """Give the memory back, as soon as everything queued so far has read it. A second call does nothing."""
+        """Give the memory back once everything queued so far has read it. A second call does nothing."""
 
 
 class CopiedOnUse:
-    """The `Staged` of a backend that copies nothing ahead."""
+    """The `Staged` of a backend that copies nothing ahead: `array` copies when it is first called."""
 
     def __init__(self, backend: Backend, host: HostArray) -> None:
         self._backend = backend
@@ -168,7 +168,7 @@ class CopiedOnUse:
 
 
 class ProductOnUse:
-    """The `Staged` of a product that is computed when it is asked for. `x` outlives it."""
+    """The `Staged` of a matrix product that is computed when `array` is first called. `x` must outlive it."""
 
     def __init__(self, backend: Backend, matrix: Matrix, x: Staged, standard_form: bool) -> None:
         self._backend, self._matrix, self._standard_form = backend, matrix, standard_form
@@ -188,7 +188,7 @@ class ProductOnUse:
 
 @dataclass
 class DeviceInfo:
-    """What a backend runs on, for reports and `doctor`."""
+    """The device that a backend runs on, for reports and `doctor`. Memory sizes are in bytes."""
 
     name: str
     kind: str  # "cpu" | "cuda"
@@ -198,13 +198,13 @@ class DeviceInfo:
 
 
 class Backend(ABC):
-    """One device. One thread at a time computes; others may stage, and wait for the `result` of pending points."""
+    """One device. One thread at a time computes; others may stage arrays and wait for the `result` of points."""
 
     name: str
     traffic: Traffic
 
     def prepare(self, curve: Curve) -> None:  # noqa: B027 (a backend with nothing to prepare need not say so)
-        """Begin what takes long before the first proof on `curve` (compilation), in the background. Optional."""
+        """Begin slow preparation for proofs on `curve` (compilation) in the background. Calling it is optional."""
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
@@ -213,19 +213,19 @@ class Backend(ABC):
 
     @abstractmethod
     def to_device(self, host: HostArray) -> Array:
-        """A copy of `host` in the backend's memory (the CPU backend returns `host` itself). Counted in `traffic`."""
+        """Copy `host` to the backend's memory (the CPU backend returns `host` itself). Counted in `traffic`."""
 
     def stage(self, host: HostArray) -> Staged:
-        """Begin to copy `host`, which must not change until it is released, behind what the backend computes.
+        """Begin to copy `host` while the backend computes. `host` must not change until it is released.
 
-        With `stage_spmv` what may be called while another thread computes. A backend that cannot copy meanwhile copies
-        when the array is asked for. Raises OutOfMemory.
+        This and `stage_spmv` are the methods that may be called while another thread computes. A backend that cannot
+        copy in the background copies when the array is asked for. Raises OutOfMemory.
         """
         return CopiedOnUse(self, host)
 
     @abstractmethod
     def to_host(self, array: Array) -> HostArray:
-        """The array on the host; waits for what computes it. Counted in `traffic`."""
+        """Wait for the work that computes `array` and return it on the host. Counted in `traffic`."""
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array: ...
@@ -235,21 +235,21 @@ class Backend(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for all work handed to the device."""
+        """Wait for all work queued on the device."""
 
     def watch_memory(self) -> None:  # noqa: B027 (a backend that does not count has nothing to begin)
-        """Begin `memory_peak` anew."""
+        """Restart the measurement of `memory_peak`."""
 
     def memory_peak(self) -> int | None:
-        """The most bytes of the backend's memory in use at once since `watch_memory`; None when it does not count."""
+        """Most bytes of the backend's memory in use at once since `watch_memory`; None if they are not counted."""
         return None
 
     def watch_busy(self) -> BusyWatch:
-        """Begin to note when the device is at what this thread queues from here on."""
+        """Begin to record when the device is busy with the work that this thread queues from now on."""
         return QueueWatch()
 
     def host_waits(self) -> None:  # noqa: B027 (a backend without events has nothing to note)
-        """The thread that computes is about to wait for something else than the device, which may run dry meanwhile."""
+        """Note that the computing thread is about to wait for something other than the device, which may go idle."""
 
     # -- field vectors ----------------------------------------------------------------------------------------------
 
@@ -264,11 +264,11 @@ class Backend(ABC):
 
     @abstractmethod
     def mul_sub(self, field: Field, a: Array, b: Array, c: Array, out: Array | None = None) -> Array:
-        """a * b - c, elementwise."""
+        """Return a * b - c, elementwise."""
 
     @abstractmethod
     def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
-        """a[i] * first * base^i; `base` and `first` are integers in standard form."""
+        """Return a[i] * first * base^i; `base` and `first` are integers in standard form."""
 
     @abstractmethod
     def to_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array: ...
@@ -278,11 +278,11 @@ class Backend(ABC):
 
     @abstractmethod
     def batch_inverse(self, field: Field, a: Array, out: Array | None = None) -> Array:
-        """1 / a[i]; zero stays zero."""
+        """Return 1 / a[i], elementwise; zero stays zero."""
 
     @abstractmethod
     def equal(self, a: Array, b: Array) -> bool:
-        """Whether two arrays hold the same words. One flag crosses to the host."""
+        """Whether two arrays hold the same words. Copies one flag to the host."""
 
     # -- transforms -------------------------------------------------------------------------------------------------
 
@@ -297,10 +297,10 @@ class Backend(ABC):
         bit_reversed_input: bool = False,
         bit_reversed_output: bool = False,
     ) -> Array:
-        """The transform of each length-n vector of `a`, shape (n, limbs) or (batch, n, limbs), in place.
+        """Transform each length-n vector of `a`, shape (n, limbs) or (batch, n, limbs), in place.
 
-        Forward: out[i] = sum_j a[j] (coset * w^i)^j, with w = field.root_of_unity(log2 n). Inverse undoes exactly that,
-        1/n included. n is a power of two, 2^0 to 2^two_adicity. `coset` is an integer in standard form. Returns `a`.
+        Forward: out[i] = sum_j a[j] (coset * w^i)^j, with w = field.root_of_unity(log2 n). The inverse undoes exactly
+        that, 1/n included. n is 2^0 to 2^two_adicity. `coset` is an integer in standard form. Returns `a`.
         """
 
     @abstractmethod
@@ -308,13 +308,14 @@ class Backend(ABC):
 
     @abstractmethod
     def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
-        """matrix @ x, (rows, limbs) in Montgomery form. `standard_form`: x holds canonical integers (a raw witness)."""
+        """Return matrix @ x, (rows, limbs), in Montgomery form. `standard_form`: x is canonical (a raw witness)."""
 
     def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
-        """matrix @ x for a staged x, as `spmv`, begun now where that does not disturb what the backend computes.
+        """Begin matrix @ x (see `spmv`) for a staged x, now if that does not disturb what the backend computes.
 
-        May be called as `stage` may. The array is the caller's own, to change and to keep; `release` before it was
-        asked for calls the product off. A backend that cannot compute meanwhile computes when the array is asked for.
+        Like `stage` it may be called while another thread computes. The caller owns the array and may change it;
+        `release` before the first `array` cancels the product. A backend that cannot compute in the background computes
+        when the array is asked for.
         """
         return ProductOnUse(self, matrix, x, standard_form)
 
@@ -322,41 +323,41 @@ class Backend(ABC):
 
     @abstractmethod
     def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
-        """Make fixed points ready for `msm`.
+        """Load fixed points for `msm`.
 
         `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file
-        that may not be aligned; the CPU backend uses it in place. `memory` bounds what the table with its precomputed
-        multiples may take, in bytes (None: the backend chooses from what is free).
+        that may not be aligned; the CPU backend uses it in place. `memory` bounds the bytes of the table with its
+        precomputed multiples (None: the backend chooses from what is free).
         """
 
     @abstractmethod
     def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
-        """sum_i scalars[i] * points[start + i], for scalars (m, limbs) with start + m <= n, canonical integers."""
+        """Begin sum_i scalars[i] * points[start + i] for canonical integers `scalars`, (m, limbs), start + m <= n."""
 
     def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
-        """Bytes of the backend's memory that an MSM of n points takes beside its table; 0 where that is no concern."""
+        """Bytes of the backend's memory that an MSM of n points takes besides its table; 0 if that is no concern."""
         return 0
 
     @abstractmethod
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
-        """scalars[i] * base for one affine `base`: (n, point_limbs) affine points in the backend's memory."""
+        """Return scalars[i] * base for one affine `base`: (n, point_limbs) affine points in the backend's memory."""
 
     @abstractmethod
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
-        """Index of the first point that is not canonical, not on the curve or not in the subgroup; None if all are."""
+        """Return the index of the first point that is not a canonical point of the curve or its subgroup, or None."""
 
     # -- Goldilocks -------------------------------------------------------------------------------------------------
 
     @property
     def goldilocks(self) -> GoldilocksKernels:
-        """What a STARK computes, on this device. Raises BackendError when this backend has no such kernels."""
+        """The Goldilocks kernels of a STARK, on this device. Raises BackendError if this backend has none."""
         raise BackendError(f"the {self.name} backend has no Goldilocks kernels")
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def close(self) -> None:
-        """Give back all memory. The backend must not be used afterwards."""
+        """Release all memory. The backend must not be used afterwards."""
 
     def __enter__(self: SelfBackend) -> SelfBackend:
         return self

@@ -1,12 +1,12 @@
-"""When a device works: by events in its own stream where it has them, else as the host sees its queue.
+"""Measures when a device is busy: by events in its own stream where it has them, else as the host sees its queue.
 
-Events stand before a piece of work's first launch and after its last, and around each wait of the thread that computes,
-because there the stream may run dry: what lies between the event before such a wait and the one before the next launch
-is idle. Gaps from one kernel to the next, where the host launches more slowly than the device works, stay inside.
+Events are recorded before a piece of work's first launch, after its last, and around each wait of the computing thread,
+because the stream may run dry there: the time from the event before such a wait to the event before the next launch
+counts as idle. Gaps between kernels, where the host launches more slowly than the device works, count as busy.
 
-An event costs some microseconds of the host, and few are needed: two for a piece of work and two for a wait, at most
-`MOST_EVENTS`. Their times become the host's by one event that the host waited for when it was idle. From then on only
-the device's clock counts, so that under unbroken load the two may part by some milliseconds an hour.
+An event costs some microseconds of host time, and few are needed: two for a piece of work and two for a wait, at most
+`MOST_EVENTS`. One event for which the idle host waited ties the device's clock to the host's. From then on only the
+device's clock counts, so that under unbroken load the two may drift apart by some milliseconds an hour.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 Stretch = tuple[float, float]
-"""Beginning and end, in seconds since the epoch."""
+"""Start and end of an interval, in seconds since the epoch."""
 
 BACK_TO_BACK = 1e-5
-"""Seconds between two events that may pass though the device was never without work."""
+"""Longest gap between two stretches, in seconds, in which the device still counts as busy."""
 MOST_EVENTS = 512
-"""For one piece of work: waits beyond that count as busy."""
+"""Most events of one piece of work; later waits count as busy."""
 RENEW = 300.0
-"""Seconds without work after which the device's clock is compared with the host's again."""
+"""Age of the last known event, in seconds, from which the device's clock is compared with the host's again."""
 
 
 def merged(stretches: Iterable[Stretch], within: float = 0.0) -> tuple[Stretch, ...]:
-    """The union as disjoint stretches in order; what lies at most `within` seconds apart becomes one."""
+    """Return the union as disjoint stretches in order; those at most `within` seconds apart become one."""
     union: list[Stretch] = []
     for start, end in sorted(stretches):
         if union and start <= union[-1][1] + within:
@@ -41,12 +41,12 @@ def merged(stretches: Iterable[Stretch], within: float = 0.0) -> tuple[Stretch, 
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """When a device was at one piece of work."""
+    """The times at which a device was busy with one piece of work."""
 
     stretches: tuple[Stretch, ...]
-    """Disjoint, in order."""
+    """Disjoint intervals, in order."""
     by_events: bool = False
-    """By the device's own clock; else from the first launch to the last result, as the host saw it."""
+    """True: by the device's own clock. False: from the first launch to the last result, as the host saw it."""
 
     @property
     def seconds(self) -> float:
@@ -54,17 +54,17 @@ class DeviceTime:
 
 
 class BusyWatch(Protocol):
-    """Notes when the device is at what is queued from its making until `end`. Made by `Backend.watch_busy`."""
+    """Records when the device is busy with the work queued from here until `end`. Made by `Backend.watch_busy`."""
 
     def end(self) -> None:
-        """All is queued. Called by the thread that queued it."""
+        """Note that all work is queued. Called by the thread that queued it."""
 
     def time(self) -> DeviceTime:
-        """When the device was at it, once, after `end`; waits until it is done. Any thread may ask."""
+        """Wait for the work and return when the device was busy with it. Called once, after `end`, by any thread."""
 
 
 class QueueWatch:
-    """The host's view: from here until it asks, which it does when the results are there."""
+    """The host's view: busy from the creation of this object until `time` is called, when the results are there."""
 
     def __init__(self) -> None:
         self._began = time.time()
@@ -77,37 +77,37 @@ class QueueWatch:
 
 
 class TimedEvent(Protocol):
-    """A point in a stream's work, and when the device passed it."""
+    """A point in a stream's work that knows when the device passed it."""
 
     def synchronize(self) -> None:
-        """Wait until it has passed."""
+        """Wait until the device has passed the event."""
 
     def seconds_since(self, earlier: Any) -> float:
-        """Of the device's clock, from another such event that has passed to this one, which has passed too."""
+        """Seconds of the device's clock from event `earlier` to this one. The device must have passed both."""
 
 
 @dataclass(frozen=True)
 class _Anchor:
-    """An event whose time is known by the host's clock."""
+    """An event whose time on the host's clock is known: `epoch`, in seconds since the epoch."""
 
     event: TimedEvent
     epoch: float
 
 
 class EventMeter:
-    """Watches the work of one stream. One thread at a time queues work there; any may ask for times."""
+    """Measures the work of one stream. One thread at a time queues work there; any thread may ask for times."""
 
     def __init__(self, record: Callable[[], TimedEvent]) -> None:
-        """`record` puts a new event into the stream."""
+        """`record` puts a new event into the stream and returns it."""
         self.waiting = False
-        """The host has queued nothing yet, or waited since it last did: call `resume` before the next launch."""
+        """Whether the host has queued nothing since `watch` or since its last wait: `resume` is due before a launch."""
         self._record = record
         self._anchor: _Anchor | None = None
         self._watch: EventWatch | None = None
         self._thread = 0
 
     def watch(self) -> EventWatch:
-        """Begin to watch what this thread queues from here on."""
+        """Begin to watch the work that this thread queues from now on."""
         if self._anchor is None or time.time() - self._anchor.epoch > RENEW:
             event = self._record()
             event.synchronize()
@@ -117,7 +117,7 @@ class EventMeter:
         return watch
 
     def pause(self) -> None:
-        """The host is about to wait, and the stream may run dry. Of no account in a thread that queues nothing."""
+        """Note that the host is about to wait and the stream may run dry. Ignored in threads that do not queue work."""
         watch = self._watch
         if watch is None or self.waiting or self._thread != threading.get_ident() or len(watch.marks) >= MOST_EVENTS:
             return
@@ -125,31 +125,31 @@ class EventMeter:
         self.waiting = True
 
     def resume(self) -> None:
-        """Work is about to be queued again."""
+        """Note that work is about to be queued again."""
         self.waiting = False
         if self._watch is not None:
             self._watch.marks.append(self._record())
 
     def leave(self, watch: EventWatch) -> None:
-        """Watch it no longer. What ended in a wait ended with the last result before that."""
+        """Stop recording for `watch`. If the host waited last, the work ended at the event before that wait."""
         if self._watch is watch:
             if not self.waiting:
                 watch.marks.append(self._record())
             self._watch, self.waiting = None, False
 
     def passed(self, event: TimedEvent, epoch: float) -> None:
-        """From here on count from this event, whose time is known: few digits are kept of a long time between two."""
+        """Measure from `event`, whose host time `epoch` is known, from now on: long intervals lose precision."""
         self._anchor = _Anchor(event, epoch)
 
 
 class EventWatch:
-    """Implements `BusyWatch`. Made by `EventMeter.watch`."""
+    """The `BusyWatch` of a stream with events. Made by `EventMeter.watch`."""
 
     def __init__(self, meter: EventMeter, anchor: _Anchor) -> None:
         self._meter = meter
         self._anchor = anchor
         self.marks: list[TimedEvent] = []
-        """Beginning and end of each stretch."""
+        """Events at the start and the end of each stretch, in turn."""
 
     def end(self) -> None:
         self._meter.leave(self)

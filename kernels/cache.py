@@ -1,9 +1,9 @@
-"""Files that save the next process some work, in a folder of the user's own.
+"""An on-disk cache of compiled code, in a folder that belongs to the user alone.
 
-What is kept here is code that will be run, so a file is believed only if nobody else could have written it, or replaced
-it or a folder on the way to it, and if its content has the digest that its name holds. It is handed out open, as it was
-checked. Nothing depends on the cache: what cannot be believed is made again, what cannot be written is not kept, and a
-folder that others can change is not used, which is said once.
+The files are code that will be run. So a file is trusted only if nobody else could have written it, or replaced it or a
+folder on the path to it, and if its content has the digest that is in its name. It is returned open, as it was checked.
+Nothing depends on the cache: an untrusted file is made again, a file that cannot be written is not kept, and a folder
+that others can change is not used, with one warning.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _CHUNK = 1 << 18
 
 
 def user_cache_dir(name: str) -> Path:
-    """`$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`."""
+    """Return `$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "distprove" / name
 
 
 def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
-    """What `keep` made for `key`, open; None if it is absent, damaged, or someone else could have put it there.
+    """Return the file that `keep` made for `key`, open; None if it is absent, damaged, or may be someone else's.
 
-    Its `name` is its path, which is good for loading it by, too: the folder is known to be nobody else's.
+    The file's `name` is its path. It may be loaded by that path too, because nobody else can change the folder.
     """
     with contextlib.suppress(OSError):
         if not _may_use(folder, create=False):
@@ -49,9 +49,9 @@ def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
 
 
 def keep(folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object]) -> IO[bytes] | None:
-    """A new file of the cache with what `fill` writes, open as by `find`; None if the folder cannot be used.
+    """Make a cache file with what `fill` writes and return it open, as `find` does; None if the folder is not usable.
 
-    It appears under its name when it is whole. What `fill` raises is passed on, but for OSError.
+    The file appears under its name only when it is complete. Exceptions of `fill` are passed on, except OSError.
     """
     with contextlib.suppress(OSError):
         if not _may_use(folder, create=True):
@@ -69,18 +69,18 @@ def keep(folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object
 
 
 def _may_use(folder: Path, *, create: bool) -> bool:
-    """Whether others have no hand in `folder`; where they have, a warning says so, once per process and reason."""
+    """Whether only this user can change `folder`; if not, warn about it, once per process and reason."""
     try:
         require_private(folder, create=create)
     except NotPrivate as error:
-        # Quoted: a folder's name may hold what acts on a terminal.
+        # Quoted, because a folder's name may hold control sequences of a terminal.
         warnings.warn(f"the cache {str(folder)!r} is not used: {str(error)!r}", RuntimeWarning, stacklevel=1)
         return False
     return True
 
 
 def _name(key: str, file: IO[bytes], suffix: str) -> str:
-    """The name that the content of `file` gives it; leaves the file at its start."""
+    """Return the file name for `key` and the digest of the content of `file`; leaves the file at its start."""
     digest = hashlib.sha256()
     while chunk := file.read(_CHUNK):
         digest.update(chunk)

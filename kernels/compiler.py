@@ -1,7 +1,7 @@
 """Compiles the CUDA kernels with NVRTC, with or without a GPU, and keeps the results on disk.
 
 A kernel source is one `.cu` file of `kernels/cuda`, or generated text in its place, plus preprocessor definitions (the
-field or curve it is for). It is flattened with its headers into one string first: the cache key then covers every byte
+field or curve it is for). It is first flattened with its headers into one string. The cache key then covers every byte
 that the compiler sees, so an edited header can never run a stale kernel. Kernels are `extern "C" __global__` functions,
 found by their plain names.
 """
@@ -40,23 +40,23 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One compilation: a file of `kernels/cuda`, or generated text, and its preprocessor definitions, in order."""
+    """One unit of compilation: a file of `kernels/cuda`, or generated text, with preprocessor definitions in order."""
 
     name: str
-    """File name without `.cu`; generated text has a name of its own."""
+    """File name without `.cu`, or the name of generated text."""
     defines: tuple[tuple[str, str], ...] = ()
     text: str = field(default="", repr=False)
-    """Generated source that stands where the file would, its includes found as the file's are; empty for a file."""
+    """Generated source in place of the file, with includes resolved as in a file; empty for a file."""
 
     @property
     def title(self) -> str:
-        """What people read: `ntt(FIELD=Bn254Fr)`."""
+        """Name shown to people, such as `ntt(FIELD=Bn254Fr)`."""
         return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.defines)})"
 
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What one kernel takes of a multiprocessor, as ptxas reports it. Registers per thread; the rest in bytes."""
+    """Resources of one kernel, as ptxas reports them: registers per thread, everything else in bytes."""
 
     name: str
     registers: int
@@ -74,13 +74,13 @@ class CompiledKernels:
     cubin: bytes = field(repr=False)
     kernels: dict[str, KernelResources]
     seconds: float
-    """Compilation time; what it was when the cubin comes from the cache."""
+    """Compilation time; for a cubin from the cache, the time that it took originally."""
     cached: bool
 
 
 @dataclass(frozen=True)
 class KernelRow:
-    """One line of `distprove kernels`."""
+    """One row of the table that `distprove kernels` prints."""
 
     source: str
     arch: str
@@ -90,7 +90,7 @@ class KernelRow:
 
 
 def flatten(source: KernelSource) -> str:
-    """The text of a source, `kernels/cuda/<name>.cu` or generated, with every quoted include put in place once.
+    """Return the text of a source, `kernels/cuda/<name>.cu` or generated, with every quoted include expanded once.
 
     Raises BackendError.
     """
@@ -107,7 +107,7 @@ def flatten(source: KernelSource) -> str:
             if _PRAGMA_ONCE.match(line):
                 out.append("")
                 continue
-            if renamed := _LINE.match(line):  # generated text says where it has its parts from
+            if renamed := _LINE.match(line):  # generated text names the origin of its parts
                 number, shown = int(renamed[1]) - 1, renamed[2]
             include = _INCLUDE.match(line)
             if include is None:
@@ -129,7 +129,7 @@ def flatten(source: KernelSource) -> str:
 
 
 def parse_ptxas(log: str) -> dict[str, KernelResources]:
-    """The resources of each kernel in a `--ptxas-options=-v` log.
+    """Return the resources of each kernel in a `--ptxas-options=-v` log, by name.
 
     Device functions that were not inlined have property lines too, but no entry line; their frames do not count.
     """
@@ -152,7 +152,7 @@ def parse_ptxas(log: str) -> dict[str, KernelResources]:
 
 
 def nvrtc_version() -> tuple[int, int]:
-    """NVRTC's version. Raises BackendError when NVRTC or its Python interface is not installed."""
+    """Return NVRTC's (major, minor) version. Raises BackendError if NVRTC or its Python interface is missing."""
     try:
         from cuda.bindings import nvrtc
     except ImportError as error:
@@ -167,7 +167,7 @@ def nvrtc_version() -> tuple[int, int]:
 
 
 def _program_types() -> tuple[Any, Any]:
-    """cuda-core's Program and ProgramOptions, imported before the threads start: two first imports at once can fail."""
+    """Import cuda-core's Program and ProgramOptions. Called before threads start: concurrent first imports can fail."""
     try:
         from cuda.core import Program, ProgramOptions
     except ImportError:  # before cuda-core 0.5
@@ -189,20 +189,20 @@ class Compiler:
         self._started: dict[KernelSource, Future[CompiledKernels]] = {}
 
     def start(self, source: KernelSource) -> Future[CompiledKernels]:
-        """Begin compiling in the background; a source is compiled once however often it is asked for."""
+        """Begin to compile `source` in the background. Each source is compiled once, however often it is requested."""
         with self._lock:
             future = self._started.get(source)
             failed = future is not None and future.done() and not future.cancelled() and future.exception() is not None
-            if future is None or failed:  # a failure may have been the moment's: the next request tries again
+            if future is None or failed:  # the failure may have been temporary: the next request tries again
                 future = self._started[source] = self._pool.submit(self._compile, source)
         return future
 
     def compile(self, source: KernelSource) -> CompiledKernels:
-        """The compiled source; waits. Raises BackendError with NVRTC's log when the source does not compile."""
+        """Wait for the compiled source and return it. Raises BackendError with NVRTC's log if it does not compile."""
         return self.start(source).result()
 
     def close(self) -> None:
-        """Drop compilations that have not begun; wait for those that run."""
+        """Cancel compilations that have not begun and wait for those that run."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _compile(self, source: KernelSource) -> CompiledKernels:
@@ -212,8 +212,8 @@ class Compiler:
         if kept is not None:
             with kept:
                 return _unpack(kept.read(), self.arch)
-        # Beside a driver, NVRTC keeps a cache of its own, by what it hands to ptxas, and an answer from there comes
-        # without ptxas' report. An empty kernel that no other request has makes it a compilation of its own.
+        # Where a driver is installed, NVRTC keeps a cache of its own, keyed by the input of ptxas, and a cached answer
+        # has no report by ptxas. An extra empty kernel with a unique name forces a new compilation.
         extra = f"request_{os.urandom(16).hex()}"
         compiled = self._run_nvrtc(source, text)
         if compiled is None:
@@ -233,7 +233,7 @@ class Compiler:
             "std": "c++17",
             "ptxas_options": ["-v"],
             "define_macro": list(source.defines) or None,
-            # Lambdas in kernels: NVRTC before 13.1 takes them for host code without this.
+            # Without this, NVRTC before 13.1 takes lambdas in kernels for host code.
             "device_as_default_execution_space": True,
         }
 
@@ -242,7 +242,7 @@ class Compiler:
         return hashlib.sha256(options.encode() + b"\0" + text.encode()).hexdigest()
 
     def _run_nvrtc(self, source: KernelSource, text: str) -> CompiledKernels | None:
-        """The compiled text; None when NVRTC gave no report of its kernels. Raises BackendError with NVRTC's log."""
+        """Compile `text`; returns None if NVRTC reported no kernels. Raises BackendError with NVRTC's log."""
         log = io.StringIO()
         begin = time.perf_counter()
         try:
@@ -263,9 +263,9 @@ def list_kernels(
     threads: int | None = None,
     done: Callable[[], object] = lambda: None,
 ) -> list[KernelRow]:
-    """Registers, spills and shared memory of every kernel of `sources` on `arch`. Needs no GPU.
+    """Return registers, spills and shared memory of every kernel of `sources` on `arch`. Needs no GPU.
 
-    Compiles on `threads` threads (None: one per processor); calls `done` after each source, on this thread.
+    Compiles on `threads` threads (None: one per core) and calls `done` after each source, on the calling thread.
     """
     compiler = Compiler(arch, cache_dir=cache_dir, threads=threads or os.cpu_count() or 1)
     try:
@@ -283,7 +283,7 @@ def list_kernels(
 
 
 def _pack(compiled: CompiledKernels) -> bytes:
-    """What the cache keeps: the length of a JSON header, the header, the cubin."""
+    """Return the bytes that the cache keeps: the length of a JSON header in 4 bytes, the header, the cubin."""
     meta = json.dumps({"kernels": [asdict(k) for k in compiled.kernels.values()], "seconds": compiled.seconds}).encode()
     return len(meta).to_bytes(4, "little") + meta + compiled.cubin
 

@@ -1,4 +1,4 @@
-"""The CPU backend: NumPy arrays, and the native extension for everything that computes."""
+"""The CPU backend: NumPy arrays, and the native extension for all computation."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ from kernels.throttle import open_word
 Bytes = NDArray[np.uint8]
 
 MAX_POINTS = 1 << 31
-"""An entry of the MSM's buckets is a point's index and a sign in 32 bits."""
+"""An MSM takes fewer points than this: an entry of its buckets is a point's index and a sign in 32 bits."""
 
 MAX_LOG_ROOTS = 15
-"""At most 2^15 roots of unity, 1 MB, are kept for each field and direction. Longer transforms derive the rest."""
+"""log2 of the most roots of unity kept for each field and direction (1 MB). Longer transforms derive the rest."""
 
 SMALL = 1 << 17
-"""Field multiplications, a few milliseconds of one thread, below which threads are not asked for: the answer may take
-as long."""
+"""Smallest work, in field multiplications, that asks for a lease: a few milliseconds of one thread. Waiting for
+the lease may take as long."""
 MSM_THREAD_BYTES = 3 << 18
-"""What each thread of a group sum keeps at hand: half a megabyte of points and the products beside them, as
-kernels/cpu/grouped_sum.h cuts them. The buckets are the pool's, however many threads it has; each is written once."""
+"""Bytes that each thread of a group sum keeps in its cache: half a megabyte of points and the products beside them, as
+kernels/cpu/grouped_sum.h cuts them. The pool's threads share the buckets, each of which is written once."""
 GROUP_WORK = 300
-"""Field multiplications for each point of a group sum, roughly. What is done to points else takes more."""
+"""Rough cost of one point of a group sum, in field multiplications. Other operations on points cost more."""
 
 
 @dataclass(frozen=True)
 class CpuPoints:
-    """Points where they lie, in an array or a mapped key. `nbytes` counts what the table itself takes: nothing."""
+    """Points of an MSM, used in place from an array or a mapped key. `nbytes` is the table's own memory: 0."""
 
     curve: Curve
     group: Group
@@ -77,7 +77,7 @@ class CpuMatrix:
 
 @dataclass(frozen=True, repr=False)  # the sum may be of a witness
 class ReadyPoint:
-    """The result of an MSM; on the CPU it is there when the call returns."""
+    """The result of an MSM. On the CPU it is complete when the call returns."""
 
     point: HostArray
 
@@ -86,12 +86,12 @@ class ReadyPoint:
 
 
 class CpuBackend(Backend):
-    """Computes on `threads` threads of this machine, the caller's included, never more.
+    """Computes on at most `threads` threads of this machine, the caller's included.
 
     `variant` names a build of the extension (see `kernels.native`); None is the fastest that runs here. `budget` is the
-    memory, in bytes, that plans may count on; None is what the machine has. Field vectors come from `arena`, if given,
-    which must outlive the backend. `lease` is held during each computation on field vectors or points that is not
-    small, and nothing else is waited for meanwhile; it may allow fewer threads.
+    memory, in bytes, that plans may count on; None is all that the machine has. Field vectors come from `arena`, if
+    given, which must outlive the backend. `lease` is held during each computation on field vectors or points that is
+    not small. Nothing else is waited for while it is held; it may allow fewer threads.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class CpuBackend(Backend):
         self._goldilocks: CpuGoldilocks | None = None
 
     def limit_threads(self, threads: int) -> None:
-        """From here on compute on at most `threads` threads, and never on more than the backend was made with."""
+        """From now on, compute on at most `threads` threads, and never on more than the backend was created with."""
         wanted = max(1, min(threads, self.threads))
         if wanted != self._pool.threads:
             before, self._pool = self._pool, self._native.Pool(wanted)
@@ -136,7 +136,7 @@ class CpuBackend(Backend):
 
     @contextmanager
     def _leased(self, phase: str, work: int) -> Iterator[Any]:
-        """The pool for a computation of about `work` field multiplications, under the phase's lease."""
+        """Hold a lease of class `phase` for a computation of about `work` field multiplications; yields its pool."""
         if self._lease is None or work < SMALL:
             yield self._pool
             return
@@ -169,7 +169,7 @@ class CpuBackend(Backend):
         return self._zeros(shape, dtype)
 
     def synchronize(self) -> None:
-        """Nothing to wait for: every call returns when its work is done."""
+        """Do nothing: every call returns when its work is done."""
 
     # -- field vectors ----------------------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class CpuBackend(Backend):
         return a
 
     def _root_table(self, field: Field, log_n: int, inverse: bool) -> Bytes:
-        """Roots of unity in bit-reversed order, at least 2^(log_n - 1) of them or as many as are ever kept."""
+        """Return roots of unity in bit-reversed order: at least 2^(log_n - 1), or as many as are ever kept."""
         wanted = min(max(log_n, 1), MAX_LOG_ROOTS + 1, field.two_adicity)
         key = (field.name, inverse)
         if key not in self._roots or self._roots[key][0] < wanted:
@@ -365,14 +365,14 @@ class CpuBackend(Backend):
     # -- life -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the threads and forgets the cached roots."""
+        """End the threads and drop the cached roots of unity."""
         self._roots.clear()
         self._goldilocks = None
         self._pool = None
 
 
 def point_bytes(curve: Curve, group: Group, points: HostArray) -> Bytes:
-    """Points, (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, as flat bytes without a copy. Raises SizeError."""
+    """View points, (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, as flat bytes. Raises SizeError."""
     limbs = curve.point_limbs(group)
     expected = {np.dtype(np.uint64): limbs, np.dtype(np.uint8): 8 * limbs}
     if points.ndim != 2 or expected.get(points.dtype) != points.shape[1]:
@@ -384,7 +384,7 @@ def point_bytes(curve: Curve, group: Group, points: HostArray) -> Bytes:
 
 
 def _bytes(array: HostArray) -> Bytes:
-    """A contiguous array as flat bytes, without a copy: the native code takes any address."""
+    """View a contiguous array as flat bytes; the native code takes any alignment. Raises SizeError for other arrays."""
     if not array.flags.c_contiguous:
         raise SizeError("the native code takes contiguous arrays only")
     return array.reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""`kernels.goldilocks.GoldilocksKernels` on the CPU."""
+"""The CPU implementation of `kernels.goldilocks.GoldilocksKernels`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernels.goldilocks import GoldilocksKernels
 
 
 class CpuGoldilocks(CpuTransforms, CpuRows, CpuRowSources, GoldilocksKernels):
-    """Everything of the interface, on one pool of threads."""
+    """All Goldilocks kernels, on one pool of threads of the extension module `native`."""
 
     def __init__(self, native: Any, pool: Any) -> None:
         CpuTransforms.__init__(self, native, pool)

@@ -1,4 +1,4 @@
-"""The CPU's part of `kernels.goldilocks.GoldilocksKernels` that works row by row: row programs, openings, FRI folds."""
+"""The row-by-row part of `kernels.goldilocks.GoldilocksKernels` on the CPU: row programs, openings, FRI folds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kernels.goldilocks_scalar import ext_scale_all
 from kernels.row_program import RowProgram
 
 MAX_LOG_ARITY = 6
-"""A fold keeps 2^6 values of a row at once."""
+"""log2 of the largest arity of a fold, which keeps 2^6 values of a row at once."""
 
 
 class CpuRows:
-    """Computes on a pool's threads; results are the same for any number of them.
+    """The row-by-row kernels on the threads of a pool. Results are the same for any number of threads.
 
-    `native` is the extension module, `pool` its `Pool`. `kernels` names the inner loops (`native.row_kernels()`); None
-    is the fastest that runs on this processor. Arrays that are not contiguous are copied.
+    `native` is the extension module, `pool` its `Pool`. `kernels` is one of the inner loops of `native.row_kernels()`;
+    None is the fastest that runs on this CPU. Arrays that are not contiguous are copied.
     """
 
     def __init__(self, native: Any, pool: Any, kernels: str | None = None) -> None:
@@ -141,7 +141,7 @@ class CpuRows:
         return out
 
     def _prepare(self, program: RowProgram) -> Any:
-        """The program as the interpreter runs it; made once, kept as long as the program."""
+        """Return the program in the form that the interpreter runs; made once and kept as long as the program lives."""
         prepared = self._prepared.get(id(program))
         if prepared is None:
             code = np.ascontiguousarray(program.code)
@@ -154,7 +154,7 @@ class CpuRows:
 
 
 def _cube(array: Array, what: str) -> Words:
-    """(width, C, n) for a matrix (width, n) or (width, C, n)."""
+    """Return a matrix (width, n) or (width, C, n) as a contiguous (width, C, n) array. Raises SizeError."""
     if array.dtype != np.uint64 or array.ndim not in (2, 3):
         raise SizeError(f"{what}: a (width, n) or (width, cosets, n) array of uint64, not {array.shape} {array.dtype}")
     cube = array[:, None] if array.ndim == 2 else array
@@ -166,7 +166,7 @@ def _cube(array: Array, what: str) -> Words:
 
 
 def _vectors(array: Array, what: str) -> Words:
-    """Extension vectors (3 m, n)."""
+    """Return extension vectors (3 m, n), n a power of two, as a contiguous array. Raises SizeError."""
     if array.dtype != np.uint64 or array.ndim != 2 or array.shape[0] % 3 or not _is_power_of_two(array.shape[1]):
         raise SizeError(f"{what}: a (3 m, n) array of uint64, n a power of two, not {array.shape} {array.dtype}")
     return np.ascontiguousarray(array)

@@ -13,14 +13,14 @@ from kernels.goldilocks import GRIND_TAG, MerkleTree, Words
 from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, P, root_of_unity
 
 MAX_GRIND_BITS = 40
-"""More would be days of work for one processor: a mistake."""
+"""Most bits of grinding. More would take days on one core and must be a mistake."""
 
 
 class CpuTransforms:
     """The transforms and hashes of `GoldilocksKernels`, on the threads of `pool`.
 
     `native` is a build of the extension (`kernels.native.load`), `pool` one of its pools. `instruction_set` names one
-    of `native.gl_instruction_sets()`; None is the fastest that this processor runs.
+    of `native.gl_instruction_sets()`; None is the fastest that runs on this CPU.
     """
 
     def __init__(self, native: Any, pool: Any, *, instruction_set: str | None = None) -> None:
@@ -106,7 +106,7 @@ def _expect_words(array: Array, what: str) -> None:
 
 
 def _in_place(columns: Words, out: Words) -> bool:
-    """Whether an extension of blow-up 1 goes where its columns are."""
+    """Whether `out` is exactly the memory of `columns`: an extension with blow-up 1, in place."""
     same = columns.__array_interface__["data"] == out.__array_interface__["data"]
     return same and columns.flags.c_contiguous and columns.size == out.size
 

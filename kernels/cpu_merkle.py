@@ -1,8 +1,8 @@
 """Keccak-256 Merkle trees on the CPU, as `GoldilocksKernels.commit` defines them.
 
-A level of m nodes is a (4, m) uint64 array: word w of node p at [w, p]. Position p of natural index i = j B + k is
-k (m / B) + j while m >= B, and i below. So the children of p lie at the same place of the two halves of its coset, or
-of the whole level from there on, and everything that is hashed is read in sequence.
+A level of m nodes is a (4, m) uint64 array: word w of the node at position p is [w, p]. The node with natural index
+i = j B + k has position k (m / B) + j while m >= B, and position i below that. So the children of p lie at the same
+place in the two halves of its coset, or of the whole level once cosets have one node, and hashing reads in sequence.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kernels.query_paths import Indices, QueryPaths
 
 @dataclass(frozen=True)
 class Hasher:
-    """The native hashes over levels, with the threads and the instruction set they run on."""
+    """The native hash functions for tree levels, with the pool and the instruction set that they run on."""
 
     native: Any
     pool: Any
     instruction_set: str
 
     def leaves(self, matrices: Sequence[Words], arity: int) -> Words:
-        """The level of the leaves of matrices (w, B, n) of one B and n; `arity` rows to a leaf, a divisor of n."""
+        """Return the level of leaves of matrices (w, B, n) of one B and n; a leaf has `arity` rows, a divisor of n."""
         _, blowup, n = matrices[0].shape
         header = [LEAF_TAG + 256 * len(matrices), *(arity * m.shape[0] for m in matrices)]
         header += [0] * (len(header) % 2)
@@ -38,14 +38,14 @@ class Hasher:
         return out
 
     def parents(self, level: Words, blowup: int) -> Words:
-        """The level above."""
+        """Return the level above `level`: (4, m / 2) for (4, m)."""
         out = np.empty((4, level.shape[1] // 2), dtype=np.uint64)
         cosets = blowup if level.shape[1] > blowup else 1
         self.native.gl_parents(self.pool, self.instruction_set, NODE_TAG, level.reshape(-1), cosets, out.reshape(-1))
         return out
 
     def inject(self, nodes: Words, leaves: Words) -> Words:
-        """The level of `nodes` with `leaves` hashed into it."""
+        """Return the level `nodes` with the level `leaves` hashed into it, node by node."""
         out = np.empty_like(nodes)
         self.native.gl_inject(
             self.pool, self.instruction_set, INJECT_TAG, nodes.reshape(-1), leaves.reshape(-1), out.reshape(-1)
@@ -54,7 +54,7 @@ class Hasher:
 
 
 class CpuMerkleTree:
-    """A tree whose levels lie in memory; it keeps the matrices. Raises SizeError for matrices that make no tree."""
+    """A Merkle tree whose levels lie in memory; it keeps the matrices. Raises SizeError if they make no tree."""
 
     def __init__(self, hasher: Hasher, matrices: Sequence[Words], log_arity: int) -> None:
         self._blowup, self._arity = _check(matrices, log_arity), 1 << log_arity
@@ -73,16 +73,16 @@ class CpuMerkleTree:
 
     @property
     def root(self) -> bytes:
-        """32 bytes."""
+        """The root digest, 32 bytes."""
         return self._nodes(0, np.zeros(1, dtype=np.int64)).tobytes()
 
     @property
     def log_leaves(self) -> int:
-        """log2 of the leaves of the tallest matrix."""
+        """log2 of the number of leaves of the tallest matrix."""
         return len(self._levels) - 1
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Rows and path at leaf indices, in natural order, of the tallest matrix. Raises SizeError for others."""
+        """Return rows and path at natural leaf indices of the tallest matrix. Raises SizeError for other indices."""
         leaves = self._levels[0].shape[1]
         if any(not 0 <= i < leaves for i in indices):
             raise SizeError(f"a tree of {leaves} leaves has no other indices")
@@ -95,7 +95,7 @@ class CpuMerkleTree:
         return int(matrix.shape[1] * matrix.shape[2]) // self._arity
 
     def _nodes(self, log_size: int, indices: Indices) -> Bytes:
-        """(k, 32): nodes of the level of 2^log_size, by natural index."""
+        """Return the nodes at natural `indices` of the level of 2^log_size nodes, (k, 32) bytes."""
         level = self._levels[self.log_leaves - log_size]
         size, blowup = level.shape[1], self._blowup
         positions = indices if size < blowup else indices % blowup * (size // blowup) + indices // blowup
@@ -103,14 +103,14 @@ class CpuMerkleTree:
         return nodes
 
     def _rows(self, matrix: Words, leaves: Indices) -> Words:
-        """(k, arity * width): the elements of leaves in the order in which they are hashed."""
+        """Return the elements of `leaves` in the order in which they are hashed, (k, arity * width)."""
         rows = leaves[:, None] + np.arange(self._arity) * self._leaf_count(matrix)
         elements = matrix[:, rows % self._blowup, rows // self._blowup]  # (w, k, arity)
         return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), -1)
 
 
 def _check(matrices: Sequence[Words], log_arity: int) -> int:
-    """The blow-up of all. Raises SizeError."""
+    """Check that the matrices make a tree and return their common blow-up. Raises SizeError."""
     if not matrices or any(m.ndim != 3 or 0 in m.shape for m in matrices):
         raise SizeError("a tree commits to one matrix or more, of shape (w, B, n)")
     if any(m.shape[1] != matrices[0].shape[1] for m in matrices):

@@ -1,4 +1,4 @@
-"""Row functions in C++ on the CPU: compiled once by the machine's compiler, run on a pool's threads."""
+"""Runs row functions in C++ on the CPU: compiled once by the machine's compiler, run on the threads of a pool."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kernels.compiler import KernelSource, flatten
 from kernels.row_source import FUNCTION, SAMPLE, RowSource
 
 ROWS_PER_TASK = 1 << 10
-"""A multiple of TILE in trace/row.h, so that a task's buffer is worth its making."""
+"""Rows of one task: a multiple of TILE in trace/host.h, and enough to be worth allocating the task's buffer."""
 _NONE, _NO_MEMORY = 2**64 - 1, 2**64 - 2
-"""As in trace/host.h."""
+"""Values of `Job::bad` for no fault and for too little memory. Must equal NONE and NO_MEMORY in trace/host.h."""
 
 
 class _Job(ctypes.Structure):
-    """`Job` in trace/host.h."""
+    """The layout of `struct Job` in trace/host.h."""
 
     _fields_ = (
         ("inputs", ctypes.c_void_p),
@@ -39,7 +39,7 @@ class CpuRowSources:
         self._libraries: dict[RowSource, ctypes.CDLL] = {}
 
     def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
-        """See `GoldilocksKernels.generate`. Checks what was written, which a GPU does not."""
+        """See `GoldilocksKernels.generate`. Checks every element that is written, which a GPU does not."""
         shape = source.output_shape(rows, out)
         if source not in self._libraries:
             self._libraries[source] = host_compiler.load(
@@ -63,5 +63,5 @@ class CpuRowSources:
 
 
 def host_text(source: RowSource) -> str:
-    """What the host's compiler gets, headers included."""
+    """Return the text that the host's compiler gets, headers included."""
     return flatten(KernelSource("trace_rows", text=source.whole("trace/host.h", "DP_TRACE_TASK")))

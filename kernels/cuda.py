@@ -1,4 +1,4 @@
-"""The CUDA backend: `Backend` on one NVIDIA GPU through CuPy arrays and the kernels of `kernels/cuda`."""
+"""The CUDA backend: `Backend` on one NVIDIA GPU, with CuPy arrays and the kernels of `kernels/cuda`."""
 
 from __future__ import annotations
 
@@ -36,20 +36,21 @@ from kernels.encoding import field_from_ints
 
 WORDS = KernelSource("words")
 INVERT_CHUNK = 8
-"""Elements that one thread of a batch inversion takes; as in invert.cu."""
+"""Elements that one thread of a batch inversion takes. Must equal CHUNK in invert.cu."""
 INVERT_EACH = 4096
-"""At most this many elements are inverted one by one, each a chain of some 380 products."""
+"""Most elements that are inverted one by one, each by a chain of some 380 products."""
 SCALE_PER_THREAD = 16
 """Elements that one thread of `scale_powers` takes."""
 CHECK_ROWS = 1 << 20
-"""Points that are on the device at a time while points are checked."""
+"""Points that `check_points` has on the device at a time."""
 NONE_BAD = 2**64 - 1
 
 
 class CudaBackend(Backend):
-    """One GPU. One thread at a time queues work, on one stream; `to_host`, `equal` and points' `result` wait for it.
+    """`Backend` on one GPU. One thread at a time queues work, on one stream.
 
-    `stage` copies on a stream of its own and may be called by another thread meanwhile.
+    `to_host`, `equal` and points' `result` wait for that work. `stage` copies on a stream of its own and may be called
+    by another thread meanwhile.
     """
 
     def __init__(
@@ -63,11 +64,11 @@ class CudaBackend(Backend):
         msm_profile: MsmProfile | None = None,
         ntt_profile: NttProfile | None = None,
     ) -> None:
-        """`device` is a CUDA index as this process counts them, or a `Device`; `budget` bounds its memory in bytes;
-        without one, `share` backends divide it evenly. `threads` bounds the host threads that compile kernels and copy
-        to pinned memory.
+        """`device` is a `Device`, or the index of one as this process counts them. `budget` bounds its memory in bytes;
+        without a budget, `share` backends divide it evenly. `threads` bounds the host threads that compile kernels and
+        copy to pinned memory.
 
-        Raises BackendError when CuPy, the driver or the GPU is missing, OutOfMemory when the budget is not there.
+        Raises BackendError if CuPy, the driver or the GPU is missing, OutOfMemory if the budget is not there.
         """
         self.device: Device = _open(device, budget, share, threads, cache_dir) if isinstance(device, int) else device
         self.name = "cuda"
@@ -77,7 +78,7 @@ class CudaBackend(Backend):
         self._goldilocks: CudaGoldilocks | None = None
 
     def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
-        """Begin to compile what proving on `curve` needs, in the background; nothing waits for it until it is used."""
+        """Begin to compile the kernels for proofs on `curve` in the background. A kernel's first use waits for it."""
         self._ntt.prepare(curve.fr)
         for name in ("vector", "spmv"):
             self.device.prepare(field_source(name, curve.fr))
@@ -282,7 +283,7 @@ class CudaBackend(Backend):
         kernel = self.device.kernel(group_source("points", curve, group), "points_check")
         constant = (curve.b1,) if group is Group.G1 else curve.b2
         b = ByValue(field_from_ints(curve.fq, constant))
-        # All of BN254's G1 has prime order.
+        # BN254's G1 has prime order: a point on the curve is in the subgroup.
         check_subgroup = np.uint32(subgroup and not (curve is BN254 and group is Group.G1))
         first_bad = self.device.upload(np.array([NONE_BAD], dtype=np.uint64))
         for begin in range(0, len(points), CHECK_ROWS):
@@ -316,7 +317,7 @@ def _open(index: int, budget: int | None, share: int, threads: int, cache_dir: P
 
 
 def _elements(field: Field, array: Array) -> int:
-    """How many elements of `field` a contiguous array (..., limbs) holds. Raises SizeError."""
+    """Return how many elements of `field` a contiguous array (..., limbs) holds. Raises SizeError, BackendError."""
     _known(field)
     if array.ndim < 2 or array.shape[-1] != field.limbs or array.dtype != np.uint64:
         raise SizeError(f"an array of shape {array.shape}, {array.dtype} does not hold elements of {field.name}")

@@ -1,4 +1,4 @@
-"""What the CUDA code for fields shares: source definitions per field."""
+"""CUDA sources compiled for one prime field, by preprocessor definition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FIELD_PARAMS = {
     BLS12_381.fr: "Bls12381FrParams",
     BLS12_381.fq: "Bls12381FqParams",
 }
-"""A field's name in `field/params.h`."""
+"""Name of each field's parameters in `include/field/params.h`."""
 
 
 def field_source(name: str, field: Field) -> KernelSource:
-    """`name`.cu for one field."""
+    """Return the source `name`.cu, compiled for one field."""
     return KernelSource(name, (("FIELD", FIELD_PARAMS[field]),))

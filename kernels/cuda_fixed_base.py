@@ -1,4 +1,4 @@
-"""Many multiples of one point on the GPU (the set-up of a proving key): `cuda/fixed_base.cu`."""
+"""Many multiples of one point on the GPU, by `cuda/fixed_base.cu`: needed to set up a proving key."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kernels.curves import Curve, Group
 from kernels.device import Device, check_index32
 
 TABLE_ENTRIES = 32 * 256
-"""A multiple for every value of every byte of a scalar."""
+"""Entries of the table: one multiple for each value of each byte of a scalar."""
 
 BATCH = 1 << 20
-"""Scalars at a time: bounds the XYZZ scratch at 128 to 384 MiB."""
+"""Scalars multiplied at a time. Bounds the XYZZ scratch at 128 to 384 MiB."""
 
 
 def base_table(device: Device, curve: Curve, group: Group, base: HostArray) -> Array:
-    """(TABLE_ENTRIES, point_limbs) affine points on the device: d * 2^(8 w) * base at row 256 w + d."""
+    """Return (TABLE_ENTRIES, point_limbs) affine points on the device: row 256 w + d is d * 2^(8 w) * base."""
     source = group_source("fixed_base", curve, group)
     device.prepare(source)
     device.prepare(group_source("point_batch", curve, group))
@@ -29,9 +29,9 @@ def base_table(device: Device, curve: Curve, group: Group, base: HostArray) -> A
 
 
 def fixed_base(device: Device, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
-    """scalars[i] * base: (n, point_limbs) affine points on the device, for (n, 4) uint64 scalars on the device.
+    """Return scalars[i] * base, (n, point_limbs) affine points on the device, for (n, 4) uint64 scalars there.
 
-    Raises SizeError on wrong shapes, OutOfMemory when the arena cannot hold the result.
+    Raises SizeError for wrong shapes, OutOfMemory if the arena cannot hold the result.
     """
     limbs = curve.point_limbs(group)
     n = require_words("scalars", scalars, curve.fr.limbs)

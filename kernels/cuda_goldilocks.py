@@ -1,4 +1,4 @@
-"""`kernels.goldilocks.GoldilocksKernels` on one NVIDIA GPU."""
+"""The CUDA implementation of `kernels.goldilocks.GoldilocksKernels`, on one NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.row_source import RowSource
 
 
 class CudaGoldilocks(CudaTransforms, CudaRows, CudaRowSources, GoldilocksKernels):
-    """Everything of the interface, on one device and its compute stream."""
+    """All Goldilocks kernels, on one device and its compute stream."""
 
     def __init__(self, device: Device) -> None:
         CudaTransforms.__init__(self, device)
@@ -22,7 +22,7 @@ class CudaGoldilocks(CudaTransforms, CudaRows, CudaRowSources, GoldilocksKernels
         CudaRowSources.__init__(self, device)
 
     def prepare(self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()) -> None:
-        """Begin to compile every kernel, those of `programs` and `sources` included, in the background."""
+        """Begin to compile every kernel in the background, including those of `programs` and `sources`."""
         self.prepare_row_sources(sources)
         self.prepare_rows(programs)
         self.prepare_transforms()

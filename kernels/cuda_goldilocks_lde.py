@@ -18,20 +18,20 @@ from kernels.goldilocks_field import GENERATOR, P, root_of_unity
 
 MAX_LOG_N = 24
 MAX_LOG_BLOWUP = 6
-"""Larger ones need longer tables than a plan should keep."""
+"""Limits on log2 of rows and blow-up. Larger ones would need longer tables than a plan should keep."""
 MAX_STRIDED = 2
-"""Digits in front of the row."""
+"""Most strided passes, that is digits in front of the row's."""
 LOG_FINE = 12
-"""As in goldilocks_lde.cu."""
+"""log2 of the entries of a fine table of roots of unity. Must equal LOG_FINE in goldilocks_lde.cu."""
 TABLES = 16
-"""Small ones that share a launch, as in goldilocks_lde.cu."""
+"""Most small tables that share one launch. Must equal TABLES in goldilocks_lde.cu."""
 MAX_PLANS = 64
-"""Plans that are kept; the one not used for longest goes first."""
+"""Most plans that are kept; the least recently used one goes first."""
 
 
 @dataclass(frozen=True)
 class LdeProfile:
-    """What may be tuned. The defaults were the fastest of a dozen on an H200, at 2^16 to 2^24 rows."""
+    """Tuning parameters. The defaults were the fastest of a dozen on an H200, at 2^16 to 2^24 rows."""
 
     log_elements: int = 4
     """log2 of the elements a thread holds in registers."""
@@ -40,11 +40,11 @@ class LdeProfile:
     log_strided: int = 10
     """log2 of the most points that are transformed in one strided pass."""
     log_row_tile: int = 12
-    """log2 of the elements that a block of the row pass holds in shared memory, twice."""
+    """log2 of the elements of a row pass's tile, which a block holds in shared memory twice."""
     log_strided_tile: int = 13
     """log2 of the elements that a block of a strided pass holds in shared memory."""
     threads_per_sm: int = 1024
-    """Threads that registers must leave room for on a multiprocessor."""
+    """Threads per multiprocessor that the registers must leave room for: the occupancy."""
 
     def __post_init__(self) -> None:
         tiles = (self.log_row_tile, self.log_strided_tile)
@@ -58,7 +58,7 @@ class LdeProfile:
 
     @cached_property
     def source(self) -> KernelSource:
-        """goldilocks_lde.cu compiled for this profile."""
+        """goldilocks_lde.cu, compiled for this profile."""
         defines = {"LOG_ELEMENTS": self.log_elements}
         for name, tile in (("STRIDED", self.log_strided_tile), ("ROWS", self.log_row_tile)):
             threads = 1 << (tile - self.log_elements)
@@ -66,15 +66,15 @@ class LdeProfile:
         return KernelSource("goldilocks_lde", tuple((name, str(value)) for name, value in defines.items()))
 
     def shared_bytes(self, log_tile: int) -> int:
-        """Of one tile with its padding; `slot` of goldilocks_lde.cu."""
+        """Bytes of shared memory of one tile with its padding. Must agree with `slot` in goldilocks_lde.cu."""
         size = 1 << log_tile
         return 8 * (size + (size >> self.log_elements) + (size >> (2 * self.log_elements)))
 
 
 def plan_passes(log_n: int, profile: LdeProfile) -> tuple[int, ...]:
-    """log2 of each digit: of the strided passes from the front, then the row's.
+    """Return log2 of each digit: of the strided passes from the front, then of the row.
 
-    The fewest passes, of those the fewest steps through shared memory, of those the most even. Raises SizeError.
+    Chooses the fewest passes, then the fewest steps through shared memory, then the most even digits. Raises SizeError.
     """
 
     def cost(digits: tuple[int, ...]) -> tuple[int, int]:
@@ -83,7 +83,7 @@ def plan_passes(log_n: int, profile: LdeProfile) -> tuple[int, ...]:
     for strided in range(MAX_STRIDED + 1):
         heads = product(range(1, profile.log_strided + 1), repeat=strided)
         choices = [(*head, log_n - sum(head)) for head in heads]
-        # A column's block takes neighbours of the digits behind it: at least a thread's elements together.
+        # The tile of a strided pass, its digit times neighbours of the later digits, has at least a thread's elements.
         fitting = [
             c
             for c in choices
@@ -108,7 +108,7 @@ _SHAPE = np.dtype(
         ("out_pitch", "u8"),
     ]
 )
-"""`struct Shape` of goldilocks_lde.cu."""
+"""The layout of `struct Shape` in goldilocks_lde.cu."""
 
 _ROW_TABLE = np.dtype(
     [
@@ -117,12 +117,12 @@ _ROW_TABLE = np.dtype(
     ]
 )
 _ROW_TABLES = np.dtype([("tables", _ROW_TABLE, (TABLES,)), ("count", "u4"), ("reserved", "u4")])
-"""`struct RowTables` of goldilocks_lde.cu."""
+"""The layout of `struct RowTables` in goldilocks_lde.cu."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One pass' `Shape` of goldilocks_lde.cu, but for the columns or rows of a block."""
+    """`struct Shape` of goldilocks_lde.cu for one pass, without `log_c`, the columns or rows of a block."""
 
     log_n: int
     log_r: int
@@ -133,18 +133,18 @@ class Shape:
     out_pitch: int
 
     def argument(self, log_c: int) -> ByValue:
-        """The struct, for blocks of 2^log_c columns or rows."""
+        """Return the struct as a kernel argument, for blocks of 2^log_c columns or rows."""
         return ByValue(np.array(self.record(log_c), dtype=_SHAPE))
 
     def record(self, log_c: int) -> tuple[int, ...]:
-        """The struct's fields."""
+        """Return the struct's fields in order, for blocks of 2^log_c columns or rows."""
         logs = (self.log_n, self.log_r, log_c, self.log_stride, self.log_cosets, 0)
         return (*logs, self.vectors, self.in_pitch, self.out_pitch)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Tables from which a strided pass makes its twiddles."""
+    """Device tables from which a strided pass computes its twiddles."""
 
     fine: Array
     coarse: Array
@@ -166,7 +166,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Extended:
-    """One table: columns (w, n) on coset * <w_n>, w > 0, and the array (w, B, n) for their extension."""
+    """One table to extend: `columns` (w, n) on coset * <w_n>, and the array `out` (w, B, n) for their extension."""
 
     columns: Array = field(repr=False)
     out: Array = field(repr=False)
@@ -186,19 +186,19 @@ class Extended:
 
     @property
     def pitch(self) -> int:
-        """Elements of the output from one column to the next."""
+        """Distance between columns of the output, in elements."""
         return 1 << (self.log_n + self.log_blowup)
 
 
 class Rows:
-    """The pass over rows of one table, whose input's columns are `in_pitch` elements apart."""
+    """The row pass of one table, whose input has columns that are `in_pitch` elements apart."""
 
     def __init__(self, table: Extended, plan: Plan, in_pitch: int) -> None:
         self.tables = (plan.inverse_roots[-1], plan.forward_roots[-1], plan.scale)
         self.shape = Shape(table.log_n, plan.digits[-1], 0, table.log_blowup, table.width, in_pitch, table.pitch)
 
     def log_c(self, log_tile: int) -> int:
-        """log2 of the rows of a block whose tile has 2^log_tile elements."""
+        """Return log2 of the rows of a block whose tile has 2^log_tile elements."""
         return log_tile - self.shape.log_r
 
     def blocks(self, log_tile: int) -> int:
@@ -206,7 +206,7 @@ class Rows:
 
 
 class LdeEngine:
-    """The extensions of one device. Keeps the plans used last."""
+    """Runs the low-degree extensions of one device. Keeps the plans used last."""
 
     def __init__(self, device: Device, profile: LdeProfile | None = None) -> None:
         self._device = device
@@ -214,15 +214,15 @@ class LdeEngine:
         self._plans: OrderedDict[tuple[int, int, int], Plan] = OrderedDict()
 
     def prepare(self) -> None:
-        """Begin to compile, in the background."""
+        """Begin to compile the kernels in the background."""
         self._device.prepare(self.profile.source)
 
     def clear(self) -> None:
-        """Give the tables' memory back."""
+        """Release the device memory of the plans' tables."""
         self._plans.clear()
 
     def run(self, tables: Sequence[Extended]) -> None:
-        """`GoldilocksKernels.lde_all` on checked tables with columns: small ones share launches, others streams."""
+        """Extend checked tables that have columns: small ones share launches, the others run on parallel streams."""
         planned = [(table, self._plan(table.log_n, table.log_blowup, table.coset)) for table in tables]
         small = [(table, plan) for table, plan in planned if len(plan.digits) == 1]
         shared = [small[i : i + TABLES] for i in range(0, len(small), TABLES)]
@@ -234,7 +234,7 @@ class LdeEngine:
                 self._run_together(together, stream)
 
     def _run(self, table: Extended, plan: Plan, stream: Stream) -> None:
-        """One table, pass by pass."""
+        """Extend one table, pass by pass."""
         out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
         *strided, _ = plan.digits
         strides = [log_n - sum(plan.digits[: i + 1]) for i in range(len(strided))]
@@ -256,8 +256,8 @@ class LdeEngine:
             self._strided("lde_strided_forward", out, out, roots, series, shape, stream)
 
     def _run_together(self, tables: Sequence[tuple[Extended, Plan]], stream: Stream) -> None:
-        """At most TABLES tables of a single pass each, in one launch."""
-        if len(tables) == 1:  # its own kernel has a shape that the compiler sees in one place
+        """Extend at most TABLES tables of a single pass each, in one launch."""
+        if len(tables) == 1:  # lde_rows takes one shape, which the compiler sees in one place
             self._run(*tables[0], stream)
             return
         log_tile, address = self.profile.log_row_tile, self._device.address
@@ -272,7 +272,7 @@ class LdeEngine:
 
     @property
     def _row_bytes(self) -> int:
-        """Shared memory of a block of the row pass."""
+        """Bytes of shared memory of a block of the row pass."""
         return self.profile.shared_bytes(self.profile.log_row_tile) + (8 << self.profile.log_row_tile)
 
     def _strided(
@@ -336,7 +336,7 @@ class LdeEngine:
         return Series(upload(fine), upload(coarse), upload(start), upload(ratio))
 
     def _roots(self, log_r: int, *, inverse: bool) -> Array:
-        """`Pass::roots`: for each step but the last w^(p j), w of the order that is left, p fastest."""
+        """Return `Pass::roots`: w^(p j) for each step but the last, with w of the order that is left and p fastest."""
         tables = []
         left = log_r
         for bits in step_bits(log_r, self.profile.log_elements, inverse=inverse):
@@ -349,7 +349,7 @@ class LdeEngine:
 
 
 def step_bits(log_r: int, log_elements: int, *, inverse: bool) -> Iterator[int]:
-    """log2 of the points that each step of a pass transforms: the short one first for an inverse, else last."""
+    """Yield log2 of the points that each step of a pass transforms: a short step is first if inverse, else last."""
     full, odd = divmod(log_r, log_elements)
     if odd and inverse:
         yield odd
@@ -359,7 +359,7 @@ def step_bits(log_r: int, log_elements: int, *, inverse: bool) -> Iterator[int]:
 
 
 def powers(base: int, count: int, *, first: int = 1) -> NDArray[np.uint64]:
-    """first * base^i for i < count, on the host."""
+    """Return first * base^i for i < count, on the host."""
     out = np.empty(count, dtype=np.uint64)
     value = first
     for i in range(count):

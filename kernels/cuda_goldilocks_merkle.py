@@ -1,4 +1,4 @@
-"""Makes Keccak-256 trees on the device, opens them, and grinds: what `cuda/goldilocks_merkle.cu` is launched with."""
+"""Launches `cuda/goldilocks_merkle.cu`: makes Keccak-256 trees on the device, opens them, and grinds."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from kernels.goldilocks import LEAF_TAG, TreeOpening
 RATE_LANES = 17
 STATE_LANES = 25
 MATRICES = 8
-"""Of one launch of merkle_leaves."""
+"""Matrices per launch of merkle_leaves. Must equal MATRICES in goldilocks_merkle.cu."""
 RESUME, FINISH = 1, 2
-"""`Leaves::flags` of goldilocks_merkle.cu."""
+"""Bits of `Leaves::flags`. Must equal RESUME and FINISH in goldilocks_merkle.cu."""
 LEAF_THREADS, NODE_THREADS = 128, 128
 LOG_BLOCK = NODE_THREADS.bit_length()
-"""log2 of the nodes that one block takes to the one above them all."""
+"""log2 of the nodes that one block hashes up to the single node above them."""
 LOG_TOP = 2 * LOG_BLOCK
-"""log2 of the largest level from which one launch takes a tree to its root."""
+"""log2 of the nodes of the largest level from which one launch reaches the root."""
 MAX_HEADERS = 256
-"""Headers of leaves that are kept on the device: one for every combination of widths."""
+"""Most leaf headers kept on the device: one for every combination of widths."""
 MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
-"""log2 of the nonces of one launch of `grind`."""
+"""Bounds on log2 of the nonces of one launch of `grind`."""
 NOT_FOUND = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class MerkleProfile:
-    """What may be tuned: blocks of 128 threads that registers must leave room for on a multiprocessor."""
+    """Tuning parameters: blocks of 128 threads per multiprocessor that the registers must leave room for."""
 
     leaf_blocks: int = 5
     node_blocks: int = 6
 
     @cached_property
     def source(self) -> KernelSource:
-        """goldilocks_merkle.cu compiled for this profile."""
+        """goldilocks_merkle.cu, compiled for this profile."""
         defines = {
             "LEAF_THREADS": LEAF_THREADS,
             "LEAF_BLOCKS": self.leaf_blocks,
@@ -52,7 +52,7 @@ class MerkleProfile:
 
 
 class MerkleEngine:
-    """Makes trees on one device."""
+    """Makes and opens trees, and grinds, on one device."""
 
     def __init__(self, device: Device, profile: MerkleProfile | None = None) -> None:
         self._device = device
@@ -61,16 +61,16 @@ class MerkleEngine:
         self._ended: Array | None = None
 
     def clear(self) -> None:
-        """Give the memory of what is kept back."""
+        """Release the device memory that is kept between calls."""
         self._header.cache_clear()
         self._ended = None
 
     def prepare(self) -> None:
-        """Begin to compile, in the background."""
+        """Begin to compile the kernels in the background."""
         self._device.prepare(self.profile.source)
 
     def commit(self, leaves: tuple[LeafShape, ...]) -> CudaMerkleTree:
-        """`GoldilocksKernels.commit` on checked matrices."""
+        """Make the tree of `GoldilocksKernels.commit` over checked matrices."""
         log_m, log_blowup = max(leaf.log_count for leaf in leaves), leaves[0].log_blowup
         digests = self._device.empty(((2 << log_m) - 1, DIGEST_LANES))
         entering = self._hash_leaves(leaves, digests[: 1 << log_m])
@@ -79,11 +79,11 @@ class MerkleEngine:
         return CudaMerkleTree(self._device, self.profile.source, leaves, digests)
 
     def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """`GoldilocksKernels.open`."""
+        """Open the trees at `indices`, as `GoldilocksKernels.open` defines it."""
         return open_trees(self._device, self.profile.source, trees, indices)
 
     def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:
-        """Leaves of every height, side by side: the tallest's into `digests`, others by log2 of their number."""
+        """Hash leaves of all heights in parallel, the tallest into `digests`; returns others by log2 of their count."""
         heights = sorted({leaf.log_count for leaf in leaves}, reverse=True)
         digests_of = {log: self._device.empty((1 << log, DIGEST_LANES)) for log in heights[1:]}
         hashed = []
@@ -117,26 +117,26 @@ class MerkleEngine:
             absorbed += header_lanes + sum(leaf.elements for leaf in group)
 
     def _upload_header(self, elements: tuple[int, ...]) -> Array:
-        """What is hashed before leaves of so many elements of each matrix, as whole lanes."""
+        """Upload the header hashed before leaves with `elements[i]` elements of matrix i, as whole lanes."""
         header = [LEAF_TAG + 256 * len(elements), *elements]
         header += [0] * (len(header) % 2)
         return self._device.upload(np.array(header, dtype="<u4").view(np.uint64))
 
     def _hash_nodes(self, digests: Array, log_m: int, log_blowup: int, entering: Mapping[int, Array]) -> int:
-        """As many levels above that of 2^log_m nodes as one launch takes; log2 of the nodes of the last of them.
+        """Hash as many levels above that of 2^log_m nodes as one launch takes; returns log2 of the last one's nodes.
 
-        `entering`: digests of leaves that enter at a level, where a launch ends.
+        `entering` has the digests of leaves that enter at a level, by log2 of its nodes. A launch ends at such a level.
         """
         log_stop = max((log for log in entering if log < log_m), default=0)
         if log_m > LOG_TOP:
             log_end = log_m - 1
-            # Children are half a coset's nodes apart, or half a level when every coset has one.
+            # Siblings are half a coset's nodes apart, or half a level if every coset has at most one node.
             log_apart = log_end - (log_blowup if log_end >= log_blowup else 0)
             below, level = _level(digests, log_m), _level(digests, log_end)
             arguments = (below, entering.get(log_end), level, np.uint64(1 << log_end), np.uint32(log_apart))
             self._device.kernel(self.profile.source, "merkle_nodes").launch_items(1 << log_end, arguments)
             return log_end
-        log_middle = max(log_stop, log_m - LOG_BLOCK)  # as far as one block comes alone
+        log_middle = max(log_stop, log_m - LOG_BLOCK)  # as far as one block gets alone
         log_end = log_middle if log_stop else 0
         log_ends = min(log_middle, LOG_BLOCK - (log_m - log_middle))
         if self._ended is None:
@@ -150,15 +150,15 @@ class MerkleEngine:
         return log_end
 
     def grind(self, seed: bytes, bits: int) -> int:
-        """`GoldilocksKernels.grind` with a checked seed and 0 <= bits <= 64."""
+        """Find the nonce of `GoldilocksKernels.grind` for a checked seed and 0 <= bits <= 64."""
         kernel = self._device.kernel(self.profile.source, "grind")
         top = ((1 << bits) - 1) << (64 - bits)
-        # The first lane is little-endian, the leading bits are of its first bytes.
+        # The first lane is little-endian, and the leading bits are those of its first bytes.
         mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))
         lanes = ByValue(np.frombuffer(seed, dtype=np.uint64))
         best = self._device.upload(np.array([NOT_FOUND], dtype=np.uint64))
-        # Four times the nonces that one hit needs on average: a second launch is rare, and those beyond the least hit
-        # leave at once.
+        # Four times the nonces that one hit needs on average: a second launch is rare, and threads beyond the least hit
+        # exit at once.
         count = 1 << min(max(bits + 2, MIN_LOG_NONCES), MAX_LOG_NONCES)
         for first in range(0, NOT_FOUND, count):
             kernel.launch_items(count, (lanes, np.uint64(first), np.uint64(count), mask, best))
@@ -169,7 +169,7 @@ class MerkleEngine:
 
 
 def _level(digests: Array, log_m: int) -> Array:
-    """The level of 2^log_m nodes, and those above it, of all of a tree's."""
+    """Return the level of 2^log_m nodes and all levels above it from a tree's digests."""
     return digests[-((2 << log_m) - 1) :]
 
 
@@ -187,4 +187,4 @@ _LEAVES = np.dtype(
         ("widths", "u4", (MATRICES,)),
     ]
 )
-"""`struct Leaves` of goldilocks_merkle.cu."""
+"""The layout of `struct Leaves` in goldilocks_merkle.cu."""

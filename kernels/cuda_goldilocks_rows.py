@@ -1,7 +1,7 @@
-"""Goldilocks on CUDA, row by row: what `GoldilocksKernels` computes pointwise, by scans and by sums over rows.
+"""Goldilocks on CUDA, row by row: the pointwise operations, scans and sums over rows of `GoldilocksKernels`.
 
-Row programs are compiled one by one (`kernels.cuda_row_program`); the rest is in `cuda/gl_rows.cu`, `gl_scan.cu`
-and `gl_openings.cu`.
+Row programs are compiled one by one (`kernels.cuda_row_program`); the other kernels are in `cuda/gl_rows.cu`,
+`gl_scan.cu` and `gl_openings.cu`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from kernels.row_program import RowProgram
 ROWS, SCAN, OPENINGS = KernelSource("gl_rows"), KernelSource("gl_scan"), KernelSource("gl_openings")
 
 CHUNK = 8
-"""Elements that share an inversion; as in gl_rows.cu and gl_openings.cu."""
+"""Elements that share an inversion. Must equal CHUNK in gl_rows.cu and gl_openings.cu."""
 SCAN_TILE, SCAN_BLOCK = 8 * 32, 1024
-"""Rows of a tile, and the threads that add up the tiles; as in gl_scan.cu."""
+"""Rows of a tile, and threads that add up the tiles. Must equal STEPS * 32 and BLOCK in gl_scan.cu."""
 MATRICES = 32
 """Matrices, or runs of a matrix' columns, that one launch takes. Must equal MATRICES in gl_openings.cu."""
 BLOCK_WARPS = 8
-"""Warps of a block, each with two columns at one point or one column at two; as in gl_openings.cu."""
+"""Warps of a block, each with two columns at one point or one column at two. Must equal that in gl_openings.cu."""
 DEEP_BLOCK, DEEP_ROWS = 256, 2
-"""Threads of a block and rows of a thread; as in gl_openings.cu."""
+"""Threads of a block and rows of a thread of `deep`. Must equal those in gl_openings.cu."""
 COMBINE_BLOCK, COMBINE_ROWS = 256, 2
 """Threads of a block and rows of a thread of `combine`. Must equal those in gl_openings.cu."""
 COMBINE_LEAST = 16
-"""Columns of a chunk at least, where the columns of `combine` are cut: a chunk's sum is written and read once more."""
+"""Fewest columns of a chunk when `combine` cuts the columns: each chunk's sum is written and read once more."""
 OPEN_CHUNK = 512
-"""Rows of a chunk at least, where a column is cut into chunks: a warp's reduction costs as much as some 300 rows."""
+"""Fewest rows of a chunk when an opening cuts a column: a warp's reduction costs as much as some 300 rows."""
 MAX_LOG_ARITY = 3
 
 _SHAPE = np.dtype(
@@ -72,12 +72,12 @@ _DEEP = np.dtype(
         ("unused", "<u4"),
     ]
 )
-"""The kernels' structs of these names."""
+"""The layouts of `struct RowShape` in row_program.h, and of `struct Columns` and `struct Deep` in gl_openings.cu."""
 
 
 @dataclass(frozen=True)
 class _Powers:
-    """first * w^i for every i below w's order 2^log_order, on the device in two levels."""
+    """A device table, in two levels, of first * w^i for every i below the order of w, a power of two."""
 
     table: Array
     log_low: int
@@ -89,12 +89,12 @@ class _Powers:
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """A row program about to run."""
+    """A checked row program that is about to run."""
 
     job: RowJob
     plan: RowPlan
     shape: HostArray
-    """`_SHAPE`."""
+    """The kernel's `struct RowShape`, of dtype `_SHAPE`."""
     out: Array
 
 
@@ -109,7 +109,7 @@ class CudaRows:
         self._plans: dict[int, tuple[weakref.ref[RowProgram], RowPlan]] = {}
 
     def prepare_rows(self, programs: Iterable[RowProgram] = ()) -> None:
-        """Begin to compile every kernel, and those of `programs`, in the background."""
+        """Begin to compile every kernel in the background, including those of `programs`."""
         for source in (ROWS, SCAN, OPENINGS):
             self._device.prepare(source)
         for program in programs:
@@ -153,11 +153,11 @@ class CudaRows:
         log_cosets: int = 0,
         coset_factors: Words | None = None,
     ) -> Array:
-        """See `GoldilocksKernels.evaluate`. A program's kernels are compiled when it is first seen."""
+        """See `GoldilocksKernels.evaluate`. A program's kernels are compiled on its first use."""
         return self.evaluate_all([RowJob(program, inputs, scalars, log_cosets, coset_factors)])[0]
 
     def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
-        """See `GoldilocksKernels.evaluate_all`: each on a stream of its own."""
+        """See `GoldilocksKernels.evaluate_all`. The jobs run on parallel streams."""
         evaluations = [self._evaluation(job) for job in jobs]
         with parallel(self._device, len(jobs)) as streams:
             for evaluation, stream in zip(evaluations, streams, strict=True):
@@ -165,7 +165,7 @@ class CudaRows:
         return [evaluation.out for evaluation in evaluations]
 
     def _evaluation(self, job: RowJob) -> _Evaluation:
-        """The checked job, with memory for what it gives. Raises SizeError."""
+        """Check `job` and allocate the array for its outputs. Raises SizeError."""
         plan, program, factors = self._plan(job.program), job.program, job.coset_factors
         cosets = _few_cosets(1 << job.log_cosets)
         n = _input_rows(program, job.inputs, cosets)
@@ -222,7 +222,7 @@ class CudaRows:
         return s, _ext(total.result())
 
     def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
-        """See `GoldilocksKernels.fold`. Arities 2, 4 and 8."""
+        """See `GoldilocksKernels.fold`. Supports arities 2, 4 and 8."""
         if codeword.ndim != 3 or codeword.shape[0] != 3 or not 1 <= log_arity <= MAX_LOG_ARITY:
             raise SizeError(f"a fold by 2^{log_arity} of a codeword of shape {codeword.shape}")
         blowup, n = int(codeword.shape[1]), int(codeword.shape[2])
@@ -277,7 +277,7 @@ class CudaRows:
         return result
 
     def _opening_weights(self, n: int, y: Ext) -> tuple[Array, Ext]:
-        """W_j = w^j / (y - w^j) for j < n, (3, n), and what the sums with it are multiplied by."""
+        """Return W_j = w^j / (y - w^j) for j < n, (3, n), and the factor for sums weighted by it."""
         weights = self._device.empty((3, n))
         count = -(-n // CHUNK)
         kernel = self._device.kernel(OPENINGS, "gl_open_weights")
@@ -286,7 +286,7 @@ class CudaRows:
         return weights, ext_scale(ext_sub(ext_pow(y, n), (1, 0, 0)), pow(n, -1, P))
 
     def _open(self, matrices: Sequence[Array], weights: Array, scale: Ext, values: Array) -> None:
-        """`values` (columns, points, 3) of at most MATRICES matrices."""
+        """Write `values` (columns, points, 3), the openings of at most MATRICES matrices."""
         n = int(matrices[0].shape[2])
         columns, points = int(values.shape[0]), int(values.shape[1])
         packed = self._columns(matrices)
@@ -305,7 +305,7 @@ class CudaRows:
         finish.launch_items(32 * items, (partial, values, *sizes, _by_value(scale)))
 
     def _columns(self, matrices: Sequence[Array]) -> HostArray:
-        """`_COLUMNS`: where the columns of at most MATRICES matrices (w, C, n) lie."""
+        """Return `_COLUMNS`, which says where the columns of at most MATRICES matrices (w, C, n) lie."""
         packed = np.zeros((), dtype=_COLUMNS)
         first = np.cumsum([0, *(int(m.shape[0]) for m in matrices)])
         packed["base"][: len(matrices)] = [self._device.address(m) for m in matrices]
@@ -315,7 +315,7 @@ class CudaRows:
         return packed
 
     def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
-        """See `GoldilocksKernels.combine`. Columns are cut into chunks until the device is busy, and these added up."""
+        """See `GoldilocksKernels.combine`. Cuts columns into chunks until the device is busy and adds their sums."""
         heights = {int(m.shape[2]) if m.ndim == 3 else 0 for m in matrices}
         if len(heights) != 1 or 0 in heights:
             raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in matrices]}")
@@ -349,8 +349,8 @@ class CudaRows:
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """See `GoldilocksKernels.deep`.
 
-        Matrices at one point or two are combined in one launch. Where weights at both points are the same but for
-        `DeepPoint.factor`, the second costs next to nothing.
+        One launch combines matrices at one or two points. If the weights at both points are the same but for
+        `DeepPoint.factor`, the second point costs next to nothing.
         """
         shape = next((m.shape[1:] for p in points for m in p.matrices), None)
         if shape is None or len(shape) != 2:
@@ -372,7 +372,7 @@ class CudaRows:
         return result
 
     def _deep_of_one_row(self, points: Sequence[DeepPoint], out: Array, *, add: bool) -> Array:
-        """One row on one coset is the first of two, at 7 and -7; the kernel takes no fewer."""
+        """Combine one row on one coset as the first of two, at 7 and -7: the kernel takes at least two."""
         doubled = [replace(p, matrices=tuple(self._doubled(m) for m in p.matrices)) for p in points]
         out[...] = self.deep(doubled, self._doubled(out) if add else None)[:, :, :1]
         return out
@@ -403,7 +403,7 @@ class CudaRows:
     # -- what is kept -----------------------------------------------------------------------------------------------
 
     def _plan(self, program: RowProgram) -> RowPlan:
-        """The program's kernels, compiling; kept as long as the program lives."""
+        """Return the program's kernels, whose compilation has begun; kept as long as the program lives."""
         key = id(program)
         kept = self._plans.get(key)
         if kept is not None and kept[0]() is program:
@@ -415,7 +415,7 @@ class CudaRows:
         return plan
 
     def _powers_of(self, log_order: int, *, first: int = 1, inverse: bool = False) -> _Powers:
-        """Powers of the 2^log_order-th root of unity, or of its inverse, times `first`; resident from the first use."""
+        """Return powers of the 2^log_order-th root of unity, or its inverse, times `first`; kept from the first use."""
         key = log_order, first, inverse
         if key not in self._powers:
             root = root_of_unity(log_order)
@@ -433,29 +433,29 @@ class CudaRows:
 
 @dataclass(frozen=True)
 class _DeepJob:
-    """One launch: at most MATRICES matrices at one or two points."""
+    """One launch of the DEEP kernel: at most MATRICES matrices at one or two points."""
 
     matrices: tuple[Array, ...]
     weights: HostArray
-    """(columns, sets, 3): with one set, `scales` make them each point's; with two, set p is point p's."""
+    """Weights (columns, sets, 3): one set that `scales` turns into each point's, or set p for each point p."""
     scales: tuple[tuple[Ext, ...], ...]
-    """Per matrix, for each point."""
+    """Factors of each matrix' weights at each point; empty if each point has its own set."""
     points: tuple[Ext, ...]
     values: tuple[Ext, ...]
 
 
 @dataclass(frozen=True)
 class _Use:
-    """How one matrix counts at one point: its columns' weights, all times `factor`."""
+    """The use of one matrix at one point: the weights of its columns, all times `factor`."""
 
     weights: Words
     factor: Ext
     source: tuple[int, int]
-    """Which array the weights are part of, and from where: equal for equal weights of one call."""
+    """The id of the array that the weights are part of, and their offset: equal for equal weights of one call."""
 
 
 def _jobs(points: Sequence[DeepPoint]) -> list[_DeepJob]:
-    """The launches for points of one height: what has one point goes together, and the points two by two."""
+    """Return the launches for points of one height: matrices at the same point together, the points two by two."""
     columns: dict[Ext, list[tuple[Array, _Use]]] = {}
     values: dict[Ext, Ext] = {}
     for p in points:
@@ -477,7 +477,7 @@ def _jobs(points: Sequence[DeepPoint]) -> list[_DeepJob]:
 def _pair_jobs(
     columns: Sequence[list[tuple[Array, _Use]]], points: Sequence[Ext], values: Sequence[Ext]
 ) -> list[_DeepJob]:
-    """The launches for one point or two, given the matrices and weights of each."""
+    """Return the launches for one point or two, given the matrices and weights of each."""
     uses: list[tuple[Array, list[_Use | None]]] = []
     for p, here in enumerate(columns):
         for matrix, found in here:
@@ -495,14 +495,14 @@ def _pair_jobs(
         else:
             sets = [np.stack([_scaled(u, m) for u in use], axis=1) for m, use in part]
             scales = ()
-        subtracted = tuple((0, 0, 0) if begin else v for v in values)  # once
+        subtracted = tuple((0, 0, 0) if begin else v for v in values)  # by the first launch only
         matrices = tuple(m for m, _ in part)
         jobs.append(_DeepJob(matrices, np.concatenate(sets), scales, tuple(points), subtracted))
     return jobs
 
 
 def _scaled(use: _Use | None, matrix: Array) -> Words:
-    """The weights of a matrix' columns at one point."""
+    """Return the weights of a matrix' columns at one point: (columns, 3), zero if the point does not use it."""
     if use is None:
         return np.zeros((matrix.shape[0], 3), dtype=np.uint64)
     return ext_scale_all(use.weights, use.factor)
@@ -512,7 +512,7 @@ def _scaled(use: _Use | None, matrix: Array) -> Words:
 
 
 def _input_rows(program: RowProgram, inputs: Sequence[Array | None], cosets: int) -> int:
-    """Rows n of a program's inputs. Raises SizeError where they do not fit the program or one another."""
+    """Return the rows n of a program's inputs. Raises SizeError if they do not fit the program or one another."""
     if len(inputs) != len(program.widths):
         raise SizeError(f"{len(inputs)} inputs for a row program over {len(program.widths)} matrices")
     n = None
@@ -531,7 +531,7 @@ def _input_rows(program: RowProgram, inputs: Sequence[Array | None], cosets: int
 
 
 def _vectors(columns: Array) -> tuple[int, int]:
-    """Extension vectors and rows of a (3 m, n) array."""
+    """Return the number of extension vectors m and of rows n of a (3 m, n) array. Raises SizeError."""
     if columns.ndim != 2 or columns.shape[0] % 3 or not columns.shape[0]:
         raise SizeError(f"an array of shape {columns.shape} does not hold extension vectors")
     check_index32("extension vectors", int(columns.shape[0]) // 3)
@@ -560,7 +560,7 @@ def _power_list(root: int, first: int, log_count: int) -> list[int]:
 
 @lru_cache(MAX_LOG_ARITY)
 def _fold_constants(log_arity: int) -> list[int]:
-    """Of `struct FoldStep`: one over the arity, and w^-t, w of that order."""
+    """Return the constants of `struct FoldStep`: 1 / arity, and w^-t for t < 4, w of order arity."""
     root = pow(root_of_unity(log_arity), -1, P)
     return [pow(1 << log_arity, -1, P), *(pow(root, t, P) for t in range(4))]
 

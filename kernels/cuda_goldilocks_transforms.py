@@ -1,4 +1,4 @@
-"""The part of `GoldilocksKernels` on CUDA that moves whole tables: vectors, low-degree extensions, trees, grinding."""
+"""The whole-table part of `GoldilocksKernels` on CUDA: vectors, low-degree extensions, trees, grinding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEED_BYTES = 32
 
 
 class CudaTransforms:
-    """add, sub, mul, lde, commit, open and grind of `GoldilocksKernels` on one device; see there."""
+    """The methods add, sub, mul, lde, lde_all, commit, open and grind of `GoldilocksKernels` on one device."""
 
     def __init__(
         self, device: Device, *, lde_profile: LdeProfile | None = None, merkle_profile: MerkleProfile | None = None
@@ -30,13 +30,13 @@ class CudaTransforms:
         self._merkle = MerkleEngine(device, merkle_profile)
 
     def prepare_transforms(self) -> None:
-        """Begin to compile, in the background; nothing waits for it until it is used."""
+        """Begin to compile the kernels in the background. A kernel's first use waits for it."""
         self.device.prepare(VECTOR)
         self._lde.prepare()
         self._merkle.prepare()
 
     def clear_transforms(self) -> None:
-        """Give the memory of tables back."""
+        """Release the device memory of tables."""
         self._lde.clear()
         self._merkle.clear()
 
@@ -69,7 +69,7 @@ class CudaTransforms:
         return [extension.out for extension in extensions]
 
     def _extension(self, job: LdeJob, log_blowup: int) -> Extended:
-        """The checked job, with memory for what it gives. Raises SizeError."""
+        """Check `job` and allocate its output unless it has one. Raises SizeError."""
         columns, out = job.columns, job.out
         _require_words("a low-degree extension", columns)
         if columns.ndim != 2:

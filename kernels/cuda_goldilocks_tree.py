@@ -1,4 +1,4 @@
-"""Keccak-256 trees that stay on the device, and what opens them: one launch and one transfer for many trees."""
+"""Keccak-256 trees that stay on the device, and their openings: one launch and one transfer for many trees."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _PART = np.dtype(
         ("nodes", "u4"),
     ]
 )
-"""`struct Part` of goldilocks_merkle.cu."""
+"""The layout of `struct Part` in goldilocks_merkle.cu."""
 
 
 @dataclass(frozen=True)
 class LeafShape:
-    """Leaves of one matrix (width, B, n): leaf i < `count` holds its rows i + t count, t < 2^log_arity."""
+    """Leaves of one matrix (width, B, n): leaf i < m = 2^log_count holds its rows i + t m, t < 2^log_arity."""
 
     matrix: Array = field(repr=False)
     log_arity: int
@@ -69,8 +69,8 @@ class CudaMerkleTree:
     """A `kernels.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
 
     def __init__(self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array) -> None:
-        """`source`: the kernels that made it. `digests`: all levels from the leaves up, (2 count - 1, 4), each in the
-        kernels' order."""
+        """`source`: the kernels that made the tree. `digests`: all levels from the leaves up, (2 m - 1, 4) for m
+        leaves, each in the kernels' order."""
         self.leaves = leaves
         self.digests = digests
         self.log_blowup = leaves[0].log_blowup
@@ -83,7 +83,7 @@ class CudaMerkleTree:
         return bytes(self._device.download(self.digests[-1:]).tobytes())
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Raises SizeError for an index outside the tree."""
+        """Return rows and path at leaf `indices`. Raises SizeError for an index outside the tree."""
         if any(not 0 <= i < 1 << self.log_leaves for i in indices):
             raise SizeError(f"a leaf index is outside a tree of 2^{self.log_leaves} leaves")
         return open_trees(self._device, self._source, [self], indices)[0]
@@ -92,7 +92,7 @@ class CudaMerkleTree:
 def open_trees(
     device: Device, source: KernelSource, trees: Sequence[CudaMerkleTree], indices: Sequence[int]
 ) -> list[TreeOpening]:
-    """`GoldilocksKernels.open`: one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
+    """Open all trees at `indices` by one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
     paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
     parts = [part for tree in trees for part in _parts(device, tree, paths)]
     ends = list(accumulate((part.items * part.words for part in parts), initial=0))
@@ -113,7 +113,7 @@ def open_trees(
 
 
 class _Part(NamedTuple):
-    """What is read of one source: a matrix' leaves, or a tree's nodes."""
+    """The items that an opening reads from one array: a matrix' leaves, or a tree's nodes."""
 
     source: int
     list: int
@@ -123,11 +123,11 @@ class _Part(NamedTuple):
     words: int
     """Number of 64-bit words in one leaf or node."""
     shape: tuple[int, int, int, int, int, int]
-    """The last fields of `struct Part`."""
+    """The fields of `struct Part` from `width` on."""
 
 
 def _parts(device: Device, tree: CudaMerkleTree, paths: QueryPaths) -> Iterator[_Part]:
-    """Those of the matrices, then that of the path."""
+    """Yield the parts of the tree's matrices, then the part of the path."""
     for leaf in tree.leaves:
         log_count = leaf.log_count
         shape = (leaf.width, leaf.log_n, leaf.log_blowup, log_count, leaf.log_arity, 0)

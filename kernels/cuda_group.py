@@ -1,4 +1,4 @@
-"""What the CUDA code for groups shares: source definitions per curve and group, and XYZZ sums on the host."""
+"""Common code of the CUDA operations on groups: sources for a curve and group, and XYZZ sums on the host."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kernels.fq2 import inverse as fq2_inverse
 from kernels.fq2 import product
 
 CURVE_NAMES = {BN254.name: "Bn254", BLS12_381.name: "Bls12381"}
-"""The curves' names in `include/curve/curves.h`."""
+"""Name of each curve in `include/curve/curves.h`, by `Curve.name`."""
 
 
 def curve_source(name: str, curve: Curve, *defines: tuple[str, int]) -> KernelSource:
-    """The source `name`, compiled for `curve`."""
+    """Return the source `name`, compiled for `curve` with further preprocessor definitions."""
     return KernelSource(name, (("CURVE", CURVE_NAMES[curve.name]), *((key, str(value)) for key, value in defines)))
 
 
 def group_source(name: str, curve: Curve, group: Group, *defines: tuple[str, int]) -> KernelSource:
-    """The source `name`, compiled for one group of `curve`."""
+    """Return the source `name`, compiled for one group of `curve` with further preprocessor definitions."""
     return curve_source(name, curve, ("GROUP", 1 if group is Group.G1 else 2), *defines)
 
 
 def sum_limbs(curve: Curve, group: Group) -> int:
-    """uint64 words of an XYZZ sum: X, Y, ZZ, ZZZ."""
+    """Number of uint64 words of an XYZZ sum: X, Y, ZZ, ZZZ."""
     return 2 * curve.point_limbs(group)
 
 
 def require_words(what: str, array: object, columns: int) -> int:
-    """The number of rows of a contiguous (n, columns) uint64 array. Raises SizeError."""
+    """Return the number of rows of an (n, columns) uint64 array. Raises SizeError for any other array."""
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if shape is None or len(shape) != 2 or shape[1] != columns or dtype != np.uint64:
         raise SizeError(f"{what} must be (n, {columns}) uint64, not {shape} {dtype}")
@@ -42,7 +42,7 @@ def require_words(what: str, array: object, columns: int) -> int:
 def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Array) -> None:
     """Write the affine points of (n, sum_limbs) XYZZ sums to (n, point_limbs) `out`, both on the device.
 
-    A thread shares one inversion (some 400 products) between up to 32 points, fewer where that leaves the device idle.
+    A thread shares one inversion (some 400 products) between up to 32 points, fewer if the device would be idle.
     """
     n = sums.shape[0]
     per_thread = min(32, max(1, n // (256 * device.sm_count)))
@@ -52,7 +52,7 @@ def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Arra
 
 
 def sum_to_affine(curve: Curve, group: Group, words: HostArray) -> HostArray:
-    """The affine point, (point_limbs,) uint64, of one XYZZ sum of (sum_limbs,) words."""
+    """Return the affine point, (point_limbs,) uint64, of one XYZZ sum of (sum_limbs,) words."""
     p = curve.fq.modulus
     values = field_to_ints(curve.fq, np.asarray(words).reshape(-1, curve.fq.limbs))
     if group is Group.G1:

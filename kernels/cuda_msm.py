@@ -1,4 +1,4 @@
-"""Multi-scalar multiplication on the GPU: fixed points with precomputed multiples, Pippenger's buckets over them.
+"""Multi-scalar multiplication (MSM) on the GPU: Pippenger's buckets over fixed points with precomputed multiples.
 
 With window size c and W windows, sum_i s_i P_i = sum_i sum_w d_iw 2^(c w) P_i for signed digits d_iw. A table that
 holds the multiples 2^(c w) P_i for all w needs one set of 2^(c - 1) buckets for all windows; where memory does not
@@ -6,7 +6,7 @@ allow that, a table of K multiples leaves ceil(W / K) sets, joined at the end by
 `cuda/msm_sort.cu` (digits, radix sort by bucket), `cuda/msm_accumulate.cu` (bucket sums over equal segments) and
 `cuda/msm_buckets.cu` (cut buckets merged, weighted sum of the buckets).
 
-Zero digits make no work, so a 0/1-heavy witness is faster, and time is not constant in the scalars.
+Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars.
 """
 
 from __future__ import annotations
@@ -22,56 +22,56 @@ from kernels.curves import BN254, Curve, Group
 from kernels.device import Device, Fetch
 
 SORT_BLOCK = 512
-"""Threads of the sort's kernels (BLOCK in msm_sort.cu)."""
+"""Threads of a block of the sort's kernels. Must equal BLOCK in msm_sort.cu."""
 
 SORT_TILE = 16 * SORT_BLOCK
-"""Entries that a block of msm_scatter_entries puts in order at a time (TILE in msm_sort.cu)."""
+"""Entries that a block of msm_scatter_entries puts in order at a time. Must equal TILE in msm_sort.cu."""
 
 MAX_BIN_BITS = 11
-"""Bits of one radix pass (MAX_BINS in msm_sort.cu)."""
+"""Most bits of one radix pass: log2 of MAX_BINS in msm_sort.cu."""
 
 MAX_WINDOW_BITS = 24
 MAX_BUCKETS = 1 << 26
 MAX_POINT_INDEX = 1 << 31
-"""An entry's value is a point's index in 31 bits, and a sign."""
+"""Limit on a point's index: the value of a sort entry is an index in 31 bits and a sign."""
 
 UPLOAD_ROWS = 1 << 18
-"""Points that go to the device at a time, so that no second copy of a table is needed."""
+"""Points uploaded at a time, so that the device needs no second copy of a table."""
 
 TABLE_ROWS = 1 << 20
-"""Points whose multiples are computed at a time: bounds the XYZZ scratch at 128 to 384 MiB."""
+"""Points whose multiples are computed at a time. Bounds the XYZZ scratch at 128 to 384 MiB."""
 
 
 @dataclass(frozen=True)
 class MsmProfile:
-    """The tunables of the MSM. The defaults were measured on one H200; two profiles can run in one process."""
+    """Tuning parameters of the MSM. The defaults were measured on one H200; two profiles can run in one process."""
 
     window_bits: int | None = None
-    """Window size; None chooses by the number of points and the memory."""
+    """Window size in bits; None chooses it by the number of points and the memory."""
     bin_bits: int = MAX_BIN_BITS
-    """Most bits a radix pass may take."""
+    """Most bits that one radix pass takes."""
     sort_blocks_per_sm: int = 2
-    """Blocks of the sort's kernels for each multiprocessor."""
+    """Blocks of the sort's kernels per multiprocessor."""
     digit_tile: int = 1024
     """Most scalars whose digits a block of msm_scatter_digits puts in order at a time."""
     digit_shared: int = 98 << 10
-    """Most bytes of shared memory for those digits; two blocks then fit a multiprocessor of 227 KiB."""
+    """Most bytes of shared memory for these digits; two blocks then fit a multiprocessor of 227 KiB."""
     min_segment: int = 16
-    """Fewest entries that a thread accumulates: fewer would leave more to merge than there is to accumulate."""
+    """Fewest entries that a thread accumulates. With fewer there would be more to merge than to accumulate."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
-    """Blocks of msm_accumulate that a multiprocessor shall hold (bounds the registers); None: by curve and group."""
+    """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
     product_calls: bool | None = None
-    """Whether msm_accumulate calls field products rather than repeating their code; None: for G2 alone."""
+    """Whether msm_accumulate calls field products instead of inlining them; None does so for G2 only."""
     merge_block: int = 256
     reduce_block: int = 128
     reduce_threads_per_sm: int = 256
-    """Threads of msm_reduce for each multiprocessor, as long as a chunk has at least `min_chunk` buckets."""
+    """Threads of msm_reduce per multiprocessor, as long as a chunk has at least `min_chunk` buckets."""
     min_chunk: int = 4
     bucket_cost: float = 6.0
-    """Cost of one more bucket in mixed additions, in the choice of the window."""
+    """Cost of one more bucket when the window is chosen, in mixed additions."""
     bit_cost: float = 42000.0
-    """Cost of one more bit of the window, in mixed additions: the reduction gets that much deeper."""
+    """Cost of one more bit of the window, in mixed additions: the reduction gets deeper."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.bin_bits <= MAX_BIN_BITS:
@@ -80,7 +80,7 @@ class MsmProfile:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
 
     def blocks_for(self, curve: Curve, group: Group) -> int:
-        """The accumulation's blocks per multiprocessor, as measured: registers count for more than warps."""
+        """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
         if self.accumulate_blocks is not None:
             return self.accumulate_blocks
         return 4 if curve is BN254 and group is Group.G1 else 2
@@ -88,7 +88,7 @@ class MsmProfile:
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """How scalars are cut and how many multiples of each point the table holds."""
+    """A plan of how scalars are cut into windows, and of how many multiples of each point the table holds."""
 
     window_bits: int
     windows: int
@@ -105,10 +105,10 @@ class WindowPlan:
 
 
 def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmProfile) -> WindowPlan:
-    """The cheapest plan for an MSM of n points whose table takes at most `memory` bytes.
+    """Return the cheapest plan for an MSM of n points whose table takes at most `memory` bytes.
 
     A scalar above half the order is negated, so signed digits need no bit for the sign: W = ceil(bits / c).
-    Raises OutOfMemory when the points alone do not fit, SizeError when no plan fits the kernels' 31-bit point index.
+    Raises OutOfMemory if the points alone do not fit, SizeError if no plan fits the kernels' 31-bit point index.
     """
     point_bytes = 8 * curve.point_limbs(group)
     fitting = memory // (max(n, 1) * point_bytes)
@@ -136,7 +136,7 @@ def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmPr
 
 @dataclass(frozen=True)
 class CudaPointTable:
-    """Fixed points on the device: row k * n + i holds 2^(window_bits * sets * k) * points[i], affine."""
+    """Fixed affine points on the device: row k * n + i holds 2^(window_bits * sets * k) * points[i]."""
 
     curve: Curve
     group: Group
@@ -147,7 +147,7 @@ class CudaPointTable:
 
 
 class ReadyPoint:
-    """A point that is known already."""
+    """A `PendingPoint` that is already known."""
 
     def __init__(self, point: HostArray) -> None:
         self._point = point
@@ -157,7 +157,7 @@ class ReadyPoint:
 
 
 class FetchedPoint:
-    """An XYZZ sum on its way from the device; `result` waits for it alone."""
+    """A `PendingPoint` whose XYZZ sum is on its way from the device; `result` waits for this sum alone."""
 
     def __init__(self, curve: Curve, group: Group, fetch: Fetch) -> None:
         self._curve, self._group, self._fetch = curve, group, fetch
@@ -167,14 +167,14 @@ class FetchedPoint:
 
 
 class CudaMsm:
-    """MSMs on one device. Scratch comes from the device's arena for each call and goes back to it."""
+    """MSMs on one device. Each call takes its scratch from the device's arena and gives it back."""
 
     def __init__(self, device: Device, profile: MsmProfile | None = None) -> None:
         self.device = device
         self.profile = profile or MsmProfile()
 
     def prepare(self, curve: Curve, group: Group) -> None:
-        """Begin to compile everything that `load_points` and `msm` need, in the background."""
+        """Begin to compile everything that `load_points` and `msm` need in the background."""
         for source in (
             self._accumulate_source(curve, group),
             self._buckets_source(curve, group),
@@ -186,8 +186,8 @@ class CudaMsm:
     # -- tables -----------------------------------------------------------------------------------------------------
 
     def load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None = None) -> CudaPointTable:
-        """Upload points and compute as many multiples as `memory` bytes hold (None: a quarter of what is free, or the
-        points alone where that is too little for them).
+        """Upload points and compute as many multiples as `memory` bytes hold. None allows a quarter of what is free, or
+        what the points alone take if that is more.
 
         `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, affine in Montgomery form, infinity all zero.
         Raises SizeError, OutOfMemory.
@@ -223,10 +223,10 @@ class CudaMsm:
             normalise(self.device, curve, group, sums, table[after : after + count])
 
     def scratch_bytes(self, curve: Curve, group: Group, n: int) -> int:
-        """Predicted bytes of scratch for `msm` with n scalars, whichever multiples the table holds.
+        """Predict the bytes of scratch of `msm` with n scalars, however many multiples the table holds.
 
-        Entries twice, for the sort's passes, and XYZZ sums: of buckets, of the accumulation's two a thread, and of the
-        reduction's threads. Counters are not worth counting.
+        Counts the entries twice, for the sort's passes, and XYZZ sums: one for each bucket, two for each thread of the
+        accumulation, one for each thread of the reduction. Counters are too small to count.
         """
         if n == 0:
             return 0
@@ -248,9 +248,9 @@ class CudaMsm:
     # -- sums -------------------------------------------------------------------------------------------------------
 
     def msm(self, table: CudaPointTable, scalars: Array, start: int = 0) -> PendingPoint:
-        """sum_i scalars[i] * points[start + i]; scalars are (m, 4) uint64 canonical integers on the device.
+        """Begin sum_i scalars[i] * points[start + i]; scalars are (m, 4) uint64 canonical integers on the device.
 
-        Raises SizeError when they do not match the table, OutOfMemory when the arena cannot hold the scratch.
+        Raises SizeError if they do not match the table, OutOfMemory if the arena cannot hold the scratch.
         """
         curve, group, plan = table.curve, table.group, table.plan
         m = require_words("scalars", scalars, curve.fr.limbs)
@@ -263,7 +263,7 @@ class CudaMsm:
         return FetchedPoint(curve, group, self.device.fetch(self._weighted_sum(table, buckets)))
 
     def sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
-        """(m * windows, 2) uint32 entries (bucket, point and sign), of which the first entry_count[0] are used."""
+        """Return entries (bucket, point and sign), sorted, (m * windows, 2) uint32, and the count used, (1,) uint32."""
         device, plan = self.device, table.plan
         source = curve_source("msm_sort", table.curve)
         m = scalars.shape[0]
@@ -312,7 +312,7 @@ class CudaMsm:
         return entries, entry_count
 
     def _bucket_sums(self, table: CudaPointTable, entries: Array, entry_count: Array, most: int) -> Array:
-        """(buckets, sum_limbs) XYZZ sums; `most` bounds the number of entries."""
+        """Return the XYZZ sums of the buckets, (buckets, sum_limbs); `most` bounds the number of entries."""
         device, profile, curve, group = self.device, self.profile, table.curve, table.group
         words = sum_limbs(curve, group)
         accumulate = device.kernel(self._accumulate_source(curve, group), "msm_accumulate")
@@ -343,7 +343,7 @@ class CudaMsm:
             keys, records, count = keys_out, records_out, 2 * blocks
 
     def _weighted_sum(self, table: CudaPointTable, buckets: Array) -> Array:
-        """(sum_limbs,): the MSM from its bucket sums."""
+        """Return the XYZZ sum of the MSM, (sum_limbs,), from the sums of its buckets."""
         device, profile, plan = self.device, self.profile, table.plan
         words = sum_limbs(table.curve, table.group)
         source = self._buckets_source(table.curve, table.group)

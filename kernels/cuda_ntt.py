@@ -1,4 +1,4 @@
-"""Plans and runs the transforms of `cuda/ntt.cu`: passes, tables, launch shapes."""
+"""Plans and runs the NTTs of `cuda/ntt.cu`: passes, tables, launch shapes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kernels.device import Argument, ByValue, Device, grid_for
 from kernels.encoding import field_from_ints
 
 MAX_PASSES = 3
-"""The digits of the kernel's addressing."""
+"""Most passes of a transform: the kernel's addressing has three digits."""
 REVERSED_INPUT, NEGATED_INPUT, REVERSED_OUTPUT, FIRST_PASS, LAST_PASS = 1, 2, 4, 8, 16
-"""`Pass::flags` of ntt.cu."""
+"""Bits of `Pass::flags`. Must equal those of the same names in ntt.cu."""
 TABLE_SHARE = 4
-"""Twiddle tables may take one part in this many of the memory that is free when the first is made."""
+"""Twiddle tables may take 1 / TABLE_SHARE of the memory that is free when the first is made."""
 
 
 @dataclass(frozen=True)
 class NttProfile:
-    """What may be tuned. The defaults were the fastest of eleven shapes tried on an H200, both curves, 2^20 to 2^24."""
+    """Tuning parameters. The defaults were the fastest of eleven tried on an H200, for both curves, 2^20 to 2^24."""
 
     log_tile: int = 9
     """log2 of the elements a block holds in shared memory."""
@@ -33,7 +33,7 @@ class NttProfile:
     log_elements: int = 2
     """log2 of the elements a thread holds in registers."""
     blocks_per_sm: int = 6
-    """Blocks that registers must leave room for on a multiprocessor."""
+    """Blocks per multiprocessor that the registers must leave room for."""
 
     def __post_init__(self) -> None:
         if not (
@@ -45,11 +45,11 @@ class NttProfile:
 
     @property
     def log_min_tile(self) -> int:
-        """A block has at least one warp."""
+        """log2 of the smallest tile: a block has at least one warp."""
         return self.log_elements + 5
 
     def source(self, field: Field) -> KernelSource:
-        """ntt.cu compiled for this profile."""
+        """Return ntt.cu, compiled for `field` and this profile."""
         base = field_source("ntt", field)
         shape = {
             "LOG_ELEMENTS": self.log_elements,
@@ -60,12 +60,12 @@ class NttProfile:
 
 
 LARGE = NttProfile(log_tile=10, log_radix=10, blocks_per_sm=3)
-"""For transforms that the default's three passes do not reach: 2^28 to 2^30."""
+"""The profile for transforms that the default's three passes do not reach: 2^28 to 2^30 elements."""
 
 
 @dataclass(frozen=True)
 class PassTables:
-    """Device tables of one pass; None where it needs none."""
+    """Device tables of one pass; None if it needs none."""
 
     load_scale: Array | None
     twiddles: Array | None
@@ -79,7 +79,7 @@ class PassTables:
 
 @dataclass(frozen=True)
 class PassLaunch:
-    """One launch of `ntt_pass`, but for the data's addresses."""
+    """One launch of `ntt_pass`: its shape and all arguments except the data's addresses."""
 
     grid: int
     block: int
@@ -89,15 +89,15 @@ class PassLaunch:
 
 @dataclass
 class Tables:
-    """What is kept for one size, direction and coset: tables, and the launches that were made with them."""
+    """Device tables for one size, direction and coset, and the launches that were planned with them."""
 
     passes: list[PassTables]
     launches: dict[tuple[int, bool, bool], list[PassLaunch]]
-    """By batch, bit-reversed input, bit-reversed output."""
+    """Launches by (batch, bit-reversed input, bit-reversed output)."""
 
 
 def plan_passes(log_n: int, log_radix: int) -> tuple[int, ...]:
-    """log2 of each pass's radix, as even as can be, the larger ones first. Raises SizeError."""
+    """Return log2 of each pass's radix, as even as possible, the larger ones first. Raises SizeError."""
     count = max(1, -(-log_n // log_radix))
     if count > MAX_PASSES:
         raise SizeError(f"2^{log_n} elements need {count} passes of radix 2^{log_radix}; there are {MAX_PASSES}")
@@ -106,7 +106,7 @@ def plan_passes(log_n: int, log_radix: int) -> tuple[int, ...]:
 
 
 class NttEngine:
-    """The transforms of one device. Keeps the tables of the sizes and cosets used last."""
+    """Runs the NTTs of one device. Keeps the tables of the sizes and cosets used last."""
 
     def __init__(self, device: Device, profile: NttProfile | None = None) -> None:
         self._device = device
@@ -117,7 +117,7 @@ class NttEngine:
         self._large: NttEngine | None = None
 
     def prepare(self, field: Field) -> None:
-        """Begin to compile, in the background."""
+        """Begin to compile the kernel for `field` in the background."""
         self._device.prepare(self.profile.source(field))
 
     def run(
@@ -130,7 +130,7 @@ class NttEngine:
         bit_reversed_input: bool,
         bit_reversed_output: bool,
     ) -> Array:
-        """`Backend.ntt` on a checked, contiguous array (n, limbs) or (batch, n, limbs)."""
+        """Run `Backend.ntt` on a contiguous array (n, limbs) or (batch, n, limbs). Raises SizeError."""
         n = int(a.shape[-2])
         log_n = n.bit_length() - 1
         if n != 1 << log_n or log_n > field.two_adicity:
@@ -163,7 +163,7 @@ class NttEngine:
         return a
 
     def clear(self) -> None:
-        """Give the tables' memory back."""
+        """Release the device memory of the tables."""
         self._tables.clear()
         self._roots.clear()
         self._large = None
@@ -178,13 +178,13 @@ class NttEngine:
         reversed_input: bool,
         reversed_output: bool,
     ) -> list[PassLaunch]:
-        """The passes of a transform; made once, because making them takes longer than a small transform."""
+        """Return the passes of a transform; made once, because making them takes longer than a small transform."""
         key = (field, log_n, inverse, coset)
         tables = self._tables.get(key)
         if tables is None:
             try:
                 passes = self._make_tables(field, log_n, inverse, coset)
-            except OutOfMemory:  # what other sizes keep is worth less than this transform
+            except OutOfMemory:  # this transform matters more than the tables of other sizes
                 self._tables.clear()
                 passes = self._make_tables(field, log_n, inverse, coset)
             self._make_room(sum(t.nbytes for t in passes))
@@ -232,15 +232,15 @@ class NttEngine:
         return min(self.profile.log_radix, field.two_adicity)
 
     def _roots_of(self, field: Field) -> Array:
-        """w^e for e < 2^log_roots: the twiddles between the steps inside a pass."""
+        """Return w^e for e < 2^log_roots: the twiddles between the steps inside a pass."""
         if field not in self._roots:
             log_roots = self._log_roots(field)
-            # The exponent of `other` is the column, and all of the table is one row.
+            # The exponent of `other` is the column, and the whole table is one row.
             self._roots[field] = self._table(field, log_roots, log_roots, other=field.root_of_unity(log_roots))
         return self._roots[field]
 
     def _make_room(self, nbytes: int) -> None:
-        """Forget the tables not used for longest until `nbytes` more fit the share of memory for tables."""
+        """Drop the least recently used tables until `nbytes` more fit the share of memory for tables."""
         if self._table_limit is None:
             self._table_limit = self._device.memory_free() // TABLE_SHARE
         used = sum(t.nbytes for tables in self._tables.values() for t in tables.passes)
@@ -249,7 +249,7 @@ class NttEngine:
             used -= sum(t.nbytes for t in dropped.passes)
 
     def _make_tables(self, field: Field, log_n: int, inverse: bool, coset: int | None) -> list[PassTables]:
-        """Forward: input i scaled by coset^i. Inverse: output k scaled by coset^-k / n. See ntt.cu for the digits."""
+        """Make the tables of each pass: forward scales input i by coset^i, inverse scales output k by coset^-k / n."""
         p = field.modulus
         tables = []
         done = 0
@@ -267,7 +267,7 @@ class NttEngine:
                     other, by_row = pow(coset, -(1 << done), p), True
             twiddles = None
             if log_rest or (inverse and (coset is not None or index == 0)):
-                # Without a digit that follows, the table is a plain scaling of the output: root 1, one column.
+                # If no digit follows, the table is a plain scaling of the output: root 1, one column.
                 root = field.root_of_unity(log_rest + log_r)
                 twiddles = self._table(
                     field, log_r + log_rest, log_rest, first=first, root=root, other=other, by_row=by_row
@@ -287,7 +287,7 @@ class NttEngine:
         other: int = 1,
         by_row: bool = False,
     ) -> Array:
-        """first * root^(k m) * other^(k if by_row else m) at row k, column m."""
+        """Return the table with first * root^(k m) * other^(k if by_row else m) at row k, column m."""
         out = self._device.empty((1 << log_size, field.limbs))
         kernel = self._device.kernel(self.profile.source(field), "ntt_table")
         arguments = (
@@ -318,11 +318,11 @@ _PASS = np.dtype(
         ("columns", "u8"),
     ]
 )
-"""`struct Pass` of ntt.cu."""
+"""The layout of `struct Pass` in ntt.cu."""
 
 
 def squares(field: Field, base: int, count: int) -> Array:
-    """base^(2^k) for k < count, Montgomery form, (count, limbs) on the host."""
+    """Return base^(2^k) for k < count in Montgomery form, (count, limbs) on the host."""
     values = []
     power = base % field.modulus
     for _ in range(count):

@@ -1,20 +1,20 @@
-"""Row programs as CUDA source text: one thread a row, every instruction a line, in `cuda/row_program.h`'s words.
+"""Generates CUDA source from row programs: one thread per row, one line per instruction, using `cuda/row_program.h`.
 
-What does not depend on the row (constants, challenges and what is computed from these alone) never reaches the kernel
-as arithmetic: constants are literals, the rest is evaluated on the host for each call and passed by value, in the
+Values that do not depend on the row (constants, challenges and what is computed from these alone) cost the kernel no
+arithmetic: constants are literals, the rest is evaluated on the host for each call and passed by value, in the
 constant bank of the kernel's parameters.
 
-A long program becomes several kernels, each with a run of the program's outputs and everything that these need; what
-two of them share is computed in both. A fold's kernels add to one another's result. Short kernels compile in parallel,
-keep few values alive, and stay in the instruction cache: straight-line code that every warp walks through once is
-otherwise bound by fetching it.
+A long program becomes several kernels, each with a run of the program's outputs and everything that these need; values
+that two of them share are computed in both. A fold's kernels add to one another's result. Short kernels compile in
+parallel, keep few values alive, and stay in the instruction cache: straight-line code that every warp runs once is
+otherwise bound by instruction fetch.
 
-Tables repeat themselves: the same rule for every bit, word or limb. So a text says nothing of where it stands in its
-program. Values are numbered as they come, and which columns are read is passed by value too, as where each begins. Runs
-of outputs that compute the same of other columns are then the same text, which is compiled and loaded once.
+Tables repeat themselves: the same rule for every bit, word or limb. So a kernel's text does not depend on its position
+in the program. Values are numbered in order of appearance, and the offsets of the columns that it reads are passed by
+value too. Runs of outputs that compute the same from other columns then have one text, compiled and loaded once.
 
-Where many folded values have a factor in common, as every constraint on transitions has its selector, the others are
-summed and the sum multiplied once.
+Where many folded values have a common factor, as every constraint on transitions has its selector, the other factors
+are summed and the sum is multiplied once.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from kernels.goldilocks_scalar import ext_add, ext_mul, ext_sub
 from kernels.row_program import Op, RowProgram
 
 MAX_MATRICES, MAX_COSETS = 8, 32
-"""As MATRICES and COSETS in row_program.h."""
+"""Most matrices and cosets of a launch. Must equal MATRICES and COSETS in row_program.h."""
 KERNEL = "row_program"
-"""Name of the one kernel of every generated source."""
+"""Name of the one kernel in every generated source."""
 BLOCK = 256
-"""Threads of a block, at most."""
+"""Most threads of a block."""
 MAX_UNIFORM_WORDS = 440
-"""Of 8 bytes: with the shape and the addresses they stay within 4096 bytes, what every driver takes."""
+"""Most 8-byte words passed by value. With the shape and the addresses they fit the 4096 bytes that any driver takes."""
 MIN_SHARED = 8
-"""Folded values of a kernel with one factor in common from which it is taken out: summing apart costs some products."""
+"""Fewest folded values of a kernel from which a common factor is taken out: a sum of its own costs some products."""
 
 MAX_SUMS = 3
-"""Sums of base values that are added up side by side, 27 registers each; one of extension values, 45, counts as two."""
+"""Most sums added up side by side. One of base values takes 27 registers; one of extension values, 45, counts twice."""
 
 _LINEAR, _LOAD = 0.5, 0.5
 _NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
@@ -54,47 +54,47 @@ _NAMES = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul"}
 
 @dataclass(frozen=True)
 class RowProfile:
-    """How a program is cut."""
+    """Limits for cutting a row program into kernels."""
 
     max_work: float = 200.0
-    """What one kernel computes, in base field products, unless one output alone is more. That is some 5000 instructions
-    of 16 bytes; twice as many take two and a half times as long to compile, and the instruction cache is full."""
+    """Most work of one kernel, in base field products, unless one output alone takes more. The default is some 5000
+    instructions of 16 bytes; twice as many compile two and a half times as long and fill the instruction cache."""
     blocks_per_sm: int = 2
-    """Blocks of 256 threads that the registers must leave room for: at most 128 a thread for two, 80 for three."""
+    """Blocks of 256 threads that a multiprocessor must hold: at most 128 registers a thread for two, 80 for three."""
 
 
 @dataclass(frozen=True)
 class RowKernel:
-    """One kernel of a plan and what it takes by value."""
+    """One kernel of a plan, and the words that it takes by value: weights, uniforms, column offsets."""
 
     source: KernelSource
     weights: tuple[int, ...]
     """Scalars that weigh the folded outputs, three words each."""
     uniforms: tuple[int, ...]
-    """After them, values of the program that are the same on every row: one word for a base value, three for others."""
+    """Values of the program that are the same on every row: one word for a base value, three for an extension value."""
     columns: tuple[tuple[int, int], ...]
-    """And then where these columns begin: (matrix, column)."""
+    """Columns, as (matrix, column), whose offsets the kernel takes."""
     first_column: int
-    """Output column that the kernel's outputs begin with."""
+    """Output column at which the kernel's outputs begin."""
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the words of a plan's kernels are put together from, made once: a call is one gather for all of them."""
+    """A recipe for the words of all kernels of a plan, made once: each call is a single gather for all kernels."""
 
     uniforms: tuple[int, ...]
     matrix: NDArray[np.int64]
     column: NDArray[np.uint64]
-    """Every column that begins somewhere, and its matrix."""
+    """Every column whose offset a kernel takes; `matrix` has its matrix."""
     order: NDArray[np.int64]
-    """All kernels' words, as indices into the scalars, a zero, the uniform values and the columns' begins."""
+    """Words of all kernels, as indices into the scalars, a zero, the uniform values and the column offsets."""
     ends: list[int]
-    """Where the words of all kernels but the last end there."""
+    """Ends in `order` of the words of each kernel but the last."""
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """The kernels that together run one program. Raises SizeError for a program with more matrices than they take."""
+    """The kernels that together run one program. Raises SizeError for more than MAX_MATRICES matrices."""
 
     program: RowProgram
     profile: RowProfile = field(default_factory=RowProfile)
@@ -111,9 +111,9 @@ class RowPlan:
         )
 
     def words(self, scalars: NDArray[np.uint64], strides: NDArray[np.uint64]) -> Sequence[NDArray[np.uint64]]:
-        """For each kernel, the words that it takes by value.
+        """Return the words that each kernel takes by value.
 
-        `scalars`: (program.scalars, 3); `strides`: per matrix, elements from a column to the next.
+        `scalars`: (program.scalars, 3); `strides`: for each matrix, elements from one column to the next.
         """
         parts = self._parts
         values = self._uniform_values(scalars)
@@ -168,7 +168,7 @@ class RowPlan:
 
     @cached_property
     def _uniform_order(self) -> list[int]:
-        """Every value that the kernels' uniforms are computed from, operands first."""
+        """Every value from which the kernels' uniforms are computed, operands first."""
         needed: set[int] = set()
         pending = [v for kernel in self.kernels for v in kernel.uniforms]
         while pending:
@@ -181,7 +181,7 @@ class RowPlan:
 
 
 class _Analysis:
-    """What the generator asks of a program, per value."""
+    """Facts about each value of a program that the generator uses."""
 
     def __init__(self, program: RowProgram) -> None:
         self.program = program
@@ -189,7 +189,7 @@ class _Analysis:
         self.extension: list[bool] = program.is_extension.tolist()
         self.uniform: list[bool] = []
         self.work: list[float] = []
-        """Base field products, or as much, of the instruction alone."""
+        """Cost of each value's own instruction, in base field products."""
         self.depth: list[int] = []
         for i, (op, a, b, _) in enumerate(self.code):
             arithmetic = op >= Op.ADD
@@ -205,24 +205,24 @@ class _Analysis:
         return _LINEAR * max(self.coordinates(a), self.coordinates(b))
 
     def coordinates(self, v: int) -> int:
-        """Words of value v."""
+        """Return the words of value v: three for an extension value, else one."""
         return 3 if self.extension[v] else 1
 
     def factors(self, v: int) -> tuple[int, ...]:
-        """The base values, other from row to row, of which value v is the product with something else."""
+        """Return the operands of product v that are base values and differ from row to row; () if v is no product."""
         op, a, b, _ = self.code[v]
         if op != Op.MUL or a == b:
             return ()
         return tuple(x for x in (a, b) if not self.uniform[x] and not self.extension[x])
 
     def operands(self, v: int) -> tuple[int, ...]:
-        """The values that value v is computed from, of those that differ from row to row."""
+        """Return the operands of value v that differ from row to row."""
         op, a, b, _ = self.code[v]
         return tuple(x for x in dict.fromkeys((a, b)) if not self.uniform[x]) if op >= Op.ADD else ()
 
     def schedule(self, output: int, done: set[int]) -> list[int]:
-        """What must still be computed for value `output`, operands first, the deeper operand before the other: the
-        longer a value waits for its partner, the more of them are alive. Adds them to `done`."""
+        """Return the values still to be computed for value `output`, and add them to `done`. Operands come first, the
+        deeper one before the other: the longer a value waits for its partner, the more values are alive."""
         order: list[int] = []
         pending = [(output, False)] if not self.uniform[output] else []
         while pending:
@@ -236,28 +236,28 @@ class _Analysis:
         return order
 
     def words(self, values: Iterable[int]) -> dict[int, int]:
-        """Those of `values` and their operands that are passed by value, with the words that each takes: the uniform
+        """Return the number of words of each one of `values` and their operands that is passed by value: the uniform
         ones except constants, which are literals."""
         used = {x for v in values for x in (v, *self.code[v][1 : 3 if self.code[v][0] >= Op.ADD else 1])}
         return {x: self.coordinates(x) for x in used if self.uniform[x] and self.code[x][0] != Op.CONST}
 
     def columns(self, values: Iterable[int]) -> set[tuple[int, int]]:
-        """Matrix and column of those of `values` that are loads."""
+        """Return (matrix, column) of every load among `values`."""
         return {(self.code[v][1], self.code[v][2]) for v in values if self.code[v][0] == Op.LOAD}
 
 
 @dataclass(frozen=True)
 class _Term:
-    """One folded output: `factor` times `value`, or `value` alone without a factor that is taken out."""
+    """One folded output: `factor` times `value`, or `value` alone if no factor is taken out."""
 
     position: int
-    """Among the program's outputs."""
+    """Index among the program's outputs."""
     value: int
     factor: int | None
 
 
 def _groups(analysis: _Analysis, max_work: float) -> list[range]:
-    """Runs of outputs, as many in each as `max_work` and the parameters' room allow."""
+    """Cut the outputs into runs, as long as `max_work` and the room for parameters allow. Raises SizeError."""
     program = analysis.program
     groups: list[range] = []
     begin, work, done = 0, 0.0, set[int]()
@@ -281,7 +281,7 @@ def _groups(analysis: _Analysis, max_work: float) -> list[range]:
 
 
 def _terms(analysis: _Analysis, group: range) -> list[_Term]:
-    """The folded outputs of a group, with the factors that enough of them share taken out."""
+    """Return the folded outputs of a group; factors that at least MIN_SHARED of them share are taken out."""
     outputs = analysis.program.outputs
     uses = Counter(v for i in group for v in analysis.factors(outputs[i]))
     terms = []
@@ -297,7 +297,7 @@ def _terms(analysis: _Analysis, group: range) -> list[_Term]:
 
 
 def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKernel:
-    """The kernel of a run of outputs."""
+    """Generate the kernel of a run of outputs."""
     program = analysis.program
     weights = () if program.fold is None else tuple(program.fold + i for i in group)
     done = set[int]()
@@ -317,15 +317,15 @@ def _generate(analysis: _Analysis, group: range, profile: RowProfile) -> RowKern
 
 
 class _Writer:
-    """Writes the lines of one kernel, and notes what they take from the parameters and where."""
+    """Writes the lines of one kernel, and records what they take from the parameters and where."""
 
     def __init__(self, analysis: _Analysis, room: int, most_columns: int) -> None:
         self.room = room
-        """Words of weights, which are the first, and uniform values."""
+        """Number of words of the weights, which come first, and of the uniform values."""
         self.places: dict[int, int] = {}
-        """Of the uniform values, among these words."""
+        """First word of each uniform value."""
         self.columns: dict[tuple[int, int], int] = {}
-        """Of the columns (matrix, column), among the words after them."""
+        """Index of each column (matrix, column) among the column offsets, which come last."""
         self.lines: list[str] = []
         self._analysis = analysis
         self._most_columns = most_columns
@@ -333,7 +333,7 @@ class _Writer:
         self._numbers: dict[int, int] = {}
 
     def outputs(self, group: range) -> None:
-        """Outputs that become columns, the first of them column 0."""
+        """Write outputs as columns, the first of them as column 0."""
         column = 0
         for v in (self._analysis.program.outputs[i] for i in group):
             self._compute(v)
@@ -341,10 +341,10 @@ class _Writer:
             column += self._analysis.coordinates(v)
 
     def fold(self, terms: Sequence[_Term]) -> None:
-        """Outputs that are folded, the first term's with the first weight: one sum for each factor and kind of value.
+        """Fold outputs, the first term with the first weight, by one sum for each factor and kind of value.
 
-        In the outputs' order as long as the sums fit the registers, so that neighbours share what they load; else sum
-        after sum.
+        Terms are written in the outputs' order if all sums fit the registers, so that neighbours share what they load,
+        otherwise sum after sum.
         """
         sums: dict[tuple[int | None, bool], list[_Term]] = {}
         for term in terms:
@@ -373,7 +373,7 @@ class _Writer:
         self.lines += [self._statement(x) for x in self._analysis.schedule(v, self._done)]
 
     def _name(self, v: int) -> str:
-        """How the text writes value v: a variable, a literal, or words of the parameters."""
+        """Return how the text writes value v: as a variable, a literal, or words of the parameters."""
         op, a, _, _ = self._analysis.code[v]
         if op == Op.CONST:
             return f"{self._analysis.program.constants[a]:#x}ull"
@@ -386,7 +386,7 @@ class _Writer:
         return f"uniform.ext({place})" if self._analysis.extension[v] else f"uniform.word[{place}]"
 
     def _statement(self, v: int) -> str:
-        """The line that computes value v."""
+        """Return the line that computes value v."""
         op, a, b, c = self._analysis.code[v]
         name = self._name(v)
         if op == Op.LOAD:
@@ -394,13 +394,13 @@ class _Writer:
         extension = self._analysis.extension
         if op == Op.MUL and a == b and not extension[v]:
             return f"const u64 {name} = sqr({self._name(a)});"
-        if op != Op.SUB and extension[b] and not extension[a]:  # only (extension, base) is there
+        if op != Op.SUB and extension[b] and not extension[a]:  # only (extension, base) is defined
             a, b = b, a
         kind = "Ext" if extension[v] else "u64"
         return f"const {kind} {name} = {_NAMES[Op(op)]}({self._name(a)}, {self._name(b)});"
 
     def _column(self, matrix: int, column: int) -> str:
-        """Where a column begins, in elements; a literal once the parameters are full."""
+        """Return the text of a column's offset in elements: a parameter, or a literal once the parameters are full."""
         key = matrix, column
         if key not in self.columns and len(self.columns) == self._most_columns:
             return f"{column}ull * shape.columns[{matrix}]"
@@ -408,7 +408,7 @@ class _Writer:
 
 
 def _text(matrices: int, written: _Writer, blocks_per_sm: int) -> str:
-    """The whole source: the lines written between the row's addresses and the end of the kernel."""
+    """Return the whole source, with the written lines between the row's addresses and the end of the kernel."""
     parameters = "".join(f"const u64* __restrict__ m{i}, " for i in range(matrices))
     addresses = [
         f"const u64* {name}{i} = m{i} + row.coset * shape.cosets[{i}] + row.{name};"

@@ -1,4 +1,4 @@
-"""Row functions in C++ on one GPU: compiled by NVRTC, one thread a row."""
+"""Runs row functions in C++ on one GPU: compiled by NVRTC, one thread per row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CudaRowSources:
         self._device = device
 
     def prepare_row_sources(self, sources: Iterable[RowSource]) -> None:
-        """Begin to compile these in the background."""
+        """Begin to compile `sources` in the background."""
         for source in sources:
             self._device.prepare(cuda_source(source))
 
@@ -34,6 +34,6 @@ class CudaRowSources:
 
 
 def cuda_source(source: RowSource) -> KernelSource:
-    """The kernel source of a row function."""
+    """Return the kernel source of a row function."""
     text = source.whole("trace/device.h", "DP_TRACE_KERNEL")
     return KernelSource(f"trace_{hashlib.sha256(text.encode()).hexdigest()[:12]}", text=text)

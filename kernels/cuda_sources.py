@@ -1,4 +1,4 @@
-"""Every CUDA kernel source that the backend can load: what `distprove kernels` lists and the tests compile."""
+"""Every CUDA kernel source that the backend can load. `distprove kernels` lists them and the tests compile them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.row_source import SAMPLE, RowSource
 
 
 class _Recorder:
-    """Stands where a device would and notes what it is told to prepare."""
+    """Stands in for a device and records the sources that it is told to prepare."""
 
     traffic = None
 
@@ -31,9 +31,9 @@ class _Recorder:
 
 
 def all_sources() -> list[KernelSource]:
-    """The sources for every field, curve and group, as the default profiles compile them, each once.
+    """Return the sources for every field, curve and group, as the default profiles compile them, each once.
 
-    Row programs and row functions are compiled as they come; a sample stands for each.
+    Row programs and row functions are known only at run time; a sample stands for each.
     """
     recorder = _Recorder()
     backend = CudaBackend(cast(Device, recorder))
@@ -51,16 +51,16 @@ def all_sources() -> list[KernelSource]:
 
 
 def goldilocks_sources(programs: Iterable[RowProgram], functions: Iterable[RowSource]) -> list[KernelSource]:
-    """What a device compiles for Goldilocks' kernels with these row programs and row functions, each source once."""
+    """Return the sources of the Goldilocks kernels, these row programs and these row functions, each once."""
     recorder = _Recorder()
     CudaGoldilocks(cast(Device, recorder)).prepare(programs, functions)
     return list(dict.fromkeys(recorder.sources))
 
 
 def sample_program() -> RowProgram:
-    """A small row program with every instruction, folded: x = column 0 of this row, y of the next, z a challenge.
+    """Return a small row program that has every instruction and folds x (y - 3) + public and z x - y.
 
-    The folded values are x (y - 3) + public and z x - y.
+    x is column 0 of this row, y column 0 of the next, and z a challenge.
     """
     code = [
         (Op.LOAD, 0, 0, 0),

@@ -1,4 +1,4 @@
-"""CSR matrices on the device, for `cuda/spmv.cu`."""
+"""CSR matrices on the device and their products with vectors, by `cuda/spmv.cu`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernels.device import Device, check_index32
 from kernels.encoding import field_from_ints
 
 SHORT_ROW = 32
-"""Entries that one thread still sums alone; as in spmv.cu."""
+"""Most entries of a row that one thread sums alone. Must equal SHORT_ROW in spmv.cu."""
 SEGMENT = 1024
-"""Entries of a longer row that one warp sums."""
+"""Entries of a longer row that one warp sums at a time."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class CudaMatrix:
     value_index: Array
     values: Array
     long_rows: Array
-    """Rows with more than SHORT_ROW entries; their segments are first_segment[i] to first_segment[i + 1]."""
+    """Rows with more than SHORT_ROW entries; the i-th has segments first_segment[i] to first_segment[i + 1]."""
     first_segment: Array
     segment_begin: Array
     segment_end: Array
@@ -43,9 +43,9 @@ class CudaMatrix:
 
 
 def load_matrix(device: Device, field: Field, matrix: CsrMatrix) -> CudaMatrix:
-    """Check `matrix`, put 1 and -1 at the head of its dictionary, cut its long rows, and upload it.
+    """Check `matrix`, put 1 and -1 at the head of its dictionary, cut its long rows into segments, and upload it.
 
-    Raises SizeError when lengths or indices do not fit together or the kernels' 32-bit indices.
+    Raises SizeError if lengths or indices do not fit together, or exceed the kernels' 32-bit indices.
     """
     check_index32("entries of the matrix", matrix.nnz)
     check_index32("rows of the matrix", matrix.rows)
@@ -80,7 +80,7 @@ def load_matrix(device: Device, field: Field, matrix: CsrMatrix) -> CudaMatrix:
 
 
 def spmv(device: Device, matrix: CudaMatrix, x: Array, out: Array, *, standard_form: bool) -> None:
-    """out = matrix @ x on checked arrays; see `Backend.spmv`."""
+    """Compute out = matrix @ x on checked arrays; see `Backend.spmv`."""
     source = field_source("spmv", matrix.field)
     entries = (matrix.columns, matrix.value_index, matrix.values, x)
     form = np.uint32(standard_form)

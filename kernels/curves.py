@@ -1,4 +1,4 @@
-"""The two curves as data: moduli, generators, sizes. The same numbers stand in `include/field/params.h`."""
+"""The two curves as data: moduli, generators, sizes. `include/field/params.h` holds the same numbers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Field:
     modulus: int
     limbs: int
     non_residue: int
-    """The smallest quadratic non-residue; roots of unity are its powers, as in ffjavascript."""
+    """Smallest quadratic non-residue. Roots of unity are powers of it, as in ffjavascript."""
     two_adicity: int
 
     @property
     def r(self) -> int:
-        """2^(64 * limbs) mod p: one, in Montgomery form."""
+        """The Montgomery form of one: 2^(64 * limbs) mod p."""
         return (1 << (64 * self.limbs)) % self.modulus
 
     @property
@@ -42,7 +42,7 @@ class Field:
         return 8 * self.limbs
 
     def root_of_unity(self, log_n: int) -> int:
-        """Primitive 2^log_n-th root of unity, the one snarkjs uses, in standard form. Raises ValueError."""
+        """Return the primitive 2^log_n-th root of unity that snarkjs uses, in standard form. Raises ValueError."""
         if not 0 <= log_n <= self.two_adicity:
             raise ValueError(f"{self.name} has no 2^{log_n}-th root of unity (at most 2^{self.two_adicity})")
         root = pow(self.non_residue, (self.modulus - 1) >> self.two_adicity, self.modulus)
@@ -63,7 +63,7 @@ class Curve:
     g2: tuple[tuple[int, int], tuple[int, int]]
 
     def point_limbs(self, group: Group) -> int:
-        """uint64 words of an affine point: x then y, for G2 each as c0 then c1. All zero is the point at infinity."""
+        """Return the number of uint64 words of an affine point: x, y, for G2 each as c0, c1. All zero is infinity."""
         return self.fq.limbs * (2 if group is Group.G1 else 4)
 
 
@@ -123,7 +123,7 @@ CURVES: tuple[Curve, ...] = (BN254, BLS12_381)
 
 
 def curve_by_name(name: str) -> Curve:
-    """The curve that snarkjs, or a person, calls `name`. Raises KeyError."""
+    """Return the curve whose snarkjs name or usual title is `name`. Raises KeyError."""
     for curve in CURVES:
         if name.lower().replace("-", "").replace("_", "") in (curve.name, curve.title.lower().replace("-", "")):
             return curve
@@ -131,7 +131,7 @@ def curve_by_name(name: str) -> Curve:
 
 
 def curve_by_modulus(q: int) -> Curve:
-    """The curve whose base field has modulus `q`. Raises KeyError."""
+    """Return the curve whose base field has modulus `q`. Raises KeyError."""
     for curve in CURVES:
         if curve.fq.modulus == q:
             return curve

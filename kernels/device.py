@@ -1,16 +1,16 @@
-"""What the CUDA backend asks of a device: memory, copies, streams and kernels by name.
+"""The interface of a device under the CUDA backend: memory, copies, streams and kernels by name.
 
-`kernels.launch.CudaDevice` is the real one, on CuPy. The tests have another that runs the same kernels on the host, so
-everything above this interface (launch arithmetic, pass plans, buffer use) is exercised without a GPU.
+`kernels.launch.CudaDevice` implements it with CuPy. The tests have another device that runs the same kernels on the
+host, so everything above this interface (launch arithmetic, pass plans, buffer use) is exercised without a GPU.
 
-Arrays are of the device's own kind and are only sliced, reshaped and asked for shape, dtype and nbytes here; every byte
-of work is done by a kernel or by a method of `Device`.
+Arrays are of the device's own type. Code above this interface only slices and reshapes them and asks for shape, dtype
+and nbytes; all other work is done by a kernel or by a method of `Device`.
 
-Ordering: all methods work on `Device.stream` unless another stream is given. Memory comes back to the arena when the
-last reference goes, and is reused at once by work later in `Device.stream`; whoever uses an array on another stream
-makes `Device.stream` wait for that work before dropping it. Between `Device.fork` and `Device.join` no memory is taken,
-so that all of it is of one pool (`parallel`). Staged arrays alone have memory of another stream, so that
-their copies need not wait for work that is queued on `Device.stream`; it comes back once their last reader is done.
+Ordering: all methods work on `Device.stream` unless another stream is given. Memory comes back to the arena with the
+last reference, and later work in `Device.stream` may reuse it at once; code that uses an array on another stream makes
+`Device.stream` wait for that work before dropping the array. Between `Device.fork` and `Device.join` no memory is
+taken, so that all of it belongs to one pool (`parallel`). Only staged arrays have memory of another stream, so that
+their copies need not wait for work queued on `Device.stream`; it comes back once their last reader is done.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from kernels.busy import EventMeter
 from kernels.compiler import KernelResources, KernelSource
 
 MAX_GRID = 2**31 - 1
-"""Blocks along a grid's first dimension."""
+"""Most blocks along the first dimension of a grid."""
 
 MAX_STREAMS = 8
-"""That `parallel` spreads jobs over: enough to fill a device with small ones; each costs two events."""
+"""Most streams over which `parallel` spreads jobs: enough to fill a device with small ones; each costs two events."""
 
 
 class ByValue:
-    """A kernel argument passed by value: the bytes of `words`, as they are now, are the struct."""
+    """A kernel argument passed by value: a struct whose bytes are those of `words` when this is made."""
 
     def __init__(self, words: HostArray) -> None:
         self.packed = words.tobytes()
         self.format = f"{len(self.packed)}s"
-        """Of `struct`."""
+        """Format of the bytes for the module `struct`."""
 
 
 Argument = Any
-"""A device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (a null pointer).
-A plain Python int is refused: its width would be a guess."""
+"""A kernel argument: a device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (a
+null pointer). A plain Python int is refused: its width would be a guess."""
 
 Shape = int | tuple[int, ...]
 """A launch dimension: x, or (x, y[, z])."""
@@ -53,25 +53,25 @@ class Event(Protocol):
     """A point in a stream's work."""
 
     def synchronize(self) -> None:
-        """Wait until the work before it is done."""
+        """Wait until the work before the event is done."""
 
 
 class Stream(Protocol):
-    """A queue of device work, in order."""
+    """A queue of device work that runs in order."""
 
     def record(self) -> Event: ...
 
     def wait(self, event: Event) -> None:
-        """Later work in this stream waits for `event`; the host does not."""
+        """Make later work in this stream wait for `event`; the host does not wait."""
 
     def synchronize(self) -> None: ...
 
 
 class Fetch(Protocol):
-    """A copy to the host that may still be under way."""
+    """A copy to the host that may still be in progress."""
 
     def result(self) -> HostArray:
-        """The array; waits for this copy and what it copies, and for nothing else."""
+        """Return the array. Waits for this copy and the work that computes its data, and for nothing else."""
 
 
 class Kernel(Protocol):
@@ -80,10 +80,10 @@ class Kernel(Protocol):
     resources: KernelResources
 
     def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
-        """Threads per block for the highest occupancy, a multiple of 32, at most `limit`."""
+        """Return the threads per block with the highest occupancy: a multiple of 32, at most `limit`."""
 
     def blocks_per_sm(self, block: int, shared: int = 0) -> int:
-        """How many blocks of this shape one multiprocessor holds at a time."""
+        """Return how many blocks of this shape one multiprocessor holds at a time."""
 
     def launch(
         self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
@@ -91,7 +91,7 @@ class Kernel(Protocol):
         """Queue the kernel. `shared` is dynamic shared memory in bytes per block."""
 
     def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
-        """Queue the kernel with one thread per item, in blocks of `block()`; no items, no launch."""
+        """Queue the kernel with one thread per item, in blocks of `block()`; launches nothing for no items."""
 
 
 class Device(Protocol):
@@ -99,25 +99,25 @@ class Device(Protocol):
 
     sm_count: int
     shared_limit: int
-    """Dynamic shared memory one block may have, in bytes."""
+    """Most dynamic shared memory of one block, in bytes."""
     traffic: Traffic
     meter: EventMeter
-    """When `stream` works. `launch` and every wait for results tell it."""
+    """Measures when `stream` is busy. `launch` and every wait for results report to it."""
 
     @property
     def stream(self) -> Stream:
-        """The stream that everything works on unless told otherwise."""
+        """The stream on which all methods work unless told otherwise."""
 
     def info(self) -> DeviceInfo: ...
 
     def fork(self, count: int) -> Sequence[Stream]:
-        """`count` streams beside `stream`, the same ones each time, whose work waits for what `stream` has queued."""
+        """Return `count` side streams, the same ones each time. Their work waits for what `stream` has queued."""
 
     def join(self, streams: Sequence[Stream]) -> None:
-        """Later work in `stream` waits for that of `streams`, which `fork` gave."""
+        """Make later work in `stream` wait for the work of `streams`, which `fork` returned."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
-        """Uninitialised memory from the arena. Raises OutOfMemory."""
+        """Return an uninitialised array from the arena. Raises OutOfMemory."""
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array: ...
 
@@ -128,10 +128,10 @@ class Device(Protocol):
         """Copy between contiguous arrays of equal size."""
 
     def upload(self, host: HostArray) -> Array:
-        """A copy of `host` on the device. `host` may be changed as soon as this returns."""
+        """Return a copy of `host` on the device. `host` may be changed as soon as this returns."""
 
     def stage(self, host: HostArray) -> Staged:
-        """Begin to copy `host` on a stream of its own; may be called while another thread uses the device.
+        """Begin to copy `host` on a separate stream. May be called while another thread uses the device.
 
         Raises OutOfMemory.
         """
@@ -139,25 +139,25 @@ class Device(Protocol):
     def download(self, array: Array) -> HostArray: ...
 
     def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
-        """Start copying a small array to the host."""
+        """Begin to copy a small array to the host."""
 
     def address(self, array: Array) -> int:
-        """Where a contiguous array begins, for a `ByValue` that tells a kernel of many arrays. Holds no reference."""
+        """Return the address of a contiguous array, for a `ByValue` that names many arrays. Holds no reference."""
 
     def prepare(self, source: KernelSource) -> None:
         """Begin to compile `source` in the background."""
 
     def kernel(self, source: KernelSource, name: str) -> Kernel:
-        """A kernel of `source`, compiled and loaded on first use. Raises BackendError."""
+        """Return a kernel of `source`, compiled and loaded on first use. Raises BackendError."""
 
     def memory_free(self) -> int:
-        """Bytes the arena can still give."""
+        """Return the bytes that the arena can still give."""
 
     def watch_memory(self) -> None:
-        """Begin `memory_peak` anew."""
+        """Restart the measurement of `memory_peak`."""
 
     def memory_peak(self) -> int:
-        """The most bytes in use at once since `watch_memory`, or since the start."""
+        """Return the most bytes in use at once since `watch_memory`, or since the start."""
 
     def synchronize(self) -> None: ...
 
@@ -166,10 +166,10 @@ class Device(Protocol):
 
 @contextmanager
 def parallel(device: Device, jobs: int) -> Iterator[list[Stream]]:
-    """A stream for each of `jobs` pieces of work that are independent; a single one stays on `device.stream`.
+    """Yield a stream for each of `jobs` independent pieces of work; a single one stays on `device.stream`.
 
-    Whatever the work needs (memory, constants that are uploaded) is taken before, on `device.stream`, and kept until
-    the end, when `device.stream` waits for all of it.
+    Whatever the work needs (memory, uploaded constants) must be taken before, on `device.stream`, and kept until the
+    end, when `device.stream` waits for all of the work.
     """
     if jobs < 2:
         yield [device.stream] * jobs
@@ -182,7 +182,7 @@ def parallel(device: Device, jobs: int) -> Iterator[list[Stream]]:
 
 
 def grid_for(items: int, per_block: int) -> int:
-    """Blocks that cover `items`. Raises SizeError when one grid cannot."""
+    """Return the number of blocks that cover `items`. Raises SizeError if one grid cannot."""
     blocks = -(-items // per_block)
     if blocks > MAX_GRID:
         raise SizeError(f"{items} items in blocks of {per_block} need {blocks} blocks; a grid has at most {MAX_GRID}")

@@ -1,4 +1,4 @@
-"""Fq2 = Fq[u] / (u^2 + 1) on Python integers: for single values beside the kernels. (c0, c1) is c0 + c1 u."""
+"""Fq2 = Fq[u] / (u^2 + 1) on Python integers, for single values outside of kernels. (c0, c1) is c0 + c1 u."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ Fq2 = tuple[int, int]
 
 
 def product(a: Fq2, b: Fq2, p: int) -> Fq2:
-    """a * b modulo the prime p."""
+    """Return a * b in Fq2 over the prime p."""
     return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
 
 
 def inverse(a: Fq2, p: int) -> Fq2:
-    """1 / a. Raises ValueError for zero."""
+    """Return 1 / a in Fq2 over the prime p. Raises ValueError for zero."""
     norm = pow(a[0] * a[0] + a[1] * a[1], -1, p)
     return a[0] * norm % p, -a[1] * norm % p
 
 
 def square_root(a: Fq2, p: int) -> Fq2 | None:
-    """A square root for p = 3 mod 4 (complex method), or None."""
+    """Return a square root of `a` for p = 3 mod 4 (complex method), or None if there is none."""
     c0, c1 = a
     norm = (c0 * c0 + c1 * c1) % p
     root = pow(norm, (p + 1) // 4, p)

@@ -1,4 +1,4 @@
-"""The interface of what a STARK computes: Goldilocks columns, Keccak-256 Merkle trees, row programs, openings, FRI.
+"""The interface of a STARK's kernels: Goldilocks columns, Keccak-256 Merkle trees, row programs, openings, FRI.
 
 The field is F_p with p = 2^64 - 2^32 + 1; its extension is F = F_p[x]/(x^3 - x - 1). Every element in an array is
 canonical: below p, dtype uint64, never in Montgomery form.
@@ -11,9 +11,9 @@ canonical: below p, dtype uint64, never in Montgomery form.
   point is 7 w_{Bn}^i. So each of the B cosets lies contiguous and in natural order, and "the next row" of [k, j] is
   [k, j + 1 mod n].
 
-Everything that shrinks, shrinks by i mod m: parent i of a Merkle level with m nodes has children i and i + m/2, a fold
-by 2^a maps index i to i mod (B n / 2^a), and a shorter table answers query i with its row i mod (B n'). Positions in
-arrays follow by the formula above.
+Every step to fewer elements maps index i to i mod m: parent i of a Merkle level with m nodes has children i and
+i + m/2, a fold by 2^a maps index i to i mod (B n / 2^a), and a shorter table answers query i with its row i mod (B n').
+Positions in arrays follow by the formula above.
 
 Implementations: `kernels.cpu_goldilocks`, `kernels.cuda_goldilocks`; reached as `Backend.goldilocks`.
 """
@@ -36,7 +36,7 @@ from kernels.row_program import RowProgram
 from kernels.row_source import RowSource
 
 LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
-"""First byte of what is hashed: no leaf can be taken for a node, nor either for anything else."""
+"""First byte of each hashed message, by its kind: no leaf can be taken for a node, nor either for anything else."""
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -44,13 +44,13 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class TreeOpening:
-    """What opens a tree at query indices, each row and node once; see `kernels.query_paths`. On the host."""
+    """The opening of a tree at query indices, on the host, with each row and node once; see `kernels.query_paths`."""
 
     rows: tuple[Words, ...]
-    """Per matrix, (k, arity * width): the leaves at the k distinct indices modulo its number of leaves, ascending. The
-    elements are in the order in which they are hashed."""
+    """Rows of each matrix, (k, arity * width): its leaves at the k distinct indices modulo their number, ascending.
+    The elements are in the order in which they are hashed."""
     path: Bytes
-    """(nodes, 32): those of `QueryPaths.path`."""
+    """The nodes of `QueryPaths.path`, (nodes, 32) bytes."""
 
 
 class MerkleTree(Protocol):
@@ -58,30 +58,30 @@ class MerkleTree(Protocol):
 
     @property
     def root(self) -> bytes:
-        """32 bytes; waits for the device."""
+        """The root digest, 32 bytes; waits for the device."""
 
     @property
     def log_leaves(self) -> int:
-        """log2 of the leaves of the tallest matrix."""
+        """log2 of the number of leaves of the tallest matrix."""
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Rows and path at leaf indices, in natural order, of the tallest matrix; they may repeat."""
+        """Return rows and path at leaf indices of the tallest matrix, in natural order; indices may repeat."""
 
 
 @dataclass(frozen=True)
 class DeepPoint:
-    """One opening point of one table height, for `deep`."""
+    """One opening point of one table height, for `GoldilocksKernels.deep`."""
 
     point: Ext
     matrices: tuple[Array, ...] = field(repr=False)
     """Low-degree extensions (w_i, B, n) opened at `point`, in order."""
     weights: Words
-    """(sum of w_i, 3): the weight of each column in the combination."""
+    """Weight of each column in the combination, (sum of w_i, 3)."""
     value: Ext
-    """sum over columns of weight * column(point), `factor` included."""
+    """The sum over columns of weight * column(point), with `factor` included."""
     factor: Ext = (1, 0, 0)
-    """What every weight is multiplied by. Points whose `weights` and `matrices` are the same objects, and only these
-    factors differ, may cost what one point does."""
+    """Factor of every weight. Points that share the same `weights` and `matrices` objects, and differ in this alone,
+    may cost what one point does."""
 
 
 @dataclass(frozen=True)
@@ -105,21 +105,21 @@ class RowJob:
 
 
 class GoldilocksKernels(ABC):
-    """One device. Not thread-safe. Arrays are in the backend's memory unless said to be on the host.
+    """The Goldilocks kernels of one device. Not thread-safe. Arrays are in the backend's memory unless noted.
 
-    Sizes that the kernels do not handle raise SizeError, missing memory OutOfMemory, before anything is launched.
+    Sizes that the kernels do not handle raise SizeError, and missing memory OutOfMemory, before anything is launched.
     """
 
     def prepare(  # noqa: B027 (one with nothing to prepare is silent)
         self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()
     ) -> None:
-        """Begin what takes long before the first proof (compilation), in the background. Optional."""
+        """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
 
     # -- elementwise, for trace generators ----------------------------------------------------------------------------
 
     @abstractmethod
     def add(self, a: Array, b: Array) -> Array:
-        """a + b for base elements of any equal shape (or b of shape (1,): a scalar)."""
+        """Return a + b for base elements of equal shape, or for b of shape (1,), a scalar."""
 
     @abstractmethod
     def sub(self, a: Array, b: Array) -> Array: ...
@@ -128,10 +128,10 @@ class GoldilocksKernels(ABC):
     def mul(self, a: Array, b: Array) -> Array: ...
 
     def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
-        """(source.width, rows): what the C++ function of `source` writes for each row, given the arrays it names.
+        """Return (source.width, rows): what the C++ function of `source` writes for each row, given its input arrays.
 
-        `out`: a contiguous array of this shape to write. Raises BackendError with the compiler's messages for a text
-        that does not compile, CompilerMissing where there is no compiler for it.
+        `out`: a contiguous array of this shape to write. Raises BackendError with the compiler's messages if the text
+        does not compile, CompilerMissing if there is no compiler for it.
         """
         raise CompilerMissing(f"{source.name}: these kernels run no C++")
 
@@ -139,14 +139,14 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
-        """(w, n) evaluations in natural order on coset * <w_n>, `coset` an int, to their extension (w, B, n).
+        """Extend columns (w, n), evaluations in natural order on coset * <w_n>, `coset` an int, to (w, B, n).
 
-        `columns` is left as it is, unless `out` is it. `out`: a contiguous (w, B, n) array to write; with blow-up 1 it
-        may be `columns` itself, reshaped: polynomials are then moved from one coset to another in place.
+        `columns` does not change unless `out` is the same memory. `out`: a contiguous (w, B, n) array to write; with
+        blow-up 1 it may be `columns` itself, reshaped: polynomials are then moved from one coset to another in place.
         """
 
     def lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]:
-        """`lde` of each; none may read or write what another writes.
+        """Return `lde` of each job. No job may read or write what another writes.
 
         A device that one small table leaves idle overrides this: tables share launches, or run side by side.
         """
@@ -154,9 +154,9 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
-        """(3, D, n): is_first, is_last, is_transition on D = 2^log_cosets of the B cosets, those with k mod B/D = 0.
+        """Return (3, D, n): is_first, is_last, is_transition on the D = 2^log_cosets cosets with k mod B/D = 0.
 
-        At x: (x^n - 1)/(x - 1), (x^n - 1)/(x - w_n^-1), x - w_n^-1.
+        Their values at x are (x^n - 1)/(x - 1), (x^n - 1)/(x - w_n^-1) and x - w_n^-1.
         """
 
     @abstractmethod
@@ -178,7 +178,7 @@ class GoldilocksKernels(ABC):
         """
 
     def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
-        """`evaluate` of each, side by side on a device that overrides this."""
+        """Return `evaluate` of each job. A device may override this to run the jobs side by side."""
         return [
             self.evaluate(j.program, j.inputs, j.scalars, log_cosets=j.log_cosets, coset_factors=j.coset_factors)
             for j in jobs
@@ -186,35 +186,36 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def divide(self, numerators: Array, denominators: Array) -> Array:
-        """Quotients of extension vectors: two (3 m, n) arrays to (3 m, n). Zero where the denominator is zero."""
+        """Return the (3 m, n) quotients of two (3 m, n) arrays of extension vectors; zero for a zero denominator."""
 
     @abstractmethod
     def running_sum(self, terms: Array) -> tuple[Array, Ext]:
-        """For (3 m, n) terms t_g: s (3, n) with s[0] = 0, s[j+1] = s[j] + sum_g t_g[j] - T/n, and T = sum of all terms.
+        """Return the cyclic running sum s (3, n) of (3 m, n) terms t_g, and T, the sum of all terms.
 
-        So s is cyclic: s[n] would be s[0].
+        s[0] = 0 and s[j+1] = s[j] + sum_g t_g[j] - T/n, so that s[n] would be s[0].
         """
 
     @abstractmethod
     def evaluate_at(
         self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
     ) -> list[Words]:
-        """Each extension (w_i, B, n_i) at `point`, and its columns next_row[i] at w_n * point too.
+        """Open each extension (w_i, B, n_i) at `point`, and its columns next_row[i] at w_n * point too.
 
-        Gives host arrays (w_i + len(next_row[i]), 3): the values of all columns, then those at the second point. The
-        columns of `next_row` ascend; None means none. Barycentric, from coset 0; `point` must not lie on it.
+        Returns host arrays (w_i + len(next_row[i]), 3): the values of all columns, then those at the second point. The
+        columns of each next_row[i] ascend; None means none. Uses the barycentric formula on coset 0, on which `point`
+        must not lie.
         """
 
     @abstractmethod
     def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
-        """(3, n): the sum over all columns of weight * column, on coset 0.
+        """Return (3, n): the sum over all columns of weight * column, on coset 0.
 
         `matrices`: extensions (w_i, C_i, n), in order. `weights`: (sum of w_i, 3) on the host.
         """
 
     @abstractmethod
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
-        """(3, B, n): sum over points of (combination(x) - value) / (x - point); added to `out` when given.
+        """Return (3, B, n): the sum over points of (combination(x) - value) / (x - point), added to `out` when given.
 
         Consecutive points that share the same `matrices` objects have them read once per row where possible; see
         `DeepPoint.factor`.
@@ -222,43 +223,44 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
-        """One FRI step, (3, B, n) to (3, B, n / 2^log_arity).
+        """Fold a FRI codeword (3, B, n) to (3, B, n / 2^log_arity).
 
-        The codeword is f at index i standing for h = w_{Bn}^i (the shift 7 is divided out, once and for all). One step
-        by two: f'(h^2) = (f(h) + f(-h)) / 2 + beta (f(h) - f(-h)) / (2 h); 2^a is `a` steps, beta squared each time.
-        `add`, of the result's shape, is added times beta^(2^log_arity).
+        The codeword is f, and index i stands for h = w_{Bn}^i (the shift 7 is divided out once and for all). A fold by
+        two is f'(h^2) = (f(h) + f(-h)) / 2 + beta (f(h) - f(-h)) / (2 h); a fold by 2^a is `a` of these, with beta
+        squared each time. `add`, of the result's shape, is added times beta^(2^log_arity).
         """
 
     # -- commitments ------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
-        """A Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
+        """Make a Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
 
         Leaf i of a matrix is its row i; with log_arity = a (one matrix only) leaf i < B n / 2^a holds the rows
         i + t B n / 2^a for t = 0 .. 2^a - 1, in this order, and counts as a matrix of width 2^a w. A leaf is
             keccak256(u32[LEAF_TAG + 256 * count], u32 width of each, zero-padded to 8 bytes; elements as u64, all LE)
-        over the `count` matrices that have this height, in the given order. Level of the tallest: its leaves. Above:
+        over the `count` matrices that have this height, in the given order. The lowest level is the leaves of the
+        tallest. Above it
             node_i = keccak256(u64 NODE_TAG, child_i, child_{i + m/2})          i < m/2, m nodes below
         and where a level's size is the height B n' of shorter matrices, node_i is replaced by
             keccak256(u64 INJECT_TAG, node_i, leaf_i of these).
         """
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """Each tree at `indices` >= 0, index i at its leaf i mod 2^log_leaves.
+        """Open each tree at `indices` >= 0, where index i is its leaf i mod 2^log_leaves.
 
-        A backend whose memory is not the host's overrides this: one transfer for all of them.
+        A backend whose memory is not the host's overrides this, to open all trees with one transfer.
         """
         return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in trees]
 
     @abstractmethod
     def grind(self, seed: bytes, bits: int) -> int:
-        """The least nonce with `bits` leading zero bits (first byte's high bits first) in
-        keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce)."""
+        """Return the least nonce for which keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce) has `bits` leading zero
+        bits (first byte's high bits first)."""
 
 
 def column_runs(width: int, chosen: Sequence[int]) -> list[tuple[range, bool]]:
-    """The columns of a matrix, cut into runs of neighbours that are all `chosen` or all not, each with which it is."""
+    """Cut a matrix's columns into runs of neighbours that are all `chosen` or all not; returns each run and which."""
     flags = np.zeros(width, dtype=np.bool_)
     flags[list(chosen)] = True
     edges = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1).tolist(), width]
@@ -270,12 +272,12 @@ class OpenedColumns:
     """A run of neighbouring columns that `GoldilocksKernels.evaluate_at` opens at the same points."""
 
     columns: Array = field(repr=False)
-    """(k, B, n)"""
+    """Columns of an extension, (k, B, n)."""
     outs: tuple[Words, ...]
-    """Per point where the values (k, 3) are to be written."""
+    """Arrays (k, 3), one for each point, to which the values are written."""
 
     def put(self, values: Words) -> None:
-        """Take the values (k, points, 3)."""
+        """Write the values (k, points, 3) to `outs`."""
         for point, out in enumerate(self.outs):
             out[...] = values[:, point]
 
@@ -283,9 +285,9 @@ class OpenedColumns:
 def opened_columns(
     matrices: Sequence[Array], next_row: Sequence[Sequence[int]] | None
 ) -> tuple[list[Words], dict[tuple[int, int], list[OpenedColumns]]]:
-    """The result of `GoldilocksKernels.evaluate_at`, to be filled, and what fills it, by n and number of points.
+    """Return the result of `GoldilocksKernels.evaluate_at` as zeros, and the runs that fill it by (n, points).
 
-    Raises SizeError.
+    Raises SizeError if matrices or columns are not as `evaluate_at` takes them.
     """
     chosen = [()] * len(matrices) if next_row is None else next_row
     if len(chosen) != len(matrices) or any(m.ndim != 3 for m in matrices):

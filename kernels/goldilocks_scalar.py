@@ -1,6 +1,6 @@
-"""Single elements of the Goldilocks extension as Python ints: what a backend computes on the host before it launches.
+"""Single elements of the Goldilocks extension as Python ints, for what a backend computes on the host.
 
-Written apart from `distprove.stark.field`, so that the verifier shares no arithmetic with the prover.
+This code is separate from `distprove.stark.field`, so that the verifier shares no arithmetic with the prover.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def ext_sub(a: Ext, b: Ext) -> Ext:
 
 
 def ext_mul(a: Ext, b: Ext) -> Ext:
-    """a b, with x^3 = x + 1 and x^4 = x^2 + x."""
+    """Return a * b, by x^3 = x + 1 and x^4 = x^2 + x."""
     c3, c4 = a[1] * b[2] + a[2] * b[1], a[2] * b[2]
     c0 = a[0] * b[0] + c3
     c1 = a[0] * b[1] + a[1] * b[0] + c3 + c4
@@ -29,19 +29,19 @@ def ext_mul(a: Ext, b: Ext) -> Ext:
 
 
 def ext_scale(a: Ext, s: int) -> Ext:
-    """a times a base element."""
+    """Return a * s for a base element s."""
     return a[0] * s % P, a[1] * s % P, a[2] * s % P
 
 
 def ext_scale_all(elements: NDArray[np.uint64], factor: Ext) -> NDArray[np.uint64]:
-    """(n, 3) elements, each times `factor`."""
+    """Return (n, 3) elements, each multiplied by `factor`."""
     if factor == (1, 0, 0):
         return elements
     return np.array([ext_mul((a, b, c), factor) for a, b, c in elements.tolist()], dtype=np.uint64).reshape(-1, 3)
 
 
 def ext_pow(a: Ext, exponent: int) -> Ext:
-    """a^exponent, exponent >= 0."""
+    """Return a^exponent for exponent >= 0."""
     result: Ext = (1, 0, 0)
     while exponent:
         if exponent & 1:

@@ -1,4 +1,4 @@
-"""Arithmetic of single affine points on the host, either curve, either group. Vectors of points belong to a backend."""
+"""Arithmetic of single affine points on the host, on either curve and group. Backends handle vectors of points."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernels.native import native
 
 
 def add(curve: Curve, group: Group, a: HostArray, b: HostArray) -> Words:
-    """a + b, complete: equal, opposite and infinite points included. (point_limbs,) uint64, as all points here."""
+    """Return a + b, also of equal, opposite and infinite points. All points here are (point_limbs,) uint64."""
     out = _empty(curve, group)
     native.point_add(curve.name, group.value, _point(curve, group, a), _point(curve, group, b), out.view(np.uint8))
     return out
 
 
 def neg(curve: Curve, group: Group, a: HostArray) -> Words:
-    """-a."""
+    """Return -a."""
     out = _empty(curve, group)
     native.point_neg(curve.name, group.value, _point(curve, group, a), out.view(np.uint8))
     return out
 
 
 def mul(curve: Curve, group: Group, a: HostArray, k: int) -> Words:
-    """k * a for any integer k, which is not reduced: `a` may lie outside the subgroup. Not constant time."""
+    """Return k * a for any integer k, which is not reduced: `a` may lie outside the subgroup. Not constant time."""
     out = _empty(curve, group)
     words = encoding.pack([abs(k)], max(1, -(-abs(k).bit_length() // 64))).reshape(-1)
     native.point_mul(curve.name, group.value, _point(curve, group, a), words.view(np.uint8), out.view(np.uint8))
@@ -35,7 +35,7 @@ def mul(curve: Curve, group: Group, a: HostArray, k: int) -> Words:
 
 
 def sum_points(curve: Curve, group: Group, points: HostArray) -> Words:
-    """The sum of (n, point_limbs) points; infinity for none."""
+    """Return the sum of (n, point_limbs) points; infinity for n = 0."""
     out = _empty(curve, group)
     data = point_bytes(curve, group, points)
     native.point_sum(native.Pool(1), curve.name, group.value, data, out.view(np.uint8))

@@ -1,18 +1,18 @@
-"""Large host buffers from memory that is reused, and one lane through which what is not kept goes back to the system.
+"""Large host buffers from reused memory, and one lane through which surplus memory goes back to the system.
 
-Mapping and unmapping are dear on a busy machine: fresh pages fault one by one, and unmapping interrupts every core that
-runs a thread of the process. So blocks of anonymous memory, on huge pages where the system allows it, are handed out as
-NumPy arrays and come back when the last view of them dies.
+Mapping and unmapping are expensive on a busy machine: fresh pages fault one by one, and unmapping interrupts every core
+that runs a thread of the process. So blocks of anonymous memory, on huge pages where the system allows it, are handed
+out as NumPy arrays and come back when the last view of them dies.
 
-A block is cleared when it comes back. What was in it is a witness, or made from one: it shall not outlive its proof, to
-be seen in a crash dump or a later buffer; and whoever asks for zeros has them for nothing. Clearing is one pass of
-writing, on a thread of the arena's own. (Giving the pages back to the system clears them too, at the price of the
+A block is cleared when it comes back. It held a witness, or data computed from one, which must not outlive its proof
+and appear in a crash dump or a later buffer; requests for zeros also get them for free. Clearing is one pass of
+writes, on the arena's own thread. (Giving the pages back to the system clears them too, at the cost of the
 faults and interrupts that the arena is there to save.)
 
-That thread also unmaps what exceeds the bound, under the lane that it is given: one block at a time, in slices.
+That thread also unmaps what exceeds the bound, while it holds the lane that it is given: block by block, in slices.
 
-The memory of an arena may be such that other processes can map it (`kernels.shared_arrays`): then arrays pass from one
-to another without a copy.
+An arena's memory may be shared, so that other processes can map it (`kernels.shared_arrays`): arrays then pass from one
+process to another without a copy.
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ from kernels.backend import BackendError, OutOfMemory
 from kernels.units import format_bytes
 
 LARGE = 1 << 20
-"""Bytes from which an array comes from the arena; smaller ones are left to malloc, which reuses memory of that size."""
+"""Smallest array, in bytes, that comes from the arena. Smaller ones are left to malloc, which reuses such memory."""
 HUGE_PAGE = 2 << 20
 HUGE_BLOCK = 4 * HUGE_PAGE
-"""Bytes from which a block is on huge pages: the part of the last one that is not used then weighs little."""
+"""Smallest block, in bytes, that is on huge pages: the unused part of its last page then matters little."""
 SLICE = 32 << 20
-"""Bytes given back to the system at a time: other threads' mappings and faults wait meanwhile, a few milliseconds."""
+"""Bytes given back to the system at a time. Other threads' mappings and faults wait for it, some milliseconds."""
 
 Empty = Callable[[tuple[int, ...], Any], NDArray[Any]]
-"""Makes an uninitialised array of a shape and dtype: `HostArena.empty`, or `numpy.empty`."""
+"""A function that makes an uninitialised array of a shape and dtype: `HostArena.empty` or `numpy.empty`."""
 
 Lane = Callable[[], "AbstractContextManager[object]"]
 
 
 @dataclass(frozen=True)
 class ArenaUse:
-    """What an arena has done, and holds."""
+    """Counters of what an arena holds and has done."""
 
     mapped: int
     """Bytes in all blocks, in use or kept."""
     kept: int
-    """Bytes of these that wait for reuse."""
+    """Bytes in blocks that wait for reuse."""
     made: int
     """Blocks mapped since the start."""
     reused: int
-    """Arrays made from memory that was used before."""
+    """Arrays made from reused blocks since the start."""
     unmapped: int
-    """Blocks that went back to the system."""
+    """Blocks returned to the system since the start."""
 
 
 class HostArena:
-    """Hands out arrays, and takes back their memory by itself. Thread-safe. Its owner closes it."""
+    """Hands out arrays and takes their memory back when their last view dies. Thread-safe. Its owner closes it."""
 
     def __init__(self, keep: int | None = None, lane: Lane | None = None, *, shared: bool = False) -> None:
         """`keep` bounds the bytes kept for reuse (None: an eighth of the machine's memory). `lane` is entered, on the
-        arena's own thread, while a block is unmapped. `shared`: in memory that other processes can map; Linux only."""
+        arena's own thread, while a block is unmapped. `shared` lets other processes map the memory; Linux only."""
         self._shelves = _Shelves(psutil.virtual_memory().total // 8 if keep is None else keep, shared)
         self._lane: Lane = lane or nullcontext
         self._starting = threading.Lock()
@@ -82,23 +82,23 @@ class HostArena:
         self._closed = False
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> NDArray[Any]:
-        """An uninitialised array. Raises OutOfMemory when the system has no room for it."""
+        """Return an uninitialised array. Raises OutOfMemory if the system has no room for it."""
         return self._large(shape, dtype) if _nbytes(shape, dtype) >= LARGE else np.empty(shape, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> NDArray[Any]:
-        """An array of zeros. Raises OutOfMemory."""
+        """Return an array of zeros. Raises OutOfMemory if the system has no room for it."""
         return self._large(shape, dtype) if _nbytes(shape, dtype) >= LARGE else np.zeros(shape, dtype)
 
     def use(self) -> ArenaUse:
         return self._shelves.use()
 
     def locate(self, array: NDArray[Any]) -> tuple[int, int] | None:
-        """Of a contiguous array in shared memory of this arena: the descriptor of its memory, and at what byte of that
-        it begins. None for any other."""
+        """Return the descriptor of the memory of a contiguous array in this shared arena, and the array's offset there
+        in bytes. None for any other array."""
         return self._shelves.locate(array) if array.flags.c_contiguous else None
 
     def settle(self) -> None:
-        """Wait until what has come back so far is cleared, and what exceeds the bound unmapped."""
+        """Wait until all blocks that have come back so far are cleared, and those beyond the bound unmapped."""
         with self._starting:
             if self._keeper is None:
                 return
@@ -107,7 +107,7 @@ class HostArena:
         done.wait()
 
     def close(self) -> None:
-        """Give back what is kept. Arrays still in use stay valid; their memory goes back to the system with them."""
+        """Unmap the blocks that are kept. Arrays in use stay valid; their memory goes back to the system with them."""
         with self._starting:
             self._closed = self._shelves.closed = True
             keeper, self._keeper = self._keeper, None
@@ -127,7 +127,7 @@ class HostArena:
         self._start()
         nbytes = _nbytes(shape, dtype)
         block = self._shelves.take(block_size(nbytes))
-        # Every view, of whatever kind, keeps this array alive, and so the block in use.
+        # Every view, of whatever kind, keeps this array alive, and with it the block.
         owner = np.frombuffer(block.memory, np.uint8, nbytes, block.offset)
         weakref.finalize(owner, self._shelves.give, block, nbytes).atexit = False
         array: NDArray[Any] = owner.view(dtype).reshape(shape)
@@ -144,24 +144,24 @@ class HostArena:
 
 
 def block_size(nbytes: int) -> int:
-    """The size of block that holds `nbytes`: a power of two.
+    """Return the size of the block that holds `nbytes` bytes: the next power of two.
 
-    Coarse, so that arrays of about one size share blocks; what of a block was never written takes no memory.
+    Sizes are coarse so that arrays of similar size share blocks. Parts of a block never written to take no memory.
     """
     return 1 << (nbytes - 1).bit_length()
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Anonymous memory, all zero when it is taken from the shelves. Unmapped when nothing refers to it any more."""
+    """A block of anonymous memory, all zero when taken from the shelves. Unmapped when nothing refers to it."""
 
     memory: mmap.mmap
     address: int
-    """Of the usable bytes, a multiple of the huge page for blocks of that size."""
+    """Address of the usable bytes; a multiple of HUGE_PAGE if the block is on huge pages."""
     offset: int
     size: int
     descriptor: int | None = None
-    """Of memory that other processes can map; closed with the last reference to it."""
+    """File descriptor of memory that other processes can map; closed with the last reference to the memory."""
 
     @classmethod
     def make(cls, size: int, shared: bool = False) -> _Block:
@@ -175,18 +175,18 @@ class _Block:
                 f"{format_bytes(size)} of host memory needed; {format_bytes(free)} are available"
             ) from None
         if huge and hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a kernel without them
+            with contextlib.suppress(OSError):  # a kernel without huge pages
                 memory.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         offset = -start % HUGE_PAGE if spare else 0
         return cls(memory, start + offset, offset, size, descriptor)
 
     def clear(self, nbytes: int) -> None:
-        ctypes.memset(self.address, 0, nbytes)  # lets go of the interpreter's lock
+        ctypes.memset(self.address, 0, nbytes)  # releases the GIL
 
     def drop_pages(self) -> None:
-        """Give the pages back to the system, a slice at a time; what is left to unmap is empty."""
-        # What is shared stays in memory until nobody has it mapped, unless it is removed.
+        """Give the pages back to the system, a slice at a time, so that little is left to unmap."""
+        # Shared pages stay in memory while any process has them mapped, unless they are removed.
         advice = getattr(mmap, "MADV_DONTNEED" if self.descriptor is None else "MADV_REMOVE", None)
         if advice is None:
             return
@@ -195,32 +195,32 @@ class _Block:
 
 
 class _Shelves:
-    """The blocks that are not in use. `give` may be called at any point of any thread, also while it holds the lock:
-    Python runs it when the last view dies."""
+    """The blocks that are not in use. `give` may be called at any point of any thread, even while that thread holds the
+    lock: Python runs it when the last view dies. So it must not take the lock: that would deadlock."""
 
     def __init__(self, keep: int, shared: bool = False) -> None:
         self.keep = keep
         self.shared = shared
         self.closed = False
         self.calls: SimpleQueue[threading.Event | bool | None] = SimpleQueue()
-        """For the arena's thread: True for a block that came back, an event to set, None for the end."""
+        """Calls to the arena's thread: True for a block that came back, an event to set, None to end."""
         self.returned: deque[tuple[_Block, int]] = deque()
-        """Blocks that came back, and how many of their bytes were in use. Appending takes no lock."""
+        """Blocks that came back, each with how many of its bytes were in use. Appending takes no lock."""
         self._lock = threading.Lock()
         self._used: list[tuple[_Block, int]] = []
         self._clear: list[_Block] = []
-        """The longest unused first."""
+        """Cleared blocks, the longest unused first."""
         self._mappable: list[_Block] = []
         """All blocks that other processes can map, in use or not."""
         self._mapped = self._made = self._reused = self._unmapped = 0
 
     def give(self, block: _Block, nbytes: int) -> None:
-        if not self.closed:  # else it is unmapped here, with its last reference
+        if not self.closed:  # else the block is unmapped here, with its last reference
             self.returned.append((block, nbytes))
             self.calls.put(True)
 
     def take(self, size: int) -> _Block:
-        """A block of that size: one that is clear, one that is cleared here and now, or a new one."""
+        """Return a block of `size` bytes: one that is clear, one that is cleared now, or a new one."""
         nbytes = 0
         with self._lock:
             self._collect()
@@ -244,7 +244,7 @@ class _Shelves:
         return block
 
     def clear_one(self) -> None:
-        """Clear a block that came back, if there is one, for reuse."""
+        """Clear one block that came back, if there is one, so that it can be reused."""
         with self._lock:
             self._collect()
             if not self._used:
@@ -255,7 +255,7 @@ class _Shelves:
             self._clear.append(block)
 
     def excess(self) -> _Block | None:
-        """A block to unmap: while more is kept than shall be, and in the end all."""
+        """Return a block to unmap, or None: while more than the bound is kept, and all once the arena is closed."""
         with self._lock:
             if self.closed:
                 self._collect()
@@ -293,7 +293,7 @@ class _Shelves:
 
 
 def _keep(shelves: _Shelves, lane: Lane) -> None:
-    """What the arena's thread does until it is told to end."""
+    """Run the arena's thread: clear and unmap blocks until it is told to end."""
     ending = False
     while not ending:
         call = shelves.calls.get()
@@ -307,20 +307,20 @@ def _keep(shelves: _Shelves, lane: Lane) -> None:
             try:
                 with lane():
                     block.drop_pages()
-            except Exception:  # whoever gives the lane is gone; the memory must go all the same
+            except Exception:  # the lane's owner is gone; the memory must go all the same
                 block.drop_pages()
             del block
 
 
 def _map(size: int) -> mmap.mmap:
-    """Private anonymous memory. Raises OSError."""
+    """Map private anonymous memory. Raises OSError."""
     if not hasattr(mmap, "MAP_ANONYMOUS"):
         return mmap.mmap(-1, size)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _map_shared(size: int) -> tuple[mmap.mmap, int]:
-    """Anonymous memory that other processes can map, and its descriptor. Raises OSError."""
+    """Map anonymous memory that other processes can map too; returns it and its descriptor. Raises OSError."""
     descriptor = os.memfd_create("distprove-arena", os.MFD_CLOEXEC)
     try:
         os.ftruncate(descriptor, size)

@@ -1,7 +1,7 @@
-"""Compiles C++ with the machine's own compiler into a library that this process loads, kept on disk by content.
+"""Compiles C++ with the machine's own compiler into a library that this process loads, cached on disk by content.
 
-For text that is known only when it runs: the row functions of AIRs (`kernels.row_source`). What ships is in the
-extension modules and needs no compiler.
+This is for code that is known only at run time: the row functions of AIRs (`kernels.row_source`). Code that ships is in
+the extension modules and needs no compiler.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kernels.private import NotPrivate, temporary_root
 
 PROGRAMS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-exceptions", "-Wno-unknown-pragmas")
-"""Without -march: the cache may be shared by machines with other processors."""
+"""Compiler flags, without -march: machines with different CPUs may share the cache."""
 TIMEOUT = 600
-"""Seconds that a compiler may take."""
+"""Most seconds that a compiler may take."""
 
 
 class CompilerMissing(BackendError):
@@ -37,12 +37,12 @@ class HostCompiler:
 
     program: str
     version: str
-    """Its own first line about itself."""
+    """First line of the output of `--version`."""
 
 
 @once
 def find_compiler() -> HostCompiler:
-    """The first of PROGRAMS that answers. Raises CompilerMissing."""
+    """Return the first of PROGRAMS that answers. Raises CompilerMissing if none does."""
     for name in PROGRAMS:
         program = shutil.which(name)
         if program is None:
@@ -60,10 +60,10 @@ def find_compiler() -> HostCompiler:
 
 
 def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) -> ctypes.CDLL:
-    """The library of `text`, compiled when the cache does not hold it. Safe to call in several processes at once.
+    """Return the library of `text`, compiled unless the cache holds it. Safe to call in several processes at once.
 
-    `title` is what messages call it. `probe` is a text that compiles wherever a compiler is of use: it tells whether
-    text or compiler is at fault. Raises BackendError with the compiler's messages, CompilerMissing.
+    `title` names the text in messages. `probe` is a text that every usable compiler compiles: it tells whether the text
+    or the compiler is at fault. Raises BackendError with the compiler's messages, CompilerMissing.
     """
     compiler = find_compiler()
     folder = cache.user_cache_dir("rows") if cache_dir is None else cache_dir
@@ -92,7 +92,7 @@ def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) ->
 
 
 def _compile(compiler: HostCompiler, text: str, library: Path) -> str:
-    """Compile `text` to `library`; returns what the compiler said when it failed."""
+    """Compile `text` to `library`. Returns the compiler's messages if it fails, else an empty string."""
     command = [compiler.program, *FLAGS, "-x", "c++", "-", "-o", str(library)]
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT)
@@ -102,8 +102,8 @@ def _compile(compiler: HostCompiler, text: str, library: Path) -> str:
 
 
 def _open(title: str, library: str) -> ctypes.CDLL:
-    """Load by path, which nobody else can change; not by descriptor: the loader knows libraries by their names."""
+    """Load by path, which nobody else can change, not by descriptor: the loader identifies libraries by name."""
     try:
         return ctypes.CDLL(library)
-    except OSError as error:  # for example where nothing in the cache's folder may be executed
+    except OSError as error:  # for example a cache folder on a file system mounted noexec
         raise CompilerMissing(f"{title} was compiled and cannot be loaded: {error}") from error

@@ -1,6 +1,6 @@
 """Keccak-256 with the original padding (Ethereum's, not SHA-3's), in native code.
 
-The Keccak reference, version 3.0. The verifier and the transcript take it from here; it runs on every processor.
+It follows the Keccak reference, version 3.0. The verifier and the transcript use this module; it runs on every CPU.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _instruction_set = native.gl_instruction_sets()[-1]
 
 
 def keccak256(data: bytes) -> bytes:
-    """The 32-byte digest of `data`."""
+    """Return the 32-byte Keccak-256 digest of `data`."""
     return bytes(native.keccak256(bytes(data)))
 
 
 def keccak256_rows(rows: Bytes) -> Bytes:
-    """Digests (m, 32) of the rows of an (m, k) uint8 array, on the calling thread. Raises SizeError."""
+    """Return the digests (m, 32) of the rows of an (m, k) uint8 array. Runs on the calling thread. Raises SizeError."""
     if rows.ndim != 2 or rows.dtype != np.uint8:
         raise SizeError(f"rows to hash have shape (m, k) and dtype uint8, not {rows.shape} {rows.dtype}")
     out = np.empty((len(rows), 32), dtype=np.uint8)

@@ -1,8 +1,8 @@
-"""Large blocks of device memory, kept when they come back and given out again whole.
+"""Large blocks of device memory, kept when they come back and handed out again whole.
 
-A pool that cuts its free blocks to size ends up with memory that is free but nowhere in one piece: a smaller request
+A pool that cuts its free blocks to size fragments: memory is free but nowhere in one piece, because a smaller request
 took half of the block that the next one needs. Large requests repeat from partition to partition, so blocks are
-kept by their exact size instead, and what is kept is what goes when a new size needs the room.
+kept by their exact size instead, and idle blocks are given up when a new size needs the room.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Memory = TypeVar("Memory")
 
 
 class LargeBlocks(Generic[Memory]):
-    """Blocks from `allocate`, which frees one when it is forgotten. Not thread-safe but for blocks coming back."""
+    """Blocks made by `allocate` and freed with their last reference. Not thread-safe, except for blocks coming back."""
 
     def __init__(self, allocate: Callable[[int], Memory]) -> None:
         self._allocate = allocate
         self._back: deque[tuple[Memory, int, int]] = deque()
-        """What came back, from whichever thread: taken in by `_take_in`."""
+        """Blocks that came back, from any thread; `_take_in` moves them to `_idle`."""
         self._idle: list[tuple[Memory, int, int]] = []
-        """(memory, size, stream), the one that came back first before the others."""
+        """Idle blocks as (memory, size, stream), in the order in which they came back."""
         self._total = 0
 
     @property
@@ -37,7 +37,7 @@ class LargeBlocks(Generic[Memory]):
         return self._total - sum(size for _, size, _ in self._idle)
 
     def reuse(self, size: int, stream: int) -> Loan[Memory] | None:
-        """An idle block of exactly `size` bytes that was last used on `stream`: what is queued there comes before."""
+        """Return an idle block of exactly `size` bytes last used on `stream`, or None. Work queued there runs first."""
         self._take_in()
         for index in reversed(range(len(self._idle))):
             memory, held, last = self._idle[index]
@@ -47,13 +47,13 @@ class LargeBlocks(Generic[Memory]):
         return None
 
     def make(self, size: int, stream: int) -> Loan[Memory]:
-        """A new block. Raises what `allocate` raises."""
+        """Return a new block of `size` bytes for `stream`. Raises what `allocate` raises."""
         memory = self._allocate(size)
         self._total += size
         return Loan(memory, size, stream, self._back)
 
     def drop_oldest(self) -> bool:
-        """Give the block that has been idle longest back to the driver; whether there was one."""
+        """Give the block that has been idle longest back to the driver. Returns whether there was one."""
         self._take_in()
         if not self._idle:
             return False
@@ -72,7 +72,7 @@ class LargeBlocks(Generic[Memory]):
 
 
 class Loan(Generic[Memory]):
-    """A block in use. It comes back when the last reference to this goes."""
+    """A block in use. It comes back when the last reference to this object goes."""
 
     def __init__(self, memory: Memory, size: int, stream: int, back: deque[tuple[Memory, int, int]]) -> None:
         self.memory = memory

@@ -1,4 +1,4 @@
-"""The CUDA device, on CuPy: kernels from `kernels.compiler`, launched on CuPy streams over the arena's memory."""
+"""The CUDA device on CuPy: it launches kernels of `kernels.compiler` on CuPy streams over the arena's memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ except ImportError as _error:
 from kernels.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, Retired
 
 SMALL_DOWNLOAD = 1 << 20
-"""Bytes that come back through one pinned buffer, in order with the kernels: no second stream, no events between."""
+"""Most bytes of a download through one pinned buffer, in order with the kernels: no second stream, no events."""
 
 CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 
 
 def installed_cupy() -> list[str]:
-    """The CuPy distributions that are installed, as `name version`."""
+    """Return the CuPy distributions that are installed, each as `name version`."""
     found = []
     for name in CUPY_PACKAGES:
         try:
@@ -42,7 +42,7 @@ def installed_cupy() -> list[str]:
 
 
 def device_count() -> int:
-    """CUDA devices this process can see. Raises BackendError, saying which part is missing, when there is none."""
+    """Return how many CUDA devices this process sees. Raises BackendError, naming what is missing, if it sees none."""
     found = installed_cupy()
     if len(found) > 1:
         raise BackendError(f"several CuPy packages are installed ({', '.join(found)}): uninstall all but one")
@@ -56,7 +56,7 @@ def device_count() -> int:
 
 
 class CudaEvent:
-    """A CuPy event."""
+    """An `Event` on a CuPy event."""
 
     def __init__(self, event: Any) -> None:
         self.event = event
@@ -66,14 +66,14 @@ class CudaEvent:
 
 
 class CudaTimedEvent(CudaEvent):
-    """A CuPy event that knows when it passed."""
+    """A CuPy event that knows when the device passed it."""
 
     def seconds_since(self, earlier: CudaTimedEvent) -> float:
         return float(cupy.cuda.get_elapsed_time(earlier.event, self.event)) * 1e-3
 
 
 class CudaStream:
-    """A CuPy stream that does not synchronise with the default one."""
+    """A CuPy stream that does not synchronise with the default stream."""
 
     def __init__(self) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
@@ -93,15 +93,15 @@ class CudaStream:
 
 
 class _Parameters:
-    """Where the driver reads one kernel's parameters: room for each, and the list of their addresses.
+    """The memory in which the driver reads one kernel's parameters: room for each, and the list of their addresses.
 
-    Made once for a kernel: the driver copies the values before a launch returns, so that the next may write over them.
+    Made once for a kernel: the driver copies the values before a launch returns, so the next launch may overwrite them.
     """
 
     ALIGNMENT = 16
 
     def __init__(self, formats: Sequence[str]) -> None:
-        """`formats`: of `struct`, one for each parameter."""
+        """`formats` are formats of the module `struct`, one for each parameter."""
         sizes = [struct.calcsize(f) for f in formats]
         rooms = [-(-size // self.ALIGNMENT) * self.ALIGNMENT for size in sizes]
         self._values = ctypes.create_string_buffer(sum(rooms) + self.ALIGNMENT)
@@ -114,7 +114,7 @@ class _Parameters:
         self.address = ctypes.addressof(self._pointers)
 
     def write(self, values: Sequence[Any]) -> None:
-        """Of the next launch."""
+        """Set the parameter values of the next launch."""
         self._format.pack_into(self._values, self._first, *values)
 
 
@@ -161,7 +161,7 @@ class CudaKernel:
         parameters.write(values)
         if self._meter.waiting:
             self._meter.resume()
-        # The driver's own call: CuPy's takes no struct of several words by value, and costs twice as much.
+        # The driver's own call, because CuPy's takes no struct of several words by value and costs twice as much.
         cupy.cuda.driver.launchKernel(
             self._function.ptr,
             *(_triple(grid)),
@@ -179,7 +179,7 @@ class CudaKernel:
 
 
 class CudaFetch:
-    """A copy to pinned memory, finished on `result`."""
+    """A copy to pinned memory that `result` waits for."""
 
     def __init__(self, array: Array, stream: CudaStream, buffers: PinnedBuffers, meter: EventMeter) -> None:
         self._meter = meter
@@ -218,7 +218,7 @@ class CudaStaged:
         if not self._taken:
             self._taken = True
             self._device.stream.wait(self._copied)
-            # Here and not when the copy began: this thread is the only one that counts.
+            # Counted here and not when the copy began, because only this thread may count.
             self._device.traffic.to_device += self._array.nbytes
         return self._array
 
@@ -229,7 +229,7 @@ class CudaStaged:
 
 
 class CudaDevice:
-    """One CUDA device: its arena, streams to compute, copy and stage, pinned staging, and kernels by name."""
+    """One CUDA device: its arena, streams to compute, copy and stage, pinned buffers, and kernels by name."""
 
     def __init__(
         self,
@@ -240,8 +240,8 @@ class CudaDevice:
         cache_dir: Path | None = None,
         threads: int = 4,
     ) -> None:
-        """`budget` bounds the device memory in bytes (None: what is free, or the `share`-th part of all);
-        `threads` host threads compile and copy.
+        """`budget` bounds the device memory in bytes (None: what is free, or the `share`-th part of all if that is
+        less); `threads` host threads compile and copy.
 
         Raises BackendError, OutOfMemory.
         """
@@ -271,7 +271,7 @@ class CudaDevice:
         self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
         self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
         self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
-        # Once: `info` is asked for with every proof, and looking up what is installed takes over a millisecond.
+        # Made once: every proof asks for `info`, and looking up what is installed takes over a millisecond.
         self._details = {
             "index": index,
             "arch": self.arch,
@@ -304,14 +304,14 @@ class CudaDevice:
             self.stream.wait(stream.record())
 
     def _timed_event(self) -> CudaTimedEvent:
-        self._device.use()  # where an event is made is current per thread
+        self._device.use()  # the current device, on which an event is made, is per thread
         return self._stream.record_timed()
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
-        # Device and stream are current per thread, and the caller's thread may be new. With the compute stream current,
-        # the block is in its part of the pool, and CuPy's own operations on our arrays are in order with our kernels.
+        # The current device and stream are per thread, and the caller's thread may be new. With the compute stream
+        # current, the block is in its part of the pool, and CuPy's own operations are in order with our kernels.
         return self._empty(shape, dtype, self.stream)
 
     def _empty(self, shape: tuple[int, ...], dtype: Any, stream: CudaStream) -> Array:
@@ -358,14 +358,14 @@ class CudaDevice:
     def stage(self, host: HostArray) -> Staged:
         contiguous = np.ascontiguousarray(host)
         # The block comes from the staging stream's part of the pool. Its last reader was done before it came back
-        # there, so that this copy waits for no kernel: `upload` would wait for all that are queued.
+        # there, so this copy waits for no kernel, while `upload` would wait for all that are queued.
         array = self._empty(contiguous.shape, contiguous.dtype, self._staging_stream)
         if contiguous.nbytes:
             self._staging.to_device(array.data.ptr, contiguous, self._staging_stream.stream)
         return CudaStaged(self, array, self._staging_stream.record())
 
     def retire(self, array: Array, last_use: CudaEvent) -> None:
-        """Give `array` back once the device has passed `last_use`."""
+        """Keep `array` until the device has passed `last_use`, then release it."""
         self._retired.add(array, last_use.event)
 
     def download(self, array: Array) -> HostArray:
@@ -447,7 +447,7 @@ def _triple(shape: Shape) -> tuple[int, int, int]:
 
 
 def _arguments(args: tuple[Argument, ...]) -> tuple[tuple[str, ...], list[Any]]:
-    """Kernel parameters: their formats for `struct`, and values that it takes. Some microseconds of every launch."""
+    """Return kernel parameters as formats and values for `struct`. Takes some microseconds of every launch."""
     formats, values = [], []
     for value in args:
         kind = type(value)
@@ -470,7 +470,7 @@ def _arguments(args: tuple[Argument, ...]) -> tuple[tuple[str, ...], list[Any]]:
 
 
 _FORMATS: dict[type, str] = {np.uint32: "I", np.int32: "i", np.uint64: "Q", np.int64: "q"}
-"""Of the scalars that kernels take."""
+"""Format for `struct` of each scalar type that kernels take."""
 
 
 def _require_contiguous(array: Array) -> None:

@@ -1,6 +1,6 @@
-"""What a computation on the processors asks for before it begins: threads, in the name of a phase.
+"""Leases of CPU threads, which a computation asks for before it begins, in the name of a lease class.
 
-Who answers, and what a lease is there, is the caller's business (distprove's is a node's governor).
+The caller decides who grants a lease and what it means (in distprove that is a node's governor).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 SPMV = "spmv"
 CPU_MSM = "cpu_msm"
 PROVING = "proving"
-"""The phases that computations here belong to: matrix products, group sums, everything else."""
+"""The lease classes of the computations here: matrix products, group sums, everything else."""
 
 Lease = Callable[[str], "AbstractContextManager[int]"]
-"""Asked for by a phase's name before a computation, and held meanwhile. It says how many threads may be used."""
+"""A function from a lease class to a lease, held during a computation. It yields how many threads may be used."""

@@ -1,4 +1,4 @@
-"""Chooses the build of the native code for this processor: the general one, or the one for x86-64 with BMI2 and ADX."""
+"""Chooses the build of the native code for this CPU: the general one, or the one for x86-64 with BMI2 and ADX."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _BUILDS: dict[str, tuple[str, frozenset[str]]] = {
     GENERAL: ("kernels._native", frozenset()),
     ADX: ("kernels._native_adx", frozenset({"avx2", "bmi2", "adx"})),
 }
-"""Module, and what it asks of the processor; the slowest first."""
+"""Module of each build and the CPU features that it needs, the slowest build first."""
 
 
 def cpu_features() -> list[str]:
-    """What the processor offers of what the builds could ask for."""
+    """Return the features of this CPU, of those that the builds may need."""
     return list(importlib.import_module(_BUILDS[GENERAL][0]).cpu_features())
 
 
 def variants() -> list[str]:
-    """Names of the builds that are installed and run on this processor, the fastest last."""
+    """Return the names of the builds that are installed and run on this CPU, the fastest last."""
     features = set(cpu_features())
     return [
         name
@@ -32,7 +32,7 @@ def variants() -> list[str]:
 
 
 def load(variant: str | None = None) -> Any:
-    """The module of a build; None is the fastest. Raises KeyError for one that does not exist or does not run here."""
+    """Return the module of a build; None is the fastest. Raises KeyError for a build that does not run here."""
     name = variants()[-1] if variant is None else variant
     if name not in variants():
         raise KeyError(f"no native build {name!r} for this processor; there are: {', '.join(variants())}")

@@ -1,4 +1,4 @@
-"""Pairings, and the few group operations that a verifier needs beside them. Native, single-threaded, without the GIL.
+"""Pairings, and the few group operations that a verifier needs besides. Native, single-threaded, without the GIL.
 
 Points are affine, `curve.point_limbs(group)` uint64 words in Montgomery form, all zero for infinity, as everywhere in
 `kernels`. Nothing here checks group membership except `first_invalid_point`: a verifier calls that first on points that
@@ -42,9 +42,9 @@ def pairing_product_is_one(curve: Curve, g1: Points, g2: Points) -> bool:
 
 
 def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
-    """prod_i e(g1[i], g2[i]) in Fq12 = Fq6[w] / (w^2 - v), Fq6 = Fq2[v] / (v^3 - xi), xi = 9 + u or 1 + u.
+    """Return prod_i e(g1[i], g2[i]) in Fq12 = Fq6[w] / (w^2 - v), Fq6 = Fq2[v] / (v^3 - xi), xi = 9 + u or 1 + u.
 
-    Returns (2, 3, 2, limbs) in Montgomery form: coefficients of w, of v, of u. The value is ffjavascript's, which
+    The result is (2, 3, 2, limbs) in Montgomery form: coefficients of w, of v, of u. It is ffjavascript's value, which
     snarkjs writes as vk_alphabeta_12; other libraries differ by a fixed exponent prime to r. Raises SizeError.
     """
     out = np.empty((12, curve.fq.limbs), dtype=np.uint64)
@@ -53,9 +53,9 @@ def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
 
 
 def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
-    """sum_i scalars[i] * points[i], (point_limbs,), for (n, point_limbs) points and (n, fr.limbs) canonical integers.
+    """Return sum_i scalars[i] * points[i], (point_limbs,), for (n, point_limbs) points and (n, fr.limbs) scalars.
 
-    For few points, such as the public inputs of a proof; not constant time. Raises SizeError.
+    Scalars are canonical. For few points, such as the public inputs of a proof; not constant time. Raises SizeError.
     """
     points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
     scalars = _rows(scalars, curve.fr.limbs, "scalars")
@@ -68,7 +68,10 @@ def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
 
 
 def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
-    """scalars[i] * points[i], (n, point_limbs), for 128-bit scalars (n, 2). Not constant time. Raises SizeError."""
+    """Return scalars[i] * points[i], (n, point_limbs), for 128-bit scalars (n, 2).
+
+    Not constant time. Raises SizeError.
+    """
     points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
     scalars = _rows(scalars, 2, "128-bit scalars")
     if len(points) != len(scalars):
@@ -79,10 +82,10 @@ def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
 
 
 def first_invalid_point(curve: Curve, group: Group, points: Points) -> int | None:
-    """Index of the first of (n, point_limbs) points that is no member of the group; None if all are.
+    """Return the index of the first of (n, point_limbs) points that is no member of the group; None if all are.
 
-    A member has canonical coordinates (each below the modulus), lies on the curve and has order r or is infinity; the
-    last by the endomorphism tests of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
+    A member has canonical coordinates (each below the modulus), lies on the curve and has order r or is infinity. The
+    order is tested by the endomorphisms of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
     """
     points = _rows(points, curve.point_limbs(group), f"{group.name} points")
     flat = points.reshape(-1).view(np.uint8)

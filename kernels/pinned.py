@@ -1,14 +1,14 @@
-"""How much page-locked host memory a CUDA device's transfers go through: known before there is a device."""
+"""Sizes of the page-locked host memory for a CUDA device's transfers, known before there is a device."""
 
 from __future__ import annotations
 
 STAGING_SLOT = 16 << 20
 STAGING_SLOTS = 3
-"""Buffers of `kernels.arena.PinnedStaging`, for large arrays, in bytes and number."""
+"""Bytes of a buffer, and number of buffers, of `kernels.arena.PinnedStaging`, for large arrays."""
 RING = 4 << 20
 """Bytes of `kernels.arena.PinnedRing`, for small arrays on their way to the device."""
 RESULTS = 4 << 20
-"""Bytes of results on their way back, several at a time, of which most are a few hundred bytes."""
+"""Bytes allowed for results on their way to the host: several at a time, most of them a few hundred bytes."""
 
 PINNED_BYTES = STAGING_SLOT * STAGING_SLOTS + RING + RESULTS
-"""What one backend takes."""
+"""Bytes of page-locked memory that one backend takes."""

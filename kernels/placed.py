@@ -1,10 +1,10 @@
-"""A backend in two parts: a device, and this machine's processors for the operations that are placed there.
+"""A backend in two parts: a device, and this machine's CPU for the operations that are offloaded to it.
 
-For devices whose memory is too small for everything, and for machines whose cores would idle. Points placed on the host
-are used where they lie, in a mapped key; nothing of them is on the device. What is placed on the host runs one at a
-time, in the order in which it was asked for, on a thread of its own beside the device, and under the host's leases: an
-MSM's `PendingPoint` waits for it, and a product asked for by `stage_spmv` may be computed while the device is at
-another proof.
+It is for devices whose memory is too small for everything, and for machines whose cores would idle. Points of offloaded
+MSMs are used in place, in a mapped key, and take no memory of the device. Offloaded operations run one at a time, in
+the order in which they were asked for, on a thread of their own beside the device, and under the host's leases: an
+MSM's `PendingPoint` waits for its operation, and a product that `stage_spmv` began may be computed while the device
+works on another proof.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from kernels.leases import SPMV
 
 MSM = {Group.G1: "msm_g1", Group.G2: "msm_g2"}
 OPERATIONS = (SPMV, *MSM.values())
-"""What can be placed on the host."""
+"""Names of the operations that can be offloaded to the CPU."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which of `OPERATIONS` run on the host; the others run on the device."""
+    """The operations of `OPERATIONS` that run on the host, not on the device. Raises BackendError for other names."""
 
     host: frozenset[str] = frozenset()
 
@@ -56,7 +56,7 @@ class Placement:
 
 
 class PlacedArray:
-    """Rows of a staged array on both sides: the host's own, and the device's copy, fetched when an operation asks."""
+    """Rows of a staged array on both sides: the host's own, and the device's copy, made when an operation asks."""
 
     def __init__(self, host: HostArray, device: Callable[[], Array]) -> None:
         self.host = host
@@ -71,7 +71,7 @@ class PlacedArray:
 
 
 class PlacedBackend(Backend):
-    """`device` computes but for what `placement` gives to `host`. Owns both.
+    """Computes on `device`, except what `placement` offloads to `host`. Owns and closes both.
 
     A host array that is staged must not change until the points computed from it are there.
     """
@@ -229,10 +229,10 @@ class PlacedBackend(Backend):
 
 
 class _PlacedStaged:
-    """A staged array of which the host's part of the backend reads the original."""
+    """A staged array whose original the host's part of the backend reads."""
 
     def __init__(self, device: Backend, host: HostArray, *, ahead: bool) -> None:
-        """`ahead`: begin to copy now; otherwise nothing on the device is expected to read it."""
+        """`ahead` begins to copy now; otherwise no operation of the device is expected to read the array."""
         self.host = host
         self._staged = device.stage(host) if ahead else CopiedOnUse(device, host)
 
@@ -244,8 +244,8 @@ class _PlacedStaged:
 
 
 class _HostProduct:
-    """A product that the host computes. It goes to the device when it is asked for: before, it would take memory that
-    the proof before it may need."""
+    """A product that the host computes. It goes to the device only when it is asked for: earlier it would take memory
+    that the previous proof may need."""
 
     def __init__(self, device: Backend, product: Future[HostArray]) -> None:
         self._device = device
@@ -268,7 +268,7 @@ class _HostProduct:
 
 @dataclass(frozen=True)
 class _HostPoint:
-    """The result of an MSM on the host's thread."""
+    """The `PendingPoint` of an MSM on the host's thread."""
 
     point: Future[HostArray]
 

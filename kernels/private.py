@@ -1,7 +1,7 @@
-"""Folders that nobody but this user, and root, can change: how that is known of a folder.
+"""Checks that nobody but this user and root can change a folder.
 
-Owner and mode of the folder alone do not tell: who may write a folder above it can put another one in its place. So the
-whole way from the root is walked, each component opened from the one before and never by its path again.
+Owner and mode of the folder alone do not tell: whoever may write a folder above it can replace it. So the whole path
+from the root is walked, and each component is opened relative to the one before, never by its path again.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from pathlib import Path
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MAX_LINKS = 40
-"""Symbolic links on one way, as in Linux."""
+"""Most symbolic links on one path, as in Linux."""
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class NotPrivate(Exception):
-    """Somebody else can change a folder, or what leads to it. The message names the component and says why."""
+    """Somebody else can change a folder or a component of its path. The message names the component and says why."""
 
 
 def is_ours(facts: os.stat_result) -> bool:
-    """Whether only this user, or root, can write a file with these facts."""
+    """Whether only this user or root can write a file with the status `facts`."""
     return facts.st_uid in (os.geteuid(), 0) and not facts.st_mode & _OTHERS_MAY_WRITE
 
 
 def require_private(folder: Path, *, create: bool = False, sticky: bool = False) -> None:
-    """Returns when nobody but this user and root can change `folder` or replace it.
+    """Raise NotPrivate unless nobody but this user and root can change or replace `folder`.
 
-    On the way a folder that all may write, as /tmp, is accepted when it is sticky: what lies in it can be moved by its
-    owner alone, who is checked next. `sticky` accepts such a folder at the end, too. A symbolic link must be of this
-    user or root, and its target is walked as well. `create` makes what is missing, with mode 0700.
-    Raises NotPrivate, OSError.
+    A component that all may write, such as /tmp, is accepted if it is sticky: only the owner of an entry can move it,
+    and that owner is checked next. `sticky` accepts such a folder as the last component too. A symbolic link must
+    belong to this user or root, and its target is walked as well. `create` makes missing folders with mode 0700.
+    Raises OSError as well.
     """
     way = list(reversed(folder.absolute().parts))
     at, shown, links = -1, "", 0
     try:
         while way:
             name = way.pop()
-            if os.path.isabs(name):  # the start, or a link's target
+            if os.path.isabs(name):  # the start, or the target of a link
                 shown, before = name, at
                 at = os.open(name, _STEP)
                 if before >= 0:
@@ -69,9 +69,9 @@ def require_private(folder: Path, *, create: bool = False, sticky: bool = False)
 
 
 def temporary_root(longest: int | None = None) -> Path:
-    """The folder for temporary files: TMPDIR's or the system's, in which others cannot replace what is ours.
+    """Return the folder for temporary files, TMPDIR's or the system's, in which others cannot replace our files.
 
-    `longest` bounds the length of its path, in bytes. Raises NotPrivate.
+    `longest` bounds the length of its path in bytes. Raises NotPrivate if there is no such folder.
     """
     reasons = []
     for candidate in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):

@@ -1,4 +1,4 @@
-"""What the system says of the processor."""
+"""Model and features of the machine's CPU, as the system reports them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True)
 class ProcessorFacts:
-    """Of the first processor listed; a machine has one kind, or reports one."""
+    """Facts about the first CPU listed; a machine has, or reports, only one kind."""
 
     model: str
     flags: frozenset[str]
-    """Features by Linux's names; empty elsewhere."""
+    """Names of features as Linux spells them; empty on other systems."""
 
 
 def processor_facts(cpuinfo: Path = _CPUINFO) -> ProcessorFacts:
-    """Linux keeps name and features in a file, others give a name. `cpuinfo` is for tests."""
+    """Return the CPU's facts: from `cpuinfo` on Linux, otherwise only a name. The parameter is for tests."""
     model, flags = platform.processor() or platform.machine(), frozenset[str]()
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()

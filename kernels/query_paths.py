@@ -1,8 +1,8 @@
-"""Which rows and nodes open Merkle trees at many indices at once: what several queries lead through is given once.
+"""The rows and nodes that open Merkle trees at many indices at once. What several queries share is given once.
 
-The nodes of a tree are numbered as in a heap: node i of the level of s nodes is s + i, the root 1. Its children, which
-lie half a level apart, are 2s + i and 3s + i. A tree of fewer leaves takes every index modulo their number, so that at
-a level of s nodes the queries meet the same nodes of every tree.
+The nodes of a tree are numbered as in a heap: node i of the level of s nodes is s + i, and the root is 1. The children
+of s + i, which lie half a level apart, are 2s + i and 3s + i. A tree of fewer leaves takes every index modulo their
+number, so the queries meet the same nodes of every tree at a level of s nodes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class QueryPaths:
     """The leaves at which trees are opened, and the nodes that lead from there to the roots."""
 
     numbers: Indices
-    """The known nodes of all levels from the root down, then the path, as numbers; see `known_span`, `path_span`."""
+    """Numbers of the known nodes of all levels from the root down, then of the path; see `known_span`, `path_span`."""
 
     def __init__(self, indices: Sequence[int] | Indices, log_leaves: int) -> None:
-        """For trees of at most 2^log_leaves leaves. `indices` are at least 0; they may repeat, and may exceed those."""
+        """Find the nodes for trees of at most 2^log_leaves leaves. `indices` >= 0 may repeat, and may exceed these."""
         word = np.int32 if log_leaves < 30 else np.int64  # half the bytes are sorted in half the time
         sizes = np.left_shift(1, np.arange(log_leaves + 2), dtype=word)
         halves = sizes[:-2]
         half = halves[:, None]
         at = np.array(indices, dtype=np.int64).astype(word)  # more bits than those of a leaf have no effect
-        # The nodes of all levels but the root's, each as twice its parent's number, and 1 more for the second child:
+        # The nodes of all levels but the root's, each as twice its parent's number, plus 1 for the second child:
         # siblings are neighbours in this order.
         by_level = at & (half - 1)
         by_level |= half
@@ -56,36 +56,36 @@ class QueryPaths:
         self.numbers = np.concatenate([roots, known, *reversed(levels)], dtype=np.int64)
 
     def known(self, log_size: int) -> Indices:
-        """The distinct indices modulo 2^log_size, ascending: leaves that are opened, nodes that follow from below."""
+        """Return the distinct indices modulo 2^log_size, ascending: leaves opened, or nodes computed from below."""
         begin, count = self.known_span(log_size)
         return self.numbers[begin : begin + count] - (1 << log_size)
 
     def known_span(self, log_size: int) -> tuple[int, int]:
-        """Where in `numbers` those of `known` begin, and how many they are."""
+        """Return where the nodes of `known` begin in `numbers`, and how many they are."""
         begin, end = self._known_ends[log_size : log_size + 2]
         return begin, end - begin
 
     def missing(self, log_size: int) -> Indices:
-        """The nodes at the level of 2^log_size > 1 that the parents of the known ones need as well, ascending."""
+        """Return the siblings that the known nodes lack at the level of 2^log_size > 1 nodes, ascending."""
         path = self.path(log_size)
         return path[: len(path) - self.path_span(log_size - 1)[1]] - (1 << log_size)
 
     def path(self, log_leaves: int) -> Indices:
-        """The numbers of the nodes that open a tree of 2^log_leaves leaves: level by level from the lowest up.
+        """Return the numbers of the nodes that open a tree of 2^log_leaves leaves, level by level from the lowest up.
 
-        It ends with the path of a tree of fewer leaves.
+        The path of a tree of fewer leaves is the end of this one.
         """
         begin, count = self.path_span(log_leaves)
         return self.numbers[begin : begin + count]
 
     def path_span(self, log_leaves: int) -> tuple[int, int]:
-        """Where in `numbers` those of `path` begin, and how many they are."""
+        """Return where the nodes of `path` begin in `numbers`, and how many they are."""
         count = self._path_lengths[log_leaves]
         return len(self.numbers) - count, count
 
 
 def _starts(ascending: NDArray[np.signedinteger[Any]]) -> NDArray[np.bool_]:
-    """(n + 1,): whether each number differs from the one before it; after the last, true."""
+    """Return (n + 1,) flags: whether each number differs from the one before it. The first and last are true."""
     starts = np.ones(len(ascending) + 1, dtype=np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=starts[1:-1])
     return starts

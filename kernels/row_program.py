@@ -1,6 +1,6 @@
-"""Straight-line programs over the rows of matrices: what an AIR's constraints and interactions are compiled to.
+"""Straight-line programs over the rows of matrices, to which an AIR's constraints and interactions are compiled.
 
-A program is data. It is the same for every row: it loads elements of this row and the next, computes in the base field
+A program is data, the same for every row: it loads elements of this row and the next, computes in the base field
 F_p or the extension F_p[x]/(x^3 - x - 1), and either writes output columns or folds many values into one extension
 column. The CPU backend interprets it over blocks of rows, the CUDA backend compiles it with NVRTC, and a verifier
 evaluates it at one point.
@@ -20,27 +20,27 @@ from kernels.goldilocks_field import P
 
 
 class Op(IntEnum):
-    """One instruction; its operands are `a`, `b`, `c` of `RowProgram.code`."""
+    """Opcode of an instruction, whose operands are `a`, `b`, `c` of `RowProgram.code`."""
 
     LOAD = 0
-    """Element of input matrix a, column b, of this row (c = 0) or the next, cyclically (c = 1). Base field."""
+    """Base field element of input matrix a, column b, in this row (c = 0) or the next one, cyclically (c = 1)."""
     CONST = 1
-    """constants[a]. Base field."""
+    """The base field element constants[a]."""
     SCALAR = 2
-    """scalars[a], given at evaluation: an extension element (a challenge)."""
+    """The extension element scalars[a], given at evaluation (a challenge)."""
     BASE_SCALAR = 3
-    """The first coordinate of scalars[a], whatever the others are: a base field element (a public value)."""
+    """The base field element in the first coordinate of scalars[a], whatever the others are (a public value)."""
     ADD = 4
-    """value a + value b"""
+    """The sum of value a and value b."""
     SUB = 5
-    """value a - value b"""
+    """The difference of value a and value b."""
     MUL = 6
-    """value a * value b"""
+    """The product of value a and value b."""
 
 
 @dataclass(frozen=True)
 class RowProgram:
-    """Instructions in static single assignment: value i is what instruction i computes.
+    """Instructions in static single assignment form: value i is the result of instruction i.
 
     Raises SizeError when it is not well formed: an operand that is not an earlier value, a column that its matrix does
     not have, a constant that is not canonical, an operand that its op does not use and that is not zero.
@@ -49,11 +49,11 @@ class RowProgram:
     widths: tuple[int, ...]
     """Columns of each input matrix."""
     code: NDArray[np.int32]
-    """(instructions, 4): op, a, b, c; operands an op does not use are 0."""
+    """Instructions as (n, 4) int32: op, a, b, c. Operands that an op does not use are 0."""
     constants: tuple[int, ...]
-    """Canonical base field elements."""
+    """Canonical base field elements that CONST loads."""
     scalars: int
-    """How many extension scalars are given at evaluation."""
+    """Number of extension scalars that are given at evaluation."""
     outputs: tuple[int, ...]
     """Values that become output columns, or, when `fold` is set, the values that are folded."""
     fold: int | None = None
@@ -64,7 +64,7 @@ class RowProgram:
 
     @cached_property
     def is_extension(self) -> NDArray[np.bool_]:
-        """(instructions,): whether each value is an extension element. Sums and products of base values are base."""
+        """Flags (n,): whether each value is an extension element. Sums and products of base values are base values."""
         kinds = np.zeros(len(self.code), dtype=np.bool_)
         for i, (op, a, b, _) in enumerate(self.code.tolist()):
             kinds[i] = op == Op.SCALAR or (op >= Op.ADD and bool(kinds[a] or kinds[b]))

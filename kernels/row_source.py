@@ -1,4 +1,4 @@
-"""Columns of a trace as a C++ function of the row's number: one text, run on a GPU and on the CPU.
+"""Columns of a trace as a C++ function of the row's index: one text, which runs on a GPU and on the CPU.
 
 The text is C++17 with the project's headers (`#include "hash/keccak.h"`), and no others. Around it are generated
 
@@ -11,7 +11,7 @@ so that its function, here called `row`, reads and writes by name:
       out[column::word] = in.values[i];
     }
 
-Rows are made in any order and at the same time, each by one call. What it is not given, it must compute again.
+Rows are computed in any order and in parallel, each by one call. A call must compute again what is not in its inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from kernels.backend import Array, SizeError
 
 FUNCTION = "dp_trace_rows"
-"""Name of the kernel, and of the function that the CPU calls."""
+"""Name of the CUDA kernel, and of the function that the CPU calls."""
 MAX_INPUTS = 64
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -36,15 +36,15 @@ _QUALIFIED = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*")
 
 @dataclass(frozen=True)
 class RowSource:
-    """A row function. Raises SizeError for names that are none in C++."""
+    """A row function. Raises SizeError for names that are not valid in C++."""
 
     name: str
-    """The text's file name, for messages."""
+    """File name of the text, for messages."""
     text: str = field(repr=False)
     columns: tuple[tuple[str, int], ...]
-    """Names and widths of the columns that it writes, in the trace's order."""
+    """Names and widths of the columns that the function writes, in the trace's order."""
     inputs: tuple[str, ...]
-    """Names of the arrays that it reads: uint64, (n,) or (k, n)."""
+    """Names of the arrays that the function reads: uint64, (n,) or (k, n)."""
     function: str = "row"
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class RowSource:
         return sum(width for _, width in self.columns)
 
     def column_name(self, column: int) -> str:
-        """How people read a column: `limb[2]`, or its name alone where it has one column."""
+        """Return the readable name of a column: `limb[2]`, or `limb` alone if that is one column. Raises SizeError."""
         for name, width in self.columns:
             if column < width:
                 return name if width == 1 else f"{name}[{column}]"
@@ -72,7 +72,7 @@ class RowSource:
         raise SizeError(f"{self.name} writes {self.width} columns")
 
     def whole(self, runner: str, wrapper: str) -> str:
-        """The text with what is generated around it; `runner` is the header that has the macro `wrapper`."""
+        """Return the text with the generated code around it; `runner` is the header with the macro `wrapper`."""
         starts, at = [], 0
         for name, width in self.columns:
             starts.append(f"{name} = {at}")
@@ -90,7 +90,7 @@ class RowSource:
     def inputs_struct(
         self, rows: int, arrays: Mapping[str, Array], address: Callable[[Array], int]
     ) -> NDArray[np.uint64]:
-        """`Inputs` as words: the height, then each array's address and length. Raises SizeError for other arrays."""
+        """Return `Inputs` as words: height, then address and length of each array. Raises SizeError if they misfit."""
         if set(arrays) != set(self.inputs):
             expected, given = (", ".join(sorted(names)) or "nothing" for names in (self.inputs, arrays))
             raise SizeError(f"{self.name} reads {expected}; it was given {given}")
@@ -103,7 +103,7 @@ class RowSource:
         return np.array(words, dtype=np.uint64)
 
     def output_shape(self, rows: int, out: Array | None) -> tuple[int, int]:
-        """(width, rows). Raises SizeError for no rows, or unless `out` is a contiguous array of this shape."""
+        """Return (width, rows). Raises SizeError for no rows, or if `out` is no contiguous array of this shape."""
         shape = self.width, rows
         if rows < 1:
             raise SizeError(f"{self.name}: a trace has at least one row, not {rows}")
@@ -113,4 +113,4 @@ class RowSource:
 
 
 SAMPLE = RowSource("sample", "DP_ROW void row(const Inputs&, u64 i, Row& out) { out[0] = i; }", (("i", 1),), ())
-"""The least row function: it tells whether a compiler is of use, and stands for the others in lists of kernels."""
+"""The smallest row function: it tells whether a compiler works, and stands for the others in lists of kernels."""

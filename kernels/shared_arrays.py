@@ -1,8 +1,8 @@
-"""Arrays that pass from one process of a machine to another where they lie: only where that is goes over the wire.
+"""Passes arrays from one process of a machine to another without a copy: only their location goes over the wire.
 
-The sender has them in a shared `HostArena`, whose memory has a descriptor; the receiver opens that descriptor by the
-sender's process number and maps it. There is no file with a name, so nothing of a witness is left behind when processes
-are killed, and only processes of the same user get at it. Linux only: `available` says whether it works here.
+The sender has them in a shared `HostArena`, whose memory has a descriptor; the receiver opens that descriptor through
+the sender's process id and maps it. No file has a name, so nothing of a witness is left behind when processes are
+killed, and only processes of the same user can open it. Linux only: `available` says whether it works here.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from numpy.typing import NDArray
 from kernels.host_arena import LARGE, HostArena
 
 MAPS = 64
-"""Blocks that a receiver keeps mapped: senders use the same ones again and again."""
+"""Most blocks that a receiver keeps mapped: senders use the same ones again and again."""
 
 
 @dataclass(frozen=True)
 class SharedArray:
-    """Where an array of another process lies. Plain data; the sender must keep the array until it is read."""
+    """Location of an array in another process. Plain data; the sender must keep the array until it is read."""
 
     process: int
     descriptor: int
     inode: int
-    """Of the memory: numbers of processes and descriptors are used again."""
+    """Inode of the memory, because numbers of processes and descriptors are reused."""
     offset: int
-    """Bytes."""
+    """Offset of the array in the memory, in bytes."""
     shape: tuple[int, ...]
     dtype: str
 
 
 Sent = SharedArray | NDArray[Any]
-"""An array on its way: small ones go as they are."""
+"""An array as it is sent: a large one by its location, a small one as it is."""
 
 
 def available() -> bool:
@@ -57,9 +57,9 @@ def available() -> bool:
 
 
 def share(array: NDArray[Any], arena: HostArena) -> tuple[Sent, NDArray[Any]]:
-    """What to send for `array`, and the array that must live until it has been read: a copy, where `array` is large and
-    not in the shared `arena`. Raises OutOfMemory."""
-    array = np.asarray(array)  # a map of a file would be copied into the message
+    """Return what to send for `array`, and the array that must live until it has been read: a copy if `array` is large
+    and not in the shared `arena`. Raises OutOfMemory."""
+    array = np.asarray(array)  # a memmap would be copied into the message
     if array.nbytes < LARGE:
         return array, array
     place = arena.locate(array)
@@ -74,15 +74,15 @@ def share(array: NDArray[Any], arena: HostArena) -> tuple[Sent, NDArray[Any]]:
 
 
 class Receiver:
-    """Maps what other processes sent. Thread-safe."""
+    """Maps the arrays that other processes sent. Thread-safe."""
 
     def __init__(self) -> None:
         self._maps: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
-        """By process and inode, the longest unused first."""
+        """Mapped blocks by (process, inode), the longest unused first."""
         self._lock = threading.Lock()
 
     def array(self, sent: Sent) -> NDArray[Any]:
-        """A read-only view. Raises OSError when the sender is gone."""
+        """Return the array that was sent, a read-only view if it is large. Raises OSError if the sender is gone."""
         if not isinstance(sent, SharedArray):
             return sent
         with self._lock:

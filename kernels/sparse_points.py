@@ -1,4 +1,4 @@
-"""Sparse matrix times a vector of points, on the CPU: how a ceremony's points become a proving key."""
+"""The product of a sparse matrix and a vector of points on the CPU: it turns a ceremony's points into a proving key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernels.native import native
 
 
 def combine(curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray, threads: int) -> HostArray:
-    """matrix @ points, (rows, point_limbs) uint64 affine.
+    """Return matrix @ points, (rows, point_limbs) uint64 affine, computed on `threads` threads.
 
     `points`: (cols, point_limbs) uint64 or (cols, 8 * point_limbs) uint8, at any address. Unlike elsewhere, the
     matrix's values are canonical integers, not in Montgomery form. Raises SizeError for shapes or indices that do not
@@ -37,5 +37,5 @@ def combine(curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray, th
 
 
 def _bytes(array: HostArray) -> HostArray:
-    """The array's memory as flat bytes; a view where it is contiguous."""
+    """Return the array's memory as flat bytes: a view if it is contiguous, else a copy."""
     return np.ascontiguousarray(array).view(np.uint8).reshape(-1)

@@ -1,9 +1,9 @@
-"""A word in shared memory by which loops on the host yield to work that needs the memory bus.
+"""A word in shared memory that makes loops on the host yield to work that needs the memory bus.
 
-The word is 64 bits in a small mapped file: how many critical phases run (16 bits), and until when that may be
-believed (48 bits, milliseconds of the system's monotonic clock). One process writes it and renews the time; any number
-read it, native loops among them (kernels/cpu/throttle.h). A writer that dies is believed for `LIFE` and no longer, so
-nobody waits for ever.
+The word is 64 bits in a small mapped file: how many critical phases run (16 bits), and until when to believe that
+(48 bits, milliseconds of the system's monotonic clock). One process writes it and renews the time; any number of
+processes read it, native loops among them (kernels/cpu/throttle.h). A writer that dies is believed for `LIFE` seconds
+and no longer, so nobody waits forever.
 
 The writer holds a lock on its file. A file without one was left by a writer that was killed, and the next writer
 removes it. (A lock, not a process's number: containers that share a folder do not share those.)
@@ -37,11 +37,11 @@ SIZE = 8
 LIFE = 2.0
 """Seconds for which a word is believed after it was written."""
 SLICE = 0.0005
-"""Seconds between looks at the word while one waits for it."""
+"""Seconds between two looks at the word while a reader waits."""
 
 
 class Throttle:
-    """The word, with the file it is in. Made by the one who writes it."""
+    """The word and the file that holds it. Created by the process that writes it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """`folder` is where the file stands until `close`; None is the folder for temporary files, if others cannot
@@ -59,11 +59,11 @@ class Throttle:
         self._word = memoryview(self._map).cast("Q")
 
     def write(self, count: int) -> None:
-        """Say that `count` critical phases run. Must be repeated within `LIFE` for as long as some do."""
+        """Announce that `count` critical phases run. Must be repeated within `LIFE` seconds as long as some run."""
         self._word[0] = encode(count, time.monotonic() + LIFE) if count else 0
 
     def close(self) -> None:
-        """Lower the word and remove the file; who has it mapped sees it lowered."""
+        """Lower the word and remove the file; readers that have it mapped see it lowered."""
         if not self._map.closed:
             self._word[0] = 0
             self._word.release()
@@ -90,11 +90,11 @@ class Brake:
 
     @property
     def raised(self) -> bool:
-        """Whether a critical phase runs, and its word is still to be believed."""
+        """Whether a critical phase runs and the word is still to be believed."""
         return believed(self._word[0], time.monotonic())
 
     def wait(self, longest: float) -> float:
-        """Wait while the word is raised, at most `longest` seconds; the seconds waited."""
+        """Wait while the word is raised, at most `longest` seconds. Returns the seconds waited."""
         begin = time.monotonic()
         while self.raised and (waited := time.monotonic() - begin) < longest:
             time.sleep(min(SLICE, longest - waited))
@@ -128,11 +128,11 @@ def _locked_file(folder: Path) -> tuple[int, Path]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return handle, Path(name)
-        os.close(handle)  # another writer came between, found it without a lock, and removed it
+        os.close(handle)  # another writer found it before it was locked, and removed it
 
 
 def _clean(folder: Path) -> None:
-    """Remove this user's files whose writers are gone."""
+    """Remove this user's throttle files in `folder` whose writers are gone."""
     if fcntl is None:
         return
     for path in folder.glob(f"{PREFIX}*"):
@@ -156,10 +156,10 @@ def _opened(path: Path, access: int) -> Iterator[int]:
 
 
 def encode(count: int, until: float) -> int:
-    """The word for `count` critical phases, to be believed until `until` on the monotonic clock."""
+    """Return the word for `count` critical phases, to be believed until `until`, seconds of the monotonic clock."""
     return int(until * 1000) << 16 | min(count, 0xFFFF)
 
 
 def believed(word: int, now: float) -> bool:
-    """Whether the word says, at `now`, that a critical phase runs."""
+    """Whether the word says that a critical phase runs at `now`, seconds of the monotonic clock."""
     return bool(word & 0xFFFF) and now * 1000 < word >> 16

@@ -1,10 +1,10 @@
-"""Numbers of bytes as people read them."""
+"""Numbers of bytes in the form that people read."""
 
 from __future__ import annotations
 
 
 def format_bytes(count: float) -> str:
-    """1536 -> "1.5 KiB"."""
+    """Format a number of bytes with a binary unit: 1536 becomes "1.5 KiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-// Python bindings of what is computed row by row over Goldilocks. kernels/cpu_goldilocks_rows.py has checked shapes and
+// Python bindings of the row-by-row operations over Goldilocks. kernels/cpu_goldilocks_rows.py has checked shapes and
 // types; the functions check lengths again, because they hold pointers.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>

@@ -1,4 +1,4 @@
-// What the binding files share.
+// Helpers that the binding files share.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-// Whether points from outside are what they must be.
+// Checks of points from outside: canonical, on the curve, in the subgroup.
 #pragma once
 #include <atomic>
 #include <type_traits>
@@ -21,7 +21,7 @@ bool is_member(const Affine<F>& p, bool subgroup) {
   }
 }
 
-// Index of the first point that is not, or n.
+// Returns the index of the first point that is not a member, or n.
 template <class Tower, class F>
 size_t first_invalid(Pool& pool, const u8* points, size_t n, bool subgroup) {
   std::atomic<size_t> found{n};

@@ -1,4 +1,4 @@
-// What the processor offers of what the builds of this module ask for.
+// Detects the CPU features that the builds of this module need.
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"

@@ -1,11 +1,11 @@
-// What the processor, and the system that saves its registers, offer of what the builds and the vector code ask for.
+// Features of the CPU, and of the system that saves its registers, that the builds and the vector code need.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace dp {
 
-// Of "avx2", "bmi2", "adx", "avx512" (F, DQ and VL).
+// Returns those of "avx2", "bmi2", "adx", "avx512" (F, DQ and VL) that the CPU has.
 std::vector<std::string> cpu_features();
 
 }  // namespace dp

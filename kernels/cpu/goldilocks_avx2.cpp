@@ -1,4 +1,4 @@
-// Keccak on four states at once, for processors with AVX2. Built with -mavx2. The field stays with the 64-bit multiplier:
+// Keccak on four states at once, for CPUs with AVX2. Built with -mavx2. The field stays with the 64-bit multiplier:
 // AVX2 has neither its product nor an unsigned comparison.
 #include <immintrin.h>
 

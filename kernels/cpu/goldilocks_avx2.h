@@ -1,6 +1,6 @@
-// Four Goldilocks elements in an AVX2 register. Only for files compiled for such processors; all of it is in an unnamed
-// namespace, so that no other file is ever linked with code from here. As goldilocks_avx512.h, which explains the arithmetic;
-// comparisons are signed here, so both sides have their top bit flipped first.
+// Four Goldilocks elements in an AVX2 register. Only for files compiled for such CPUs; all of it is in an unnamed
+// namespace, so that no other file is ever linked with code from here. The arithmetic is that of goldilocks_avx512.h,
+// which explains it; comparisons are signed here, so both sides have their top bit flipped first.
 #pragma once
 #include <immintrin.h>
 

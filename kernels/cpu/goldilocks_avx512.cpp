@@ -1,4 +1,4 @@
-// Goldilocks and Keccak on eight lanes, for processors with AVX-512 F. Built with -mavx512f.
+// Goldilocks and Keccak on eight lanes, for CPUs with AVX-512 F. Built with -mavx512f.
 #include <immintrin.h>
 
 #include "field/goldilocks.h"

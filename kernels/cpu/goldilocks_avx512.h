@@ -1,5 +1,5 @@
-// Eight Goldilocks elements in an AVX-512 register: F and DQ are needed. Only for files compiled for such processors; all of it
-// is in an unnamed namespace, so that no other file is ever linked with code from here.
+// Eight Goldilocks elements in an AVX-512 register: F and DQ are needed. Only for files compiled for such CPUs; all of
+// it is in an unnamed namespace, so that no other file is ever linked with code from here.
 //
 // AVX-512 has no 64 by 64 bit product and no carries: products come from four 32 by 32 bit ones, carries from comparisons.
 #pragma once

@@ -1,5 +1,5 @@
-// Goldilocks without branches, for the CPU's loops: whether a sum or a reduction carries is as good as random, and compilers do
-// make jumps of the conditions in field/goldilocks.h, where half of them are then mispredicted (a product: 6 ns, here 2).
+// Goldilocks without branches, for the CPU's loops. Whether a sum or a reduction carries is as good as random, and
+// compilers turn the conditions in field/goldilocks.h into jumps, half of which are mispredicted (6 ns a product, here 2).
 #pragma once
 #include "field/goldilocks.h"
 

@@ -1,5 +1,6 @@
-// Column by column: interpolate into the place of the last coset, then evaluate on each coset from there, the last one in
-// place. With fewer columns than threads the outermost stages are cut across the threads instead.
+// Low-degree extensions, column by column: a column is interpolated into the memory of the last coset, then evaluated on
+// each coset from there, on the last one in place. With fewer columns than threads the outermost stages are cut across
+// the threads instead.
 #include "goldilocks_lde.h"
 
 #include "field/goldilocks.h"

@@ -11,7 +11,7 @@
 // begins the next, so that each lies in the second-level cache for as many stages as it can.
 //
 // V: T, LANES, load, store, broadcast, transpose; mul (any u64s to any), canonical (any to below p), add and sub (any and
-// canonical to any). V must have internal linkage where it is built with options that not every processor runs: then so
+// canonical to any). V must have internal linkage where it is built with options that not every CPU runs: then so
 // does all that is instantiated here, and none of it can be called from elsewhere.
 #pragma once
 #include <cstddef>

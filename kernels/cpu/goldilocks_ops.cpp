@@ -1,4 +1,4 @@
-// Which of the tables this processor runs.
+// Finds the tables that this CPU runs.
 #include "goldilocks_ops.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the CPU computes over Goldilocks in vectors, as one table of functions for each instruction set. The bindings choose
-// a table that the processor runs; the threads are theirs too: every function here works on the calling thread.
+// Vector operations over Goldilocks on the CPU, as one table of functions for each instruction set. The bindings choose
+// a table that the CPU runs, and own the threads: every function here works on the calling thread.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -39,7 +39,7 @@ struct GoldilocksOps {
   size_t (*grind)(u64 tag, const u64* seed, u64 first, size_t n, int bits);
 };
 
-// The tables this processor runs, the fastest last. The first is the portable one.
+// Returns the tables that this CPU runs, the fastest last. The first is the portable one.
 const std::vector<const GoldilocksOps*>& goldilocks_ops();
 
 extern const GoldilocksOps GOLDILOCKS_PORTABLE;

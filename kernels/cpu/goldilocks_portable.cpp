@@ -1,4 +1,4 @@
-// Goldilocks and Keccak for every processor.
+// Goldilocks and Keccak for every CPU.
 #include "goldilocks_scalar.h"
 #include "goldilocks_table.h"
 

@@ -23,7 +23,7 @@ constexpr size_t LEAST_ROWS = 16;
 constexpr size_t DEEP_COLUMNS = 64;
 constexpr size_t DEEP_ROWS = 64;
 
-// The same of `evaluate_at`.
+// Columns and rows that `evaluate_at` gathers before it multiplies them.
 constexpr size_t OPENING_COLUMNS = 8;
 constexpr size_t OPENING_ROWS = 256;
 

@@ -1,5 +1,5 @@
-// What the CPU computes row by row over Goldilocks: the operations of `CpuRows` (kernels/cpu_goldilocks_rows.py) over whole
-// arrays, cut into blocks for the threads of a pool. Pointers to arrays of u64 as kernels/goldilocks.py lays them out; the
+// Row-by-row operations over Goldilocks on the CPU: those of `CpuRows` (kernels/cpu_goldilocks_rows.py) over whole arrays,
+// cut into blocks for the threads of a pool. Pointers are to arrays of u64 as kernels/goldilocks.py lays them out; the
 // caller has checked shapes. Results do not depend on the number of threads.
 #pragma once
 #include <vector>
@@ -12,7 +12,7 @@ namespace rows {
 
 // Throws std::invalid_argument for a name of none that runs here.
 const Kernels& kernels_named(const char* name);
-// Those that run on this processor, the fastest last.
+// Returns the row kernels that run on this CPU, the fastest last.
 std::vector<const Kernels*> all_kernels();
 
 // A low-degree extension (width, cosets, n), or (width, n) with one coset.

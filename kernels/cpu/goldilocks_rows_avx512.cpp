@@ -1,5 +1,5 @@
-// The row kernels for processors with AVX-512 F and DQ: eight elements at a time. Compiled for them alone: it must call no
-// function that other files share.
+// The row kernels for CPUs with AVX-512 F and DQ: eight elements at a time. Compiled for these CPUs alone, so it must
+// call no function that other files share.
 #include "goldilocks_avx512.h"
 
 namespace dp {

@@ -1,5 +1,5 @@
-// A row program (kernels/row_program.py) made ready for the interpreter: what never changes from row to row is set apart,
-// what nothing uses is dropped, and every other value gets a slot for as long as it lives.
+// A row program (kernels/row_program.py) prepared for the interpreter: values that are the same on every row are set
+// apart, unused values are dropped, and every other value gets a slot for as long as it lives.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace dp {
 namespace rows {
 
-// As in row_program.py, with its meaning of `code`, `outputs` and `fold`.
+// A row program; `code`, `outputs` and `fold` mean what they mean in row_program.py.
 struct ProgramText {
   std::vector<u32> widths;
   const std::int32_t* code;  // (instructions, 4)

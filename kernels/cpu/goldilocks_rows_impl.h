@@ -1,7 +1,7 @@
-// The loops of goldilocks_rows_kernels.h, written once for any vector type. Included by one file per instruction set, which
-// defines V before; everything is in an unnamed namespace, so that code compiled for one processor is never linked for another.
+// The loops of goldilocks_rows_kernels.h, written once for any vector type. One file per instruction set defines V and
+// includes this; everything is in an unnamed namespace, so that code compiled for one CPU is never linked for another.
 //
-// MANY_REGISTERS: whether three Dots fit in the processor's registers. V, a vector of WIDTH canonical elements:
+// MANY_REGISTERS: whether three Dots fit in the CPU's registers. V, a vector of WIDTH canonical elements:
 //   V load(p), V set1(x), store(p, v), add, sub, mul, V select_zero(v, a, b): a where v is zero, else b
 //   Halves halves(v), Pieces pieces(v), Pieces spread(Weight): the two sides of an unreduced product
 //   Dot: zero at the start; add(Halves, Pieces), at most MAX_TERMS times; reduce()
@@ -110,8 +110,8 @@ inline void copy(u64* target, const u64* source, size_t rows) {
   for (size_t i = 0; i < rows; i += WIDTH) store(target + i, load(source + i));
 }
 
-// As copy, while the rows after these are asked for: they arrive during the computation on these. A prefetch may lie beyond
-// the array's end.
+// Copies as `copy` does, and prefetches the next rows, which arrive during the computation on these. A prefetch may lie
+// beyond the array's end.
 inline void fetch(u64* target, const u64* source, size_t rows) {
   for (size_t i = 0; i < rows; i += WIDTH) {
     if (i % LINE == 0) __builtin_prefetch(source + rows + i, 0, 2);

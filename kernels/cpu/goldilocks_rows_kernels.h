@@ -1,4 +1,4 @@
-// The inner loops of what the CPU computes row by row over Goldilocks, each over one block of rows. They exist once per
+// The inner loops of the row-by-row operations over Goldilocks, each over one block of rows. They exist once per
 // instruction set (goldilocks_rows_scalar.cpp, _avx2, _avx512), behind this table; goldilocks_rows.cpp cuts the
 // work into blocks. All pointers are to canonical elements; `rows` is a power of two and a multiple of `lanes`.
 #pragma once

@@ -1,4 +1,4 @@
-// The row kernels for any processor: one element at a time.
+// The row kernels for any CPU: one element at a time.
 #include "goldilocks_branchless.h"
 #include "goldilocks_rows_kernels.h"
 

@@ -1,4 +1,4 @@
-// The names that goldilocks_rows_impl.h uses, from `isa`, a namespace of vectors that the including file has named.
+// The names that goldilocks_rows_impl.h uses, taken from `isa`, the namespace of vectors that the including file sets.
 #pragma once
 #include "goldilocks_rows_kernels.h"
 

@@ -1,4 +1,4 @@
-// Vectors of one lane: plain C++, for every processor. Elements are any 64-bit words, as in the wider vectors, and what
+// Vectors of one lane: plain C++, for every CPU. Elements are any 64-bit words, as in the wider vectors, and whatever
 // depends on their values is masked: the branches of field/goldilocks.h on random values cost more than the arithmetic.
 #pragma once
 #include "field/goldilocks.h"

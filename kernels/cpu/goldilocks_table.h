@@ -1,4 +1,4 @@
-// The table of an instruction set, from the vectors it computes with.
+// Makes the table of an instruction set from the vector type that it computes with.
 #pragma once
 #include "goldilocks_ntt.h"
 #include "goldilocks_ops.h"

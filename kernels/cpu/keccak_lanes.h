@@ -1,7 +1,7 @@
-// Keccak-256 of V::LANES messages at once: lane by lane the permutation of hash/keccak.h.
+// Keccak-256 of V::LANES messages at once; each lane runs the permutation of hash/keccak.h.
 //
 // V: T, LANES, load, store, broadcast, iota (0, 1, 2, ...), add; bit_xor, xor3 (a ^ b ^ c), chi (a ^ (~b & c)), rotl<n>.
-// As in goldilocks_ntt.h, V has internal linkage where it is built with options that not every processor runs.
+// As in goldilocks_ntt.h, V has internal linkage where it is built with options that not every CPU runs.
 #pragma once
 #include <cstddef>
 
@@ -23,7 +23,7 @@ class KeccakLanes {
       for (size_t h = 0; h < headers; ++h) sponge.absorb(V::broadcast(header[h]));
       for (size_t c = 0; c < count; ++c) {
         const u64* at = columns[c] + offset + i;
-        __builtin_prefetch(at + 4 * LANES);  // the columns are too many streams for the processor to follow
+        __builtin_prefetch(at + 4 * LANES);  // the columns are too many streams for the CPU to follow
         sponge.absorb(V::load(at));
       }
       sponge.finish(out + i, stride);

@@ -1,5 +1,5 @@
-// The CPU backend's extension module. It is built once for every processor of the architecture and, on x86-64, once more for
-// those with BMI2 and ADX; DP_MODULE is the module's name. kernels/native.py chooses.
+// The CPU backend's extension module. It is built once for every CPU of the architecture and, on x86-64, once more for
+// CPUs with BMI2 and ADX; DP_MODULE is the module's name. kernels/native.py chooses.
 #include "bindings.h"
 
 NB_MODULE(DP_MODULE, m) {

@@ -2,12 +2,13 @@
 //
 // 1. A scalar above r/2 becomes r - scalar with its point negated, so that minus one and small negatives are short.
 //    Zero scalars and infinite points are dropped.
-// 2. Scalars are cut into signed digits of c bits; zero digits are dropped, the rest sorted by (window, |digit|). One pass over
-//    the bit lengths of the scalars finds the c of least cost, so that 0/1-heavy witnesses get a window of their own.
+// 2. Scalars are cut into signed digits of c bits; zero digits are dropped, the rest sorted by (window, |digit|). A pass
+//    over the bit lengths of the scalars finds the c of least cost, so that 0/1-heavy witnesses get a window of their own.
 // 3. Buckets are summed (grouped_sum.h).
-// 4. sum_b (b + 1) B_b with b = hi 2^k + lo is sum_hi hi 2^k R_hi + sum_lo (lo + 1) C_lo, R and C the sums of rows and columns:
-//    twice a grouped sum, at 12 products a bucket where running sums in XYZZ need 24. Only rows and columns take running sums.
-// 5. Horner over the windows.
+// 4. sum_b (b + 1) B_b with b = hi 2^k + lo is sum_hi hi 2^k R_hi + sum_lo (lo + 1) C_lo, with R and C the sums of rows
+//    and columns: two grouped sums, at 12 products a bucket where running sums in XYZZ need 24. Only R and C take
+//    running sums.
+// 5. The windows are joined by Horner's rule.
 //
 // More than MAX_POINTS points are taken in parts, which bounds the scratch memory.
 #pragma once

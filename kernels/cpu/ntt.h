@@ -1,6 +1,6 @@
 // Number-theoretic transforms of length n = 2^log_n.
 //
-// Two networks, each one its own bit reversal apart from the other, so that neither permutes:
+// There are two networks, which differ by a bit reversal, so that neither has to permute:
 //   decimate:   natural input -> bit-reversed output. Butterfly (a + w b, a - w b), blocks halving.
 //   accumulate: bit-reversed input -> natural output. Butterfly (a + b, w (a - b)), blocks doubling.
 // Both use one factor per block of a stage, and block j of every stage has the same factor, entry j of one table of roots in

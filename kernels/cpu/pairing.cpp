@@ -1,5 +1,5 @@
-// Python's view of the pairing: arrays of affine points in, verdicts and points out. kernels/pairing.py checks shapes
-// and describes the arrays.
+// Python bindings of the pairing: they take arrays of affine points and return verdicts and points. kernels/pairing.py
+// checks shapes and describes the arrays.
 #include "curve/pairing.h"
 
 #include <nanobind/nanobind.h>

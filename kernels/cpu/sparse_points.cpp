@@ -1,4 +1,4 @@
-// Sparse matrix times points, for every group, and its Python binding.
+// The product of a sparse matrix and points, for every group, and its Python binding.
 #include "sparse_points.h"
 
 #include "bindings.h"

@@ -1,9 +1,9 @@
-// Many multiples of one point, from a table of d * 2^(8 w) * base for every byte d of every place w of a scalar.
+// Many multiples of one point, from a table of d * 2^(8 w) * base for every value d of every byte w of a scalar.
 //
 // A scalar costs 32 mixed additions with points from the table, which L2 holds (0.5 to 1.5 MiB). Results are XYZZ;
 // point_batch.cu normalises them.
 //
-// Launch: a thread a table entry, a thread a scalar. Compiled with CURVE and GROUP.
+// Launch: one thread per table entry, one thread per scalar. Compiled with CURVE and GROUP.
 #define DP_OUTLINE_PRODUCTS
 #include "group.h"
 

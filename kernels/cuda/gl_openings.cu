@@ -1,9 +1,9 @@
 // Openings: columns evaluated at a point outside the domain, and the DEEP combination. See kernels/goldilocks.py.
 //
-// Barycentric, with y = point/7 and W_j = w^j / (y - w^j): f(point) = (y^n - 1)/n sum_j f_j W_j, and at w point the same sum
-// with W_{j-1}: one vector of weights serves both.
+// Evaluation is barycentric: with y = point/7 and W_j = w^j / (y - w^j), f(point) = (y^n - 1)/n sum_j f_j W_j. At the
+// point w point it is the same sum with W_{j-1}, so one vector of weights serves both points.
 //
-// Layout: extensions (width, B, n), column-major; weights (3, n); everything else is said at its kernel.
+// Layout: extensions (width, B, n), column-major; weights (3, n); each kernel states the layout of its other arrays.
 // Bound: memory, with three products of 64 bits (twelve multiply-adds) for every 8 bytes and point.
 #include "field/goldilocks_batch.h"
 #include "field/goldilocks_sum.h"
@@ -12,7 +12,7 @@
 using namespace dp;
 using namespace dp::gl;
 
-constexpr int MATRICES = 32;  // of one launch; as in cuda_goldilocks_rows.py
+constexpr int MATRICES = 32;  // matrices per launch; must equal MATRICES in cuda_goldilocks_rows.py
 constexpr u32 ALL = 0xffffffffu;
 
 __device__ __forceinline__ Ext warp_sum(Ext v) {
@@ -30,7 +30,7 @@ __device__ __forceinline__ Ext warp_sum(Ext v) {
 
 constexpr int CHUNK = 8;
 
-// W. One thread for CHUNK rows that are `count` apart.
+// Writes the weights W. Launch: one thread for CHUNK rows that are `count` apart.
 extern "C" __global__ void gl_open_weights(u64* weights, const u64* powers, u32 log_low, u64 n, u64 count,
                                            const __grid_constant__ Ext y) {
   u64 t = global_thread();
@@ -53,7 +53,7 @@ extern "C" __global__ void gl_open_weights(u64* weights, const u64* powers, u32 
   }
 }
 
-// The columns of several matrices in a row: column c is column c - first[m] of matrix m, first[m] <= c < first[m + 1].
+// Columns of several matrices, numbered on: column c is column c - first[m] of matrix m, first[m] <= c < first[m + 1].
 struct Columns {
   const u64* base[MATRICES];
   u64 stride[MATRICES];  // elements from a column to the next
@@ -67,9 +67,9 @@ __device__ __forceinline__ const u64* column(const Columns& columns, u32 c) {
   return columns.base[m] + (c - columns.first[m]) * columns.stride[m];
 }
 
-constexpr int BLOCK_WARPS = 8, STEP_ROWS = 64, STEPS = 2;  // the first as in cuda_goldilocks_rows.py
+constexpr int BLOCK_WARPS = 8, STEP_ROWS = 64, STEPS = 2;  // BLOCK_WARPS must equal that in cuda_goldilocks_rows.py
 
-// Two neighbours in one access; of a column of one row, that one.
+// Loads two neighbours in one access, or only the first if the column has a single row.
 __device__ __forceinline__ ulonglong2 pair(const u64* p, bool single) {
   return single ? make_ulonglong2(*p, 0) : *reinterpret_cast<const ulonglong2*>(p);
 }
@@ -158,7 +158,7 @@ extern "C" __global__ void gl_open_finish(const u64* partial, u64* out, u64 item
 
 // -- a combination of columns -----------------------------------------------------------------------------------------
 
-constexpr int COMBINE_BLOCK = 256, COMBINE_ROWS = 2;  // as in cuda_goldilocks_rows.py
+constexpr int COMBINE_BLOCK = 256, COMBINE_ROWS = 2;  // must equal those in cuda_goldilocks_rows.py
 constexpr int COMBINE_COLUMNS = 4;                    // loaded before the first is added
 
 // partial (chunks, 3, n): on the first coset, the sum of weight times column over the columns of each chunk; weights
@@ -211,7 +211,7 @@ extern "C" __global__ void gl_combine_finish(const u64* __restrict__ partial, u6
 
 // -- DEEP -------------------------------------------------------------------------------------------------------------
 
-constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;  // the first two as in cuda_goldilocks_rows.py
+constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;  // two must equal those in cuda_goldilocks_rows.py
 constexpr int DEEP_COLUMNS = 4;  // loaded before the first is added
 
 // Matrices of one height, opened at one or two points. With one set of weights, matrix m counts at point p with the factor

@@ -1,8 +1,8 @@
 // Goldilocks columns, row by row: selectors, quotients of extension vectors, FRI's fold. See kernels/goldilocks.py.
 //
-// Layout: columns of n elements, an extension vector three of them; row = coset n + j.
+// Layout: columns of n elements; an extension vector is three columns; row = coset n + j.
 // Launch: one thread for CHUNK rows that are `count` apart (selectors, divide), or for one row of the result (fold).
-// Bound: products. An inversion is 75 of them, shared by a thread's CHUNK elements.
+// Bound: products. An inversion takes 75 products, shared by a thread's CHUNK elements.
 #include "field/goldilocks_batch.h"
 #include "threads.h"
 
@@ -19,7 +19,7 @@ DP_HD void store(u64* columns, u64 row, u64 stride, const Ext& v) {
   for (int i = 0; i < 3; ++i) columns[row + i * stride] = v.c[i];
 }
 
-// Of each coset: its shift, and the vanishing polynomial x^n - 1 on it. At most 32 of them, as in cuda_row_program.py.
+// The shift of each coset, and the vanishing polynomial x^n - 1 on it. At most MAX_COSETS of cuda_row_program.py.
 struct Cosets {
   u64 shift[32], vanishing[32];
 };

@@ -1,17 +1,17 @@
-// LogUp's running sum: s[0] = 0, s[j + 1] = s[j] + sum_g t_g[j] - T/n, T the sum of all terms. See kernels/goldilocks.py.
+// LogUp's running sum: s[0] = 0, s[j + 1] = s[j] + sum_g t_g[j] - T/n, T the total of terms. See kernels/goldilocks.py.
 //
-// T is known only after everything was added, so s is written twice: the sum of a tile's rows before this one, then, in
-// place, plus that of the tiles before it, minus j T/n.
-// Layout: terms (3 m, n), s (3, n). Launch: gl_scan_tiles one warp a tile of STEPS x 32 rows; gl_scan_totals one block;
-// gl_scan_finish one thread a row. Bound: memory, 24 (m + 3) bytes a row.
+// T is known only after everything was added, so s is written twice: first the sum over the earlier rows of the tile;
+// then the sum of the earlier tiles is added and j T/n subtracted, in place.
+// Layout: terms (3 m, n), s (3, n). Launch: gl_scan_tiles has one warp per tile of STEPS x 32 rows, gl_scan_totals one
+// block, gl_scan_finish one thread per row. Bound: memory, 24 (m + 3) bytes a row.
 #include "field/goldilocks.h"
 #include "threads.h"
 
 using namespace dp;
 using namespace dp::gl;
 
-constexpr int STEPS = 8;    // as in cuda_goldilocks_rows.py
-constexpr int BLOCK = 1024;  // threads of gl_scan_totals
+constexpr int STEPS = 8;    // SCAN_TILE of cuda_goldilocks_rows.py must equal 32 STEPS
+constexpr int BLOCK = 1024;  // threads of gl_scan_totals; must equal SCAN_BLOCK
 constexpr u32 ALL = 0xffffffffu;
 
 // Sum over this lane and those before it.

@@ -8,26 +8,27 @@
 //
 //   lde_strided_inverse (N1), lde_strided_inverse (N2), lde_rows (M), lde_strided_forward (N2), lde_strided_forward (N1)
 //
-// with no strided pass at all for a small n: such tables share a launch (`lde_rows_of_many`). Coset 0 of the output is where the coefficients wait; there is no scratch.
+// A small n needs no strided pass, and such tables share a launch (`lde_rows_of_many`). The coefficients wait in coset 0
+// of the output; there is no scratch.
 //
-// Scaling by s^k / n (s: a coset's shift over the input's) has a factor for each digit of k. The row's, with 1/n, is a
-// table; the others are part of the twiddles w^(k1 i') between the passes, which a thread makes for itself: it holds
-// outputs that are R/E apart, and so needs a geometric series.
+// Scaling by s^k / n (s: a coset's shift over the input's) has a factor for each digit of k. The row's factor, with 1/n,
+// is a table. The others are part of the twiddles w^(k1 i') between the passes, which each thread computes itself: it
+// holds outputs that are R/E apart, and so needs a geometric series.
 //
-// Inside a pass: E = 2^LOG_ELEMENTS elements a thread, transformed in registers, where every root of unity of order up
-// to 64 is a power of two (w_64 = 2^39) and a product a shift; between the steps they change threads through shared
-// memory and are multiplied by roots from tables. Bound: additions and subtractions.
+// Inside a pass each thread transforms E = 2^LOG_ELEMENTS elements in registers. There every root of unity of order up
+// to 64 is a power of two (w_64 = 2^39), so a product is a shift. Between the steps the elements change threads through
+// shared memory and are multiplied by roots from tables. Bound: additions and subtractions.
 //
-// Launch: R C / E threads a block, C columns (strided) or rows; dynamic shared memory for `Tile`, twice for lde_rows.
+// Launch: R C / E threads per block, C columns (strided) or rows; dynamic shared memory for a tile, twice for lde_rows.
 #include "device.h"
 #include "field/goldilocks.h"
 
 using namespace dp;
 
 constexpr int LOG_E = LOG_ELEMENTS, E = 1 << LOG_E;
-constexpr u32 LOG_FINE = 12;  // roots of a large order: w^(fine + 2^12 coarse)
+constexpr u32 LOG_FINE = 12;  // roots of a large order are w^(fine + 2^12 coarse)
 
-// Of one pass. A vector is one column (inverse), or one column on one coset (forward).
+// Parameters of one pass. A vector is one column (inverse), or one column on one coset (forward).
 struct Shape {
   u32 log_n, log_r, log_c;  // 2^log_r points are transformed, 2^log_c columns or rows to a block
   u32 log_stride;           // distance of a column's points; 0 in lde_rows
@@ -37,7 +38,7 @@ struct Shape {
   u64 in_pitch, out_pitch;  // elements from one matrix column to the next
 };
 
-// A slot of padding per E and per E^2 elements: strides by either then meet every bank.
+// Adds a slot of padding per E and per E^2 elements: strides by either then meet every bank.
 __device__ __forceinline__ u32 slot(u32 i) { return i + (i >> LOG_E) + (i >> (2 * LOG_E)); }
 
 template <int D>
@@ -321,7 +322,7 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
   rows_of_block(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
 }
 
-constexpr u32 TABLES = 16;  // of one launch of lde_rows_of_many
+constexpr u32 TABLES = 16;  // tables per launch of lde_rows_of_many
 
 struct RowTable {
   const u64* in;

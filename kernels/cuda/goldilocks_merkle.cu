@@ -1,6 +1,6 @@
-// Keccak-256 trees over rows of column-major matrices, what opens them, and grinding. See goldilocks.py for the format.
+// Keccak-256 trees over rows of column-major matrices, their openings, and grinding. goldilocks.py defines the format.
 //
-// A level of m nodes over blow-up B lies as the matrices do: with B' = min(B, m), node i = j B' + k stands at
+// A level of m nodes over blow-up B is laid out as the matrices are: with B' = min(B, m), node i = j B' + k is stored at
 // k (m / B') + j. So adjacent threads read adjacent rows, and a parent's children are half a coset apart.
 // A digest is 4 lanes. Bound: permutations of Keccak-f.
 #include "threads.h"
@@ -8,7 +8,7 @@
 
 using namespace dp;
 
-constexpr int MATRICES = 8;  // of one launch of merkle_leaves
+constexpr int MATRICES = 8;  // matrices per launch of merkle_leaves
 constexpr u32 RESUME = 1, FINISH = 2;
 
 struct Leaves {
@@ -142,7 +142,7 @@ __device__ __forceinline__ void hash_node(u64 (&s)[25], Digest a, Digest b, cons
   }
 }
 
-// Parents of `below`, children 2^log_apart apart.
+// Hashes the parents of `below`, whose children are 2^log_apart apart.
 extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)
     merkle_nodes(const u64* below, const u64* injected, u64* out, u64 count, u32 log_apart) {
   const u64 place = global_thread();

@@ -1,4 +1,4 @@
-// Elementwise arithmetic of Goldilocks vectors. `scalar`: b is one element for all of a. Bound: memory.
+// Elementwise arithmetic of Goldilocks vectors. With `scalar`, b is one element for all of a. Bound: memory.
 #include "device.h"
 #include "field/goldilocks.h"
 

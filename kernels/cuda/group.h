@@ -1,4 +1,4 @@
-// The group a kernel source is compiled for: CURVE is Bn254 or Bls12381, GROUP is 1 or 2.
+// The group for which a kernel source is compiled: CURVE is Bn254 or Bls12381, GROUP is 1 or 2.
 #pragma once
 #include "curve/curves.h"
 

@@ -1,10 +1,10 @@
 // Batch inversion over FIELD (Montgomery's trick), in levels. `fold` multiplies CHUNK elements into one, skipping zeros;
-// `unfold` takes the inverse of that product apart again. The host recurses until few enough are left to be inverted one
-// by one, a chain of some 380 products each.
+// `unfold` takes the inverse of that product apart again. The host recurses until so few elements are left that each is
+// inverted alone, by a chain of some 380 products.
 //
 // Layout: n elements, contiguous, Montgomery form; outputs may be the inputs. Launch: one thread for CHUNK elements that
 // are `count` apart, so that neighbouring threads touch neighbouring elements.
-// Bound: multiplications, 3 an element and level; the chains' latency, where n is small.
+// Bound: multiplications, 3 per element and level; for small n, the latency of the chains.
 #define DP_OUTLINE_PRODUCTS  // a fifth of the compilation, for an operation of set-up
 #include "device.h"
 

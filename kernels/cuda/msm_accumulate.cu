@@ -1,16 +1,16 @@
 // Bucket sums of an MSM from its entries, which msm_sort.cu left sorted by bucket.
 //
-// The work does not depend on how full single buckets are: the entries are cut into equal segments, one a thread. A thread
-// adds up each run of equal keys. A run that lies inside the segment is a whole bucket; one that the segment's ends cut
-// leaves a record for msm_merge. So one bucket with nearly all entries (the ones of a real witness) costs what uniform
-// entries cost.
+// The work does not depend on how full single buckets are: the entries are cut into equal segments, one per thread. A
+// thread adds up each run of equal keys. A run that lies inside the segment is a whole bucket; a run that is cut by the
+// segment's ends leaves a record for msm_merge. So one bucket with nearly all entries (the ones of a real witness) costs
+// what uniform entries cost.
 //
-// Bound by the multiplier: 10 field products an entry (XYZZ += affine). Points come by random gathers of 64 to 192 bytes,
-// which the arithmetic of other warps hides.
+// Bound: the multiplier, 10 field products per entry (XYZZ += affine). Points come by random gathers of 64 to 192
+// bytes, whose latency the arithmetic of other warps hides.
 //
-// Launch: one wave of threads, so that equal segments end together; ACCUMULATE_BLOCK threads, of which ACCUMULATE_BLOCKS
-// blocks are to fit a multiprocessor. Compiled with CURVE, GROUP and PRODUCT_CALLS: 1 makes field
-// products calls, for groups whose loop would otherwise be larger than the instruction cache.
+// Launch: one wave of blocks, so that equal segments end together; ACCUMULATE_BLOCK threads per block, of which
+// ACCUMULATE_BLOCKS must fit a multiprocessor. Compiled with CURVE, GROUP and PRODUCT_CALLS: 1 makes field products
+// function calls, for groups whose loop would otherwise be larger than the instruction cache.
 #if PRODUCT_CALLS
 #define DP_OUTLINE_PRODUCTS
 #endif

@@ -1,11 +1,11 @@
-// From the records of msm_accumulate.cu to the result: merged records, the weighted sum of the buckets.
+// The end of an MSM, from the records of msm_accumulate.cu: records are merged, then buckets are summed with weights.
 //
-// Records stand in order of their keys, two a thread of msm_accumulate at most. A block of msm_merge adds the records of
-// each run as a tree and passes on its first and last run, which neighbours may hold more of; the last block has all.
-// The weighted sum takes running sums over chunks of buckets, one a thread, each then weighted by where its chunk begins.
+// Records are ordered by key, at most two per thread of msm_accumulate. A block of msm_merge adds the records of each
+// run as a tree and passes on its first and last run, which neighbours may continue; the last launch has one block.
+// The weighted sum takes running sums over chunks of buckets, one per thread, each weighted by where its chunk begins.
 //
-// These kernels are bound by the latency of an addition (about 5 us for BN254 G1, 25 us for BLS12-381 G2) times their depth,
-// save msm_reduce over many buckets, which is bound by the multiplier. Products are calls: the code stays small.
+// Bound: the latency of an addition (about 5 us for BN254 G1, 25 us for BLS12-381 G2) times the depth of the kernel, but
+// the multiplier for msm_reduce over many buckets. Products are calls: the code stays small.
 //
 // Compiled with CURVE, GROUP, MERGE_BLOCK and REDUCE_BLOCK (threads).
 #define DP_OUTLINE_PRODUCTS
@@ -17,7 +17,7 @@ namespace {
 
 constexpr u32 NO_KEY = 0xffffffffu;
 
-// Sums of whole blocks, thread 0's result is the block's. `scratch` is the block's own, a Sum for each thread.
+// Adds the sums of a block's threads; thread 0 returns the total. `scratch` is the block's own, a Sum for each thread.
 DP_HD Sum block_sum(Sum mine, Sum* scratch) {
   scratch[threadIdx.x] = mine;
   for (u32 d = blockDim.x / 2; d > 0; d /= 2) {

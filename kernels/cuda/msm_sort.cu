@@ -1,4 +1,4 @@
-// From the scalars of an MSM to its entries, sorted by bucket.
+// The start of an MSM: cuts its scalars into entries and sorts them by bucket.
 //
 // A scalar is cut into signed digits of `window_bits` bits. Digit d != 0 of window w is one entry: the key
 // (w mod sets) * buckets + |d| - 1 names its bucket, and the value names the point to add there, the multiple
@@ -7,13 +7,13 @@
 // Sorting is a radix sort, least significant bits first. Its first pass reads digits straight from the scalars and may
 // leave them in any order within a bin; later passes read entries and keep the order of equal bins. A pass counts each
 // block's bins (counts[bin][block]), scans the rows, and scatters, a tile at a time: entries are put in order in shared
-// memory first, so that those of one bin leave together. Written one by one they cost several times their bytes, since the
-// fronts of all bins of all blocks do not stay in L2 until their sectors are full (on an H200: 2.4 ms in place of
-// the 0.3 that 2^22 scalars' entries take to write).
+// memory first, so that those of one bin are written together. Written one by one they cost several times their bytes,
+// because the fronts of all bins of all blocks do not stay in L2 until their sectors are full (on an H200: 2.4 ms
+// instead of the 0.3 ms that writing the entries of 2^22 scalars takes).
 //
-// Bound by memory: 8 bytes an entry in and out for each pass.
+// Bound: memory, 8 bytes per entry in and out for each pass.
 //
-// Launch: BLOCK threads; the same number of blocks for count and scatter of a pass; dynamic shared memory as the kernels say.
+// Launch: BLOCK threads per block; as many blocks to scatter as to count in a pass; each kernel names its shared memory.
 // Compiled with CURVE (Bn254 or Bls12381), for the order of the group.
 #include "device.h"
 

@@ -3,15 +3,15 @@
 // n = N1 N2 N3, i = (i1 N2 + i2) N3 + i3, k = k1 + N1 (k2 + N2 k3). Pass p replaces digit i_p by k_p: it takes the
 // R = N_p points that differ in that digit (a column), transforms them in shared memory, multiplies by the twiddles that
 // the later passes need, and puts them back at the same place (the digit order of the data between passes is k1 k2 i3).
-// The first pass reads what order the caller has (natural or bit-reversed, negated for an inverse), the last writes the
-// order that the caller wants, so no order costs a pass of its own. A coset is a scaling of i1 at the first load and is
-// part of the twiddles elsewhere; 1/n is part of the twiddles.
+// The first pass reads the order that the caller has (natural or bit-reversed, negated for an inverse), and the last
+// writes the order that the caller wants, so no order costs a pass of its own. A coset is a scaling of i1 at the first
+// load and part of the twiddles elsewhere; 1/n is part of the twiddles.
 //
-// Launch: a block takes C = 2^log_c neighbouring columns, R C / E threads with E elements each; dynamic shared memory for
-// R C elements. Inside, E-point transforms in registers; between them the elements change threads through shared memory.
-// LOG_ELEMENTS, MAX_THREADS and MIN_BLOCKS (a multiprocessor) are the profile's.
-// Bound: multiplications (n/2 log2 n less what the last radix saves); traffic is 64 bytes an element and pass, and 32 for
-// the twiddles after the first.
+// Launch: a block takes C = 2^log_c neighbouring columns with R C / E threads of E elements each, and dynamic shared
+// memory for R C elements. A thread does E-point transforms in registers; between them elements change threads through
+// shared memory. The profile sets LOG_ELEMENTS, MAX_THREADS and MIN_BLOCKS (blocks per multiprocessor).
+// Bound: multiplications (n/2 log2 n less what the last radix saves). Traffic is 64 bytes per element and pass, and 32
+// for the twiddles after the first.
 #include "device.h"
 
 using namespace dp;

@@ -1,8 +1,8 @@
-// Many points at once: repeated doubling, and XYZZ to affine. They build the tables of multiples of an MSM's fixed points
-// and finish fixed-base multiplications; both are set-up work, so products are calls and the code stays small.
+// Operations on many points at once: repeated doubling, and XYZZ to affine. They build the tables of multiples of an
+// MSM's fixed points and finish fixed-base multiplications. Both are set-up work, so products are calls.
 //
-// Launch: point_double, a thread a point; point_normalise, a thread for every `stride`-th point, n / stride points each, which
-// share one inversion. Compiled with CURVE and GROUP.
+// Launch: point_double has one thread per point; point_normalise has `stride` threads, each of which takes every
+// `stride`-th point with a single inversion. Compiled with CURVE and GROUP.
 #define DP_OUTLINE_PRODUCTS
 #include "group.h"
 

@@ -1,6 +1,6 @@
 // Checks of affine points that come from outside: canonical coordinates, on the curve, in the subgroup of prime order.
 //
-// One thread a point. Bound: multiplications, some 5000 in the coordinates' field a point where the subgroup is checked.
+// Launch: one thread per point. Bound: multiplications, some 5000 in the coordinates' field for a subgroup check.
 #define DP_OUTLINE_PRODUCTS  // compiles in seconds; the checks run once per key
 #include "device.h"
 #include "group.h"

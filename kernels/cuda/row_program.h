@@ -1,4 +1,4 @@
-// What the text generated for a row program (kernels/cuda_row_program.py) is written in: one thread computes one row.
+// The types and functions that generated row programs use (kernels/cuda_row_program.py). One thread computes one row.
 #pragma once
 #include "field/goldilocks.h"
 #include "field/goldilocks_sum.h"
@@ -7,9 +7,9 @@
 namespace dp {
 namespace gl {
 
-constexpr int MATRICES = 8, COSETS = 32;  // as in cuda_row_program.py
+constexpr int MATRICES = 8, COSETS = 32;  // must equal those in cuda_row_program.py
 
-// Offsets in elements; entry i of the arrays is about matrix i.
+// The shapes of a launch. Offsets are in elements; entry i of an array is about matrix i.
 struct RowShape {
   u64 rows;                  // D n, D output cosets of n rows
   u64 columns[MATRICES];     // from a column to the next

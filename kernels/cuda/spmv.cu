@@ -1,9 +1,9 @@
-// Sparse matrix times vector over FIELD. CSR rows; values by index into a dictionary whose first two entries are 1 and -1,
-// which need no multiplication; zeros of x, most of a real witness, need nothing at all.
+// Sparse matrix times vector over FIELD. Rows are CSR; values are indices into a dictionary whose first two entries are
+// 1 and -1, which need no multiplication. Zeros of x, most of a real witness, need nothing at all.
 //
-// Launch: rows of at most SHORT_ROW entries one thread each; longer rows are cut into segments of at most SEGMENT entries,
-// one warp each, whose sums a second kernel adds, one warp a row. So one row with most of the entries costs what
-// the same entries would cost anywhere.
+// Launch: one thread for each row of at most SHORT_ROW entries. Longer rows are cut into segments of at most SEGMENT
+// entries, one warp each, whose sums a second kernel adds with one warp per row. So one row with most of the entries
+// costs what the same entries would cost anywhere.
 // Bound: random 32-byte reads of x (an entry is 8 bytes, its element 32).
 #include "device.h"
 

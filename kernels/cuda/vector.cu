@@ -1,8 +1,8 @@
 // Field vectors: elementwise operations and scaling by powers. FIELD names the parameters (field/params.h).
 //
 // Layout: n elements of 32 or 48 bytes, contiguous, Montgomery form. Outputs may be the inputs.
-// Launch: one thread an element; scale_powers takes several a thread, a whole grid apart, so that neighbouring threads
-// touch neighbouring elements.
+// Launch: one thread per element; scale_powers has several elements per thread, a whole grid apart, so that neighbouring
+// threads touch neighbouring elements.
 // Bound: memory bandwidth for add and sub; multiplications for the rest.
 #include "device.h"
 

@@ -1,4 +1,4 @@
-// Comparison of plain words. One thread a word, grid-stride; bound by memory bandwidth.
+// Comparison of plain words. Launch: a grid-stride loop, one word per thread and step. Bound: memory bandwidth.
 #include "device.h"
 
 using namespace dp;

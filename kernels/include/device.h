@@ -1,4 +1,4 @@
-// What the kernel files of fields and curves need beside the arithmetic: wide loads and stores, and threads.h.
+// Helpers of the kernels for fields and curves besides the arithmetic: wide loads and stores, and threads.h.
 #pragma once
 #include "curve/curves.h"
 #include "threads.h"
@@ -17,7 +17,7 @@ __device__ __forceinline__ T load16(const T* p) {
   return r;
 }
 
-// The same through the read-only path, for data that no thread writes while the kernel runs.
+// Loads through the read-only path, for data that no thread writes while the kernel runs.
 template <class T>
 __device__ __forceinline__ T load16_const(const T* p) {
   static_assert(sizeof(T) % 16 == 0, "moved in 16-byte pieces");

@@ -1,4 +1,4 @@
-// What differs between the host compiler and NVRTC, and nothing else. Every other header is the same text on both.
+// The differences between the host compiler and NVRTC, and nothing else. Every other header is the same text for both.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)

@@ -1,4 +1,4 @@
-// What kernels need beside arithmetic and nothing of curves: dynamic shared memory and thread indices.
+// Helpers of all kernels, without curves: dynamic shared memory and thread indices.
 #pragma once
 #include "platform.h"
 

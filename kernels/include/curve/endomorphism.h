@@ -1,4 +1,4 @@
-// Efficient endomorphisms of the two curves, and the subgroup tests they give.
+// Efficient endomorphisms of the two curves, and the subgroup tests that follow from them.
 #pragma once
 #include "curve/curves.h"
 #include "field/fp12.h"

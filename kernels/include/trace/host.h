@@ -1,9 +1,9 @@
-// Row functions on the CPU: tasks of a pool (kernels/cpu/threads.h), each of whole tiles.
+// Row functions on the CPU, as tasks of a pool (kernels/cpu/threads.h). Each task is a number of whole tiles.
 //
-// A row is thousands of columns that lie far apart. So the rows of a tile are made in a buffer that stays in the cache and
-// go from there to their columns, some cache lines of each at a time and past the cache: lines that are written whole need
-// not be read first, and the trace does not fit anyway. On the way every element is looked at: one that no row function
-// wrote, or that is no field element, is reported.
+// A row has thousands of columns that lie far apart. So the rows of a tile are computed in a buffer that stays in the
+// cache and are written from there to their columns, some cache lines of each at a time and past the cache: lines that are
+// written whole need not be read first, and the trace does not fit anyway. Every element is checked on the way: one that
+// no row function wrote, or that is no field element, is reported.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace trace {
 
 constexpr u64 TILE = 32;  // rows: from 8, a cache line of each column, to 64 about as fast for Keccak-f's 2321 columns
 constexpr u64 LINE = 64 / sizeof(u64);
-constexpr u64 UNWRITTEN = ~(u64)0;  // what a buffer holds before; no field element
+constexpr u64 UNWRITTEN = ~(u64)0;  // the buffer's initial content; no field element
 
-// As in kernels/cpu_row_source.py.
+// A job as the class _Job in kernels/cpu_row_source.py lays it out.
 template <class Inputs>
 struct Job {
   const Inputs* inputs;

@@ -1,8 +1,8 @@
-// What the C++ row functions of traces are written in; see kernels/row_source.py for what is generated around them.
+// The types of C++ row functions of traces; kernels/row_source.py says what is generated around the functions.
 #pragma once
 #include "field/goldilocks.h"
 
-// Before a row function, and before the helpers that it calls.
+// Marks a row function, and the helpers that it calls.
 #define DP_ROW DP_HD
 
 namespace dp {
