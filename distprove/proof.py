@@ -235,7 +235,7 @@ def _job_digest(system: str, key_digest: bytes, partitions: list[bytes]) -> byte
 
 
 def encode_public(value: int) -> bytes:
-    """Encode `value` big-endian without leading zeros; zero is one zero byte. Raises ValueError if it is out of range."""
+    """Encode `value` big-endian without leading zeros; zero is one zero byte. Raises ValueError if out of range."""
     if value < 0 or value.bit_length() > 8 * MAX_PUBLIC_BYTES:
         raise ValueError("a public value is a non-negative integer of at most 64 bytes")
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")

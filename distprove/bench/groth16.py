@@ -121,7 +121,7 @@ def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeat
 def _time(
     prover: Groth16Prover, work: Synthesised, backend: Backend, repeats: int, count: int, in_flight: int
 ) -> tuple[Timing, list[PartitionProof], list[PhaseTimes]]:
-    """Time `count` proofs in a row: seconds per proof, all proofs and their times. `in_flight` 0 times `prove` itself."""
+    """Time `count` proofs in a row: seconds per proof, all proofs, their times. `in_flight` 0 times `prove` itself."""
     partition = Partition(0, work.name, b"", {})
     line = InFlight()
     proofs: list[PartitionProof] = []

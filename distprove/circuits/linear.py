@@ -20,7 +20,7 @@ ONE: Run = (0, 0)
 
 @dataclass(frozen=True)
 class Linear:
-    """Immutable value of `lanes` linear combinations over `field`. `terms` maps runs of wires to non-zero coefficients."""
+    """`lanes` linear combinations over `field`, immutable. `terms` maps runs of wires to non-zero coefficients."""
 
     field: Field
     lanes: int

@@ -1,7 +1,7 @@
 """The demonstration circuit. It proves "I am a member, and this is my nullifier", without telling which member.
 
-Public: the root of a Merkle tree of members, a scope (a vote, an epoch), and the member's nullifier in that scope, which
-keeps everyone from acting twice in one scope. Private: the member's secret and its path in the tree.
+Public: the root of a Merkle tree of members, a scope (a vote, an epoch), and the member's nullifier in that scope, so
+that nobody can act twice in one scope. Private: the member's secret and its path in the tree.
 
     leaf = Poseidon(secret)    node = Poseidon(left, right)    nullifier = Poseidon(scope, secret)
 

@@ -36,7 +36,7 @@ class Wires:
         """A view of the values of a run of wires, (lanes, batch, limbs); one lane if all are the same wire."""
         if stride == 0:
             return self.values[first : first + 1]
-        stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # never negative: only the constant's run, of stride 0, has wire 0
+        stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # at least 0: no such run has wire 0
         return self.values[first:stop:stride]
 
     def evaluate(self, linear: Linear, lanes: int | None = None) -> Array:

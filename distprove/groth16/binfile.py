@@ -215,7 +215,7 @@ class BinFileWriter:
 
     @contextlib.contextmanager
     def section(self, ident: int) -> Iterator[None]:
-        """Context manager: what its block writes is the content of section `ident`, whose size is filled in at the end."""
+        """Context manager whose block writes the content of section `ident`; the size is filled in at the end."""
         self._file.write(_SECTION.pack(ident, 0))
         start = self._file.tell()
         yield

@@ -70,7 +70,7 @@ class VerificationKey:
     def digest(self) -> bytes:
         """The key's digest, 32 bytes: SHA-256 of its canonical encoding.
 
-        The encoding is "distprove/groth16/verification-key/1" and a zero byte, the curve's name in snarkjs' spelling and
+        The encoding is "distprove/groth16/verification-key/1" and a zero byte, the curve's name (snarkjs' spelling) and
         a zero byte, n_public as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic as `points.to_bytes` writes
         them.
         """
