@@ -28,7 +28,7 @@ class ToxicWaste:
 
     @classmethod
     def draw(cls, qap: Qap) -> ToxicWaste:
-        """Draw fresh secrets. tau is never in the domain or its odd coset: the Lagrange formula would divide by zero."""
+        """Draw fresh secrets. tau is not in the domain or its odd coset: the Lagrange formula would divide by zero."""
         fr = qap.curve.fr
         while True:
             tau, alpha, beta, delta = (1 + secrets.randbelow(fr.modulus - 1) for _ in range(4))

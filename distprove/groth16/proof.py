@@ -43,7 +43,7 @@ class Groth16Proof:
         return hash((self.curve.name, self.a.tobytes(), self.b.tobytes(), self.c.tobytes()))
 
     def to_dict(self) -> dict[str, Any]:
-        """The proof as plain data for MessagePack: the curve's name, and points in the encoding of `points.to_bytes`."""
+        """The proof as plain data for MessagePack: the curve's name, and points encoded by `points.to_bytes`."""
         return {
             "curve": self.curve.name,
             "a": points.to_bytes(self.curve, Group.G1, self.a),

@@ -37,7 +37,7 @@ class Qap:
 
     @classmethod
     def from_r1cs(cls, r1cs: R1cs) -> Qap:
-        """Make the program of a circuit. Raises InputError if the circuit's domain is too large for the scalar field."""
+        """Make the program of a circuit. Raises InputError if its domain is too large for the scalar field."""
         fr = r1cs.curve.fr
         n_public = r1cs.n_public
         log_domain = (r1cs.n_constraints + n_public).bit_length()

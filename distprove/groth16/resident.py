@@ -110,7 +110,7 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
 
 
 def check_key(zkey: ZKey, backend: Backend) -> None:
-    """Check that every point of the key is on its curve and in its subgroup. Raises InvalidKey naming the first bad one.
+    """Check that every point of the key is on its curve and in its subgroup. Raises InvalidKey for the first bad one.
 
     `read_zkey` has already checked sizes and the header's consistency.
     """

@@ -208,7 +208,7 @@ class PendingGroth16Partition:
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
-    """The digest of key, index and name. It leaves out the input, since its hash would let anyone test guesses of it."""
+    """The digest of key, index and name. It leaves out the input, whose hash would let anyone test guesses of it."""
     encoded = name.encode()
     parts = (b"distprove groth16 partition 1\0", key_digest, index.to_bytes(8, "little"))
     return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()

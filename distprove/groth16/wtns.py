@@ -79,7 +79,7 @@ def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empt
 
 
 def write_wtns(path: str | os.PathLike[str], curve: Curve, values: Words) -> None:
-    """Write a witness of (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file.
+    """Write a witness, (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file.
 
     Raises UsageError for another shape.
     """
