@@ -29,8 +29,8 @@ class Commitment:
     public: tuple[int, ...]
     main_root: bytes
     anchors: bytes
-    """The values of the anchor (`distprove.stark.anchor`), 24 bytes for each height from the tallest down; empty without
-    global buses."""
+    """The values of the anchor (`distprove.stark.anchor`), 24 bytes for each height from the tallest down; empty
+    without global buses."""
 
     def to_list(self) -> list[object]:
         return [self.name, list(self.log_heights), list(self.public), self.main_root, self.anchors]

@@ -31,8 +31,8 @@ class Extension:
     def __init__(
         self, kernels: GoldilocksKernels, array: Array, log_blowup: int, *, columns: Array | None = None
     ) -> None:
-        """`array` is (w, B, n), or (w, 1, n) for a streamed extension on its first coset; the extension owns it from now
-        on. `columns` is (w, n), the trace if a whole extension is to keep it.
+        """`array` is (w, B, n), or (w, 1, n) for a streamed extension on its first coset; the extension then owns it.
+        `columns` is (w, n), the trace, if a whole extension is to keep it.
         """
         self._kernels = kernels
         self._array = array
@@ -93,7 +93,7 @@ class Columns:
         self._array = extension._array[run.start : run.stop]
 
     def on(self, coset: int) -> Array:
-        """Move the extension as `Extension.on` does: its k columns, (k, 1, n) or (k, B, n), the same array each time."""
+        """Move the extension as `Extension.on` does: these k columns, (k, 1, n) or (k, B, n), always the same array."""
         self.extension.on(coset)
         return self._array
 
@@ -305,7 +305,7 @@ class CosetTrees:
 def open_over_cosets(
     kernels: GoldilocksKernels, trees: Sequence[CosetTrees], indices: Sequence[int]
 ) -> list[TreeOpening]:
-    """Open trees as `GoldilocksKernels.open` does, coset by coset from the last to the first, with one transfer each."""
+    """Open trees as `GoldilocksKernels.open` does, coset by coset from the last to the first, a transfer for each."""
     cosets, log_leaves = trees[0].cosets, max(tree.log_leaves for tree in trees)
     at = np.array(indices, dtype=np.int64)
     opened = {}

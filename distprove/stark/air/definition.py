@@ -70,8 +70,8 @@ class Air(ABC):
     """The rules of one table, to be subclassed. Instances may have parameters."""
 
     main: Mapping[str, int] = {}
-    """The columns of the trace in order: maps a name to its number of columns. A name with one column is a symbol, a name
-    with k > 1 columns a tuple of k symbols."""
+    """The columns of the trace in order: maps a name to its number of columns. A name with one column gives a symbol, a
+    name with k > 1 columns a tuple of k symbols."""
     preprocessed: Mapping[str, int] = {}
     """The columns that the program fixes and commits to in its verifying key, in the form of `main`."""
     public: Sequence[str] | Mapping[str, int] = ()
@@ -150,7 +150,7 @@ class Definition:
         return max((offset + count for offset, count in self.public.values()), default=0)
 
     def public_names(self) -> dict[int, str]:
-        """Names of the public values by index in the program: `name`, or `name[i]` where a name has several elements."""
+        """Names of the program's public values by index: `name`, or `name[i]` where a name has several elements."""
         return {
             offset + i: name if count == 1 else f"{name}[{i}]"
             for name, (offset, count) in self.public.items()
@@ -308,7 +308,7 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
 
 
 def default_layout(air: Air) -> dict[str, tuple[int, int]]:
-    """The layout of the public values of `air` alone, in order, of one element each unless `air.public` is a mapping."""
+    """The layout of the public values of `air` alone, in order, with one element each unless it gives numbers."""
     layout, offset = {}, 0
     for name in air.public:
         count = air.public[name] if isinstance(air.public, Mapping) else 1

@@ -41,7 +41,7 @@ def lower(
 
 
 class _Emitter:
-    """Emits instructions. A cheap value (a cell, or one operation on cells) is recomputed if its last use is far back."""
+    """Emits instructions. A cheap value (a cell, or one operation on cells) is recomputed if not used for long."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes = graph.nodes
