@@ -11,7 +11,7 @@ _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_LENGTH - 1}}}")
 
 
 def is_name(name: object) -> bool:
-    """Whether `name` is a valid partition name: up to 120 letters, digits, `_`, `-`, `.`, not starting with - or ."""
+    """Whether `name` is a valid partition name: 1 to 120 letters, digits, `_`, `-`, `.`, the first not `-` or `.`."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 

@@ -369,7 +369,7 @@ def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDAr
 
 
 def _side_records(fr: Field, which: int, matrix: CsrMatrix, stored: Words, first: int) -> NDArray[np.void]:
-    """The records of `_ROWS_AT_ONCE` rows of a matrix from row `first`. `stored` holds its distinct values times R^2."""
+    """The records of `_ROWS_AT_ONCE` rows of a matrix from row `first`. `stored`: its distinct values times R^2."""
     part, rows = row_range(matrix, first, first + _ROWS_AT_ONCE)
     records = np.empty(rows.shape[0], dtype=_entry_type(fr.limbs))
     records["matrix"], records["constraint"] = which, rows

@@ -112,7 +112,7 @@ _INVERTED_SINGLY = 32
 
 
 def powers_at(base: int, exponents: NDArray[np.int64], bits: int) -> Words:
-    """The powers base^e for `exponents` below 2^bits, each a product of two entries of tables of 2^(bits / 2) powers."""
+    """The powers base^e for `exponents` below 2^bits, each a product of two entries of cached tables of powers."""
     low, high = _power_tables(base, bits)
     bottom = len(low) - 1
     return mul(low[exponents & bottom], high[exponents >> bottom.bit_length()])
@@ -157,8 +157,8 @@ def ext_mul(a: Words, b: Words) -> Words:
 
 
 _BLOCK = 1024
-"""Number of elements multiplied at once. Nine products of so many take 72 KiB, which the allocator reuses; twice as much
-it returns to the system each time, and the page faults take longer than the arithmetic."""
+"""Number of elements multiplied at once. Nine products of so many take 72 KiB, which the allocator reuses. It returns
+twice as much to the system each time, and the page faults take longer than the arithmetic."""
 
 
 def _products(a: Words, b: Words) -> Words:
@@ -368,7 +368,7 @@ def _limbs(a: Words) -> NDArray[np.float64]:
 
 
 def interpolate(values: Words) -> Words:
-    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ..., by a matrix product for small n."""
+    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ... Uses one matrix product."""
     return dot([_inverse_transform(len(values))], spread(values))
 
 

@@ -51,7 +51,7 @@ class VerifyingKey:
     """Name, scope ("local" or "global") and width of each bus. A bus's number is its position, from one."""
     statement: Statement
     fixed_heights: tuple[int | None, ...]
-    """log2 of the rows of each table if they are the same in every proof, which preprocessed columns need; else None."""
+    """log2 of the rows of each table that are the same in every proof, as preprocessed columns need; else None."""
     preprocessed_root: bytes
     """Root of the preprocessed columns' tree, 32 bytes; empty when no table has preprocessed columns."""
 

@@ -26,7 +26,7 @@ class TreeShape:
 
 @dataclass(frozen=True)
 class TreeClaim:
-    """A claimed opening of a tree. The caller has checked the widths of its rows, but not their number nor the path's."""
+    """A claimed opening of a tree. The caller has checked the widths of its rows, but no number of rows or nodes."""
 
     shape: TreeShape
     root: bytes
@@ -68,8 +68,8 @@ def _is_whole(tree: TreeClaim, paths: QueryPaths) -> bool:
 
 
 def _parents(nodes: Bytes, trees: Sequence[TreeClaim], paths: QueryPaths, log_size: int) -> Bytes:
-    """The parents, (trees, parents, 32), of the known nodes, (trees, known, 32), of the level of 2^log_size nodes and of
-    their siblings from the path."""
+    """The parents, (trees, parents, 32), of the known nodes, (trees, known, 32), of the level of 2^log_size nodes and
+    of their siblings from the path."""
     missing, above = paths.missing(log_size), len(paths.path(log_size - 1))
     siblings = [tree.opening.path[len(tree.opening.path) - above - len(missing) :][: len(missing)] for tree in trees]
     # In ascending order the two children of a parent are at the same place of the two halves.

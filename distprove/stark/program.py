@@ -110,7 +110,7 @@ class Program(ABC):
 
     @abstractmethod
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """Read the inputs from which the trace of a slice is generated, as host arrays. Raises InputError for bad files."""
+        """Read the inputs of a slice, from which its trace is generated, as host arrays. Raises InputError."""
 
     @abstractmethod
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
