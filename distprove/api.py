@@ -40,7 +40,7 @@ class ProveResult:
     """The run folder."""
     proof: Proof
     report: dict[str, Any] = field(repr=False)
-    """The content of report.json: per partition and per worker, times, bytes, retries."""
+    """The content of report.json: times, bytes and retries of each partition and each worker."""
 
     @property
     def proof_path(self) -> Path:

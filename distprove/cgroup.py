@@ -15,7 +15,7 @@ import psutil
 ROOT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 _NO_LIMIT = 1 << 60
-"""Version 1 writes a number near 2^63 where there is no limit."""
+"""Limits from here on mean no limit, for which version 1 writes a number near 2^63."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class UntrustedName(UsageError):
 
 
 class InputError(DistproveError):
-    """A file or value given to distprove is not what it must be."""
+    """A file or value given to distprove is not valid."""
 
     exit_code = 2
 

@@ -129,7 +129,7 @@ class StarkOptions:
     grinding: int = 16
     """Bits of proof of work before the queries."""
     queries: int | None = None
-    """Number of queries, given only for programs that do not state the heights of their tables."""
+    """Number of queries, for programs that do not tell the heights of their tables."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], base: Path) -> StarkOptions:

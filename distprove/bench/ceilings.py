@@ -59,7 +59,7 @@ def product_rate(backend: Backend, field: Field) -> float:
     n = IN_CACHE * max(1, int(backend.info().details.get("threads", 1)))
     a, b = random_elements(backend, field, n), random_elements(backend, field, n)
     out = backend.empty((n, field.limbs))
-    # The best sample: a ceiling is what the machine could do undisturbed.
+    # The best sample counts, because a ceiling is what the machine can do undisturbed.
     return n / min(measure(lambda _: backend.mul(field, a, b, out), backend, repeats=21).samples)
 
 

@@ -26,7 +26,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement."""
+    """The result of one measurement, a row of a report."""
 
     what: str
     curve: str

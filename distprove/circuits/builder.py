@@ -63,7 +63,7 @@ class CircuitBuilder:
         return self._declare(name, "private", lanes)[1]
 
     def output(self, name: str, value: Linear) -> Linear:
-        """A public output, constrained to equal `value`."""
+        """Declare a public output, constrained to equal `value`. Raises UsageError for a name in use."""
         first, wires = self._declare(name, "output", value.lanes)
         self._assign(first, wires, value)
         return wires

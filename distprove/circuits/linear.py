@@ -77,7 +77,7 @@ class Linear:
         return self.lanes
 
     def __getitem__(self, index: int | slice) -> Linear:
-        """One lane, or the lanes of a slice. Raises IndexError."""
+        """The lane at an index, or the lanes of a slice. Raises IndexError."""
         if isinstance(index, int):
             if not -self.lanes <= index < self.lanes:
                 raise IndexError(f"lane {index} of {self.lanes}")

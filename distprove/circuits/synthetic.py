@@ -97,7 +97,7 @@ class _Sources:
     def draw(cls, layout: _Layout, rng: np.random.Generator) -> _Sources:
         index = np.arange(layout.products, dtype=np.int64)
         layer = index // layout.width
-        # The first layer draws from the public inputs, every other one from the whole of the layer before.
+        # The first layer draws from the public inputs, every other layer from the whole previous layer.
         first = np.where(layer == 0, 1, layout.first_product + (layer - 1) * layout.width)
         size = np.where(layer == 0, layout.public, layout.width)
         u, v = (first + (rng.random(layout.products) * size).astype(np.int64) for _ in range(2))

@@ -1,5 +1,4 @@
-"""Encodes points of keys and proofs as bytes, in snarkjs' uncompressed form, which its ceremonies and our digests hash.
-"""
+"""Encodes points as bytes in snarkjs' uncompressed form, which its ceremonies and the digests of our keys hash."""
 
 from __future__ import annotations
 

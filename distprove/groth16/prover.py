@@ -151,7 +151,7 @@ class PendingGroth16:
             a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
         times.on_device = self._busy.time()
 
-        # 7. Blind and assemble, as in the paper.
+        # 7. Blind and assemble the proof, as in the paper.
         with times.phase("assemble"):
             proof = assemble(key, a, b1, b2, c, h, masks)
         return proof, times

@@ -103,8 +103,8 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
 
 
 def folding_bytes(shape: ProofShape, table: int) -> int:
-    """Bytes of a table's folded constraints on the cosets of its quotient chunks, the chunks made of them, and the
-    selectors there."""
+    """Bytes while a table's constraints are folded and cut into quotient chunks: the folded values on the chunks'
+    cosets, the columns of the chunks, and the selectors."""
     chunks = shape.key.tables[table].quotient_chunks
     return WORD * (2 * EXTENSION + 1) * chunks << shape.log_heights[table]
 

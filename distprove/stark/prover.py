@@ -173,13 +173,13 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         assert quotient_tree is not None, "every table has a quotient"
         zeta = transcript.out_of_domain_point(quotient_tree.root)
 
-    # 4. Open every column at zeta, and those that the constraints read at the next row at that row's point too.
+    # 4. Open every column at zeta, and the columns that the constraints read at the next row also at that row's point.
     with phases("openings"):
         groups = [[e for e in extensions if e is not None] for extensions in rounds]
         values = out_of_domain_values(extender, shape, groups, quotients, zeta)
         gamma = transcript.batching_challenge(values)
 
-    # 5. DEEP: one codeword per height, low-degree exactly when all these values are right.
+    # 5. DEEP: one codeword per height, which has low degree exactly when all these values are right.
     with phases("deep"):
         weights = ext_powers(gamma, shape.weights)
         codewords = {
@@ -332,7 +332,7 @@ def deep_codeword(
         here, after = values[i].here, values[i].after
         if table.next_row:
             columns = [c for c, both in runs if both]
-            c0, c1, c2 = weights[table.columns].tolist()  # weights at the next row: times this power of gamma
+            c0, c1, c2 = weights[table.columns].tolist()  # the factor of the weights at the next row
             factor = (c0, c1, c2)
             at_zeta, at_next = e_dots(np.stack([here[list(table.next_row)], after], axis=1), spread(near))
             twice += [

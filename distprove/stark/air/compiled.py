@@ -138,7 +138,7 @@ class CompiledAir:
 
     @cached_property
     def next_row(self) -> tuple[int, ...]:
-        """Columns that the constraints load at the next row, numbered over all columns in the order of the inputs."""
+        """Columns that the constraints load at the next row, numbered over preprocessed, main and aux columns."""
         op, matrix, column, later = self.constraints.code.T
         first = np.cumsum([0, *self.constraints.widths])
         loads = (op == Op.LOAD) & (later == 1)

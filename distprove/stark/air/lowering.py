@@ -68,7 +68,7 @@ class _Emitter:
     def _is_cheap(self, node: int) -> bool:
         op, a, b, _ = self.nodes[node]
         if op == Op.LOAD:
-            return a != SELECTORS  # one node, so that a backend sees the common factor of the constraints
+            return a != SELECTORS  # loaded once, so that a backend sees the common factor of the constraints
         return op >= Op.ADD and all(self.nodes[x][0] in (Op.LOAD, Op.CONST) for x in (a, b))
 
 
