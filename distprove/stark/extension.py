@@ -251,8 +251,8 @@ class CosetTrees:
         self._kernels = kernels
         self._extensions = tuple(extensions)
         self._log_blowup = log_blowup
-        # Each tree keeps the arrays it was made from, whose contents move: it opens rows only while they are back on its
-        # coset.
+        # Each tree keeps the arrays it was made from, whose contents move: it opens rows only while they are back on
+        # its coset.
         self._trees = [kernels.commit(on_cosets(kernels, [(e, k) for e in extensions])) for k in range(1 << log_blowup)]
 
     @cached_property
