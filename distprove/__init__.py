@@ -1,7 +1,7 @@
 """distprove: a Ray-distributed multi-GPU partition prover.
 
-`distprove.prove` and `distprove.verify` are `distprove.api`'s; they are imported when they are first used, so that the
-layers below the API (and the command line's --help) do not wait for it.
+`distprove.prove`, `distprove.verify` and the other public names live in `distprove.api` and `distprove.job`. They are
+imported on first use, so that the layers below the API (and the command line's --help) do not load it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs the command line: `python -m distprove`."""
+"""The command line as `python -m distprove`."""
 
 from distprove.cli import main
 

@@ -1,4 +1,4 @@
-"""distprove from Python, with the same power as the command line.
+"""The Python API of distprove. It can do what the command line can do.
 
     import distprove
 
@@ -34,13 +34,13 @@ __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verif
 
 @dataclass(frozen=True)
 class ProveResult:
-    """A job that was proven."""
+    """The result of a job whose partitions are all proven and verified."""
 
     run: Path
     """The run folder."""
     proof: Proof
     report: dict[str, Any] = field(repr=False)
-    """The content of report.json: per partition and per worker, times, bytes, retries."""
+    """The content of report.json: times, bytes and retries of each partition and each worker."""
 
     @property
     def proof_path(self) -> Path:
@@ -60,17 +60,17 @@ def prove(
 ) -> ProveResult:
     """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
 
-    Either `job` (a `Job`, or the path of a job file), or `system` with the keys of its job file as `options`:
+    Takes either `job` (a `Job`, or the path of a job file), or `system` with the keys of its job file as `options`:
 
     * "groth16": zkey, with wasm and inputs, or with witnesses; these take files, globs and folders, and partitions are
-      named after their files; vk, optional.
+      named after their files; vk is optional.
     * "stark": program, and optionally arguments, partitions, blowup, security, grinding.
 
-    `executor` overrides the job's own settings. With `resume_existing` a run that is already at `out` is continued; it
-    must be of the same job.
+    `executor` overrides the job's own settings. With `resume_existing` a run that already exists at `out` is continued;
+    it must be a run of the same job.
 
-    Raises UsageError and InputError for what was given, ClusterError when the workers cannot be placed, JobFailed when
-    a partition could not be proven (the run keeps the others and can be resumed).
+    Raises UsageError and InputError for bad arguments and files, ClusterError when the workers cannot be placed,
+    JobFailed when a partition could not be proven (the run keeps the others and can be resumed).
     """
     if job is not None and options:
         raise UsageError(f"give either a job or {', '.join(options)}, not both")
@@ -93,11 +93,11 @@ def resume(
     executor: Settings | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ProveResult:
-    """Do what is missing of a run, after verifying what is there. Raises as `prove` does.
+    """Verify what a run already holds, then prove the partitions that are missing. Raises as `prove` does.
 
-    `executor` takes the place of the job's settings, as a whole or, if it is a mapping, by name. A run folder does not
-    choose what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a backend of
-    one's own and the address of a cluster are named here again, or UntrustedName is raised.
+    `executor` replaces the job's settings, as a whole or, if it is a mapping, by name. A run folder does not choose
+    what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a user's own backend
+    and the address of a cluster must be named here again, or UntrustedName is raised.
     """
     run = Path(run)
     return ProveResult(run, resume_job(run, progress, executor, program=program), read_report(run))
@@ -115,11 +115,11 @@ def verify(
 
     `vk` is the verification key to trust (snarkjs' verification_key.json, a STARK's verifying_key.msgpack). Without it
     a Groth16 proof can only be checked under the key that came with it, which says nothing about whose key that is:
-    UntrustedKey is raised, unless `trust_own_key` says that this key is good enough; compare `key_digest` of the result
-    then. A STARK proof names its program and parameters, and the key is made again from them, for programs that ship:
-    compare `proven` of the result. `least_security` is how many bits a STARK must prove: as many as a
-    prover reaches unless told otherwise. `expected_job` is the job
-    digest that fixes number, order, names and public values of the partitions.
+    UntrustedKey is raised, unless `trust_own_key` accepts this key; the caller should then compare `key_digest` of the
+    result. A STARK proof names its program and parameters, and for programs that ship the key is made again from them:
+    the caller should compare `proven` of the result. `least_security` is the number of bits of security that a STARK
+    proof must reach; the default is what a prover reaches by default. `expected_job` is the job digest, which fixes
+    number, order, names and public values of the partitions.
 
     Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
     and InputError for files that cannot be read.

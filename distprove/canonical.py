@@ -1,4 +1,4 @@
-"""One encoding per value: the part of MessagePack that proofs and run files are written in.
+"""Canonical encoding: the subset of MessagePack, with one encoding per value, that proofs and run files are written in.
 
 Allowed are nil, booleans, integers of 64 bits, UTF-8 strings, byte strings, arrays, and maps with string keys in
 sorted order. There are no floats, no extension types and no references, so a file is data and nothing else. `decode`
@@ -17,13 +17,13 @@ from distprove.errors import FormatError
 
 MAX_DEPTH = 16
 MAX_ITEMS = 1 << 22
-"""Values in one file, containers included: bounds the time of the scan to a few seconds."""
+"""Maximum number of values in one file, containers included. Bounds the time of the scan to a few seconds."""
 FREE_COST = 1 << 24
 COST_PER_BYTE = 8
-"""What a file's values may take as objects: `FREE_COST` bytes, and this many for each byte of the file."""
+"""The decoded objects of a file may take `FREE_COST` bytes, plus `COST_PER_BYTE` for each byte of the file."""
 
 _CONSTANT, _NUMBER, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP = range(7)
-# Bytes that an object of each kind takes at most, and bytes for each unit of its length.
+# Maximum bytes that a decoded object of each kind takes, and bytes for each unit of its length.
 _COST = {_CONSTANT: 0, _NUMBER: 32, _NEGATIVE: 32, _BYTES: 48, _TEXT: 80, _ARRAY: 80, _MAP: 80}
 _COST_EACH = {_CONSTANT: 0, _NUMBER: 0, _NEGATIVE: 0, _BYTES: 1, _TEXT: 4, _ARRAY: 8, _MAP: 104}
 
@@ -32,8 +32,8 @@ def _form(kind: int, width: int, count: int, least: int) -> tuple[int, int, int,
     return kind, width, count, least, _COST[kind], _COST_EACH[kind]
 
 
-# Tag -> kind; width of the number or length that follows; that number where it is in the tag; the least one that is
-# not written in a shorter form (a negative n counts as -1 - n); the two costs.
+# Tag -> kind; width in bytes of the number or length that follows; that number if the tag itself holds it; the least
+# number that has no shorter form (a negative n counts as -1 - n); the two costs.
 _FORMS = {tag: _form(_CONSTANT, 0, 0, 0) for tag in (*range(0x80), 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100))}
 _FORMS |= {0x80 + n: _form(_MAP, 0, n, 0) for n in range(16)} | {0x90 + n: _form(_ARRAY, 0, n, 0) for n in range(16)}
 _FORMS |= {0xA0 + n: _form(_TEXT, 0, n, 0) for n in range(32)}
@@ -46,13 +46,13 @@ _FORMS |= {0xDE + i: _form(_MAP, 2 << i, 0, least) for i, least in enumerate((1 
 
 
 def encode(value: Any) -> bytes:
-    """The canonical bytes of `value`. Tuples count as arrays. Raises TypeError for what has no encoding."""
+    """The canonical bytes of `value`. Tuples count as arrays. Raises TypeError for a value that has no encoding."""
     packed: bytes = msgpack.packb(_normal(value, 0), use_bin_type=True, strict_types=True)
     return packed
 
 
 def decode(data: bytes, what: str) -> Any:
-    """The value that `encode` wrote as `data`. `what` names the file in errors. Raises FormatError."""
+    """The value whose canonical encoding is `data`. `what` names the file in errors. Raises FormatError."""
     _scan(data, what)
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=True)
@@ -61,7 +61,7 @@ def decode(data: bytes, what: str) -> Any:
 
 
 def digest(domain: str, *values: Any) -> bytes:
-    """SHA-256 over (domain, values) in canonical encoding, which is injective: no two different lists meet."""
+    """SHA-256 of (domain, values) in canonical encoding, which is injective: different lists hash different bytes."""
     return hashlib.sha256(encode([domain, list(values)])).digest()
 
 
@@ -85,19 +85,19 @@ def _normal(value: Any, depth: int) -> Any:
 
 
 def _scan(data: bytes, what: str) -> None:
-    """Check form, nesting, lengths and cost, before anything is allocated. Raises FormatError.
+    """Check form, nesting, lengths and cost of `data` before anything is allocated. Raises FormatError.
 
-    A decoder allocates what a header promises, and makes an object of 80 bytes from an empty map of one byte. Here
-    every promised value is checked against the bytes that are left (each takes at least one), and the cost of all of
-    them as objects against the file's size. Everything is found to be in the one form that `encode` writes, but for
-    strings, which the decoder finds to be UTF-8.
+    A decoder allocates what a header promises, and makes an object of 80 bytes from an empty map of one byte. This scan
+    checks the number of promised values against the bytes that are left (each value takes at least one), and the cost
+    of all values as objects against the file's size. It also checks that everything is in the one form that `encode`
+    writes; only whether strings are UTF-8 is left to the decoder.
     """
     size, position, owed, cost = len(data), 0, 1, 0
     affordable = FREE_COST + COST_PER_BYTE * size
-    # Of the innermost container: how many values are still to come, whether it is a map, and its last key.
+    # State of the innermost container: how many values are still to come, whether it is a map, and its last key.
     left, in_map, last_key = 1, False, None
     outer: list[tuple[int, bool, bytes | None]] = []
-    for _ in range(MAX_ITEMS + 1):  # the last time round only finds that nothing is left
+    for _ in range(MAX_ITEMS + 1):  # the last iteration only finds that nothing is left
         while not left and outer:
             left, in_map, last_key = outer.pop()
         if not left:

@@ -1,7 +1,7 @@
-"""What the control groups of this process grant it: memory and processor time.
+"""The memory and CPU time that the control groups (cgroups) of this process grant it.
 
-psutil reports the host, so a container's limits must be read from its cgroup: version 2, every group from the root of
-what is to be seen down to the process's own; or the folders that version 1 mounts.
+psutil reports the host, so a container's limits must be read from its cgroup. For version 2 that is every group from
+the visible root down to the process's own; for version 1 it is the folders that are mounted.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import psutil
 ROOT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 _NO_LIMIT = 1 << 60
-"""Version 1 writes a number near 2^63 where there is no limit."""
+"""Limits from here on mean no limit, for which version 1 writes a number near 2^63."""
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """Bytes that one group grants, and that it has used of them."""
+    """The memory limit of one control group and how much of it is used, in bytes."""
 
     limit: int
     used: int
@@ -31,24 +31,24 @@ class MemoryLimit:
 
 
 def memory_limit(root: Path = ROOT, own: Path = OWN) -> MemoryLimit | None:
-    """The limit that leaves least; None without one. `root` and `own` are for tests."""
+    """The memory limit that leaves the fewest bytes; None without a limit. `root` and `own` are for tests."""
     return min(_memory_limits(root, own), key=lambda one: one.left, default=None)
 
 
 def memory_available(root: Path = ROOT, own: Path = OWN) -> int:
-    """Bytes that can still be taken, within both the machine and its control groups."""
+    """Bytes of memory that can still be allocated, within both the machine and its control groups."""
     available = int(psutil.virtual_memory().available)
     group = memory_limit(root, own)
     return available if group is None else min(available, group.left)
 
 
 def memory_total(root: Path = ROOT, own: Path = OWN) -> int:
-    """Bytes that there are, within both the machine and its control groups."""
+    """Total bytes of memory, within both the machine and its control groups."""
     return min([int(psutil.virtual_memory().total), *(one.limit for one in _memory_limits(root, own))])
 
 
 def cpu_quota(root: Path = ROOT, own: Path = OWN) -> float | None:
-    """Processors' worth of time that the strictest group grants; None without a limit."""
+    """Number of CPUs whose time the strictest group grants; None without a limit."""
     quotas = []
     for folder in _groups(root, own):
         quota, _, period = (_text(folder / "cpu.max") or "max").partition(" ")
@@ -67,14 +67,14 @@ def _memory_limits(root: Path, own: Path) -> list[MemoryLimit]:
 
 
 def _memory_files(root: Path, own: Path) -> Iterator[tuple[Path, str, str]]:
-    """Where a limit and what is used of it may stand."""
+    """Yield (folder, file of the limit, file of the usage) for each place where a memory limit may be found."""
     for folder in _groups(root, own):
         yield folder, "memory.max", "memory.current"
     yield root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
 
 
 def _groups(root: Path, own: Path) -> list[Path]:
-    """The folders of this process's cgroup and its parents; in a container often only the root is to be seen."""
+    """The folders of this process's cgroup and its parents; in a container often only the root is visible."""
     folders = [root]
     for line in (_text(own) or "").splitlines():
         hierarchy, _, path = line.partition("::")

@@ -1,4 +1,4 @@
-"""Typed errors. Each message says what was wrong, where, and what was expected; none carries secret values."""
+"""Typed errors. Each message says what was wrong, where, and what was expected; no message holds secret values."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ class DistproveError(Exception):
 
 
 class UsageError(DistproveError):
-    """The command line, job or call is not usable as given."""
+    """A command line, job or call is not usable as given."""
 
     exit_code = 2
 
 
 class UntrustedName(UsageError):
-    """Code or a cluster that a run folder names, and that only its user may name."""
+    """A run folder names code or a cluster that only the user may name."""
 
 
 class InputError(DistproveError):
-    """A file or value given to distprove is not what it must be."""
+    """A file or value given to distprove is not valid."""
 
     exit_code = 2
 
 
 class FormatError(InputError):
-    """A file that does not follow its format: truncated, oversized, or with a header that does not hold."""
+    """A file does not follow its format: it is truncated or oversized, or its header is wrong."""
 
 
 class CurveMismatch(InputError):
@@ -34,15 +34,15 @@ class CurveMismatch(InputError):
 
 
 class InvalidKey(InputError):
-    """A key with a point off its curve or outside the subgroup, or with inconsistent sizes."""
+    """A key has a point off its curve or outside the subgroup, or inconsistent sizes."""
 
 
 class WitnessMismatch(InputError):
-    """A witness for another circuit: wrong length, wrong field, or its first wire is not 1."""
+    """A witness belongs to another circuit: its length or field is wrong, or its first wire is not 1."""
 
 
 class UnsatisfiedWitness(InputError):
-    """A witness of the right shape that does not satisfy the circuit's constraints."""
+    """A witness has the right shape but does not satisfy the circuit's constraints."""
 
 
 class WitnessGenerationError(InputError):
@@ -50,15 +50,15 @@ class WitnessGenerationError(InputError):
 
 
 class AirError(InputError):
-    """An AIR that cannot be compiled, or a trace that is not of its shape."""
+    """An AIR cannot be compiled, or a trace does not have the AIR's shape."""
 
 
 class InvalidProof(DistproveError):
-    """A proof that does not verify, or whose binding to its job does not hold."""
+    """A proof does not verify, or its binding to its job does not hold."""
 
 
 class UntrustedKey(DistproveError):
-    """A proof that holds, but only under the key that its own file carries, which anyone can make."""
+    """A proof verifies only under the key that its own file carries, and anyone can make such a key."""
 
 
 class JobFailed(DistproveError):

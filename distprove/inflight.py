@@ -1,8 +1,8 @@
-"""Several partitions in flight on one prover: while one computes, the next is staged and the last is put together.
+"""Several partitions in flight on one prover: while one computes, the next is staged and the previous is assembled.
 
-Partitions are started in the order in which they came. What needs no device runs beside it, on the threads that call:
-bringing the next partition's data over (`stage`), and waiting for results and assembling them (`result`). Any thread
-may call; none of this knows where the threads come from.
+Partitions are started in the order in which they arrive. Work that does not need the device to be free runs beside it
+on the calling threads: copying the next partition's data over (`stage`), and waiting for results and assembling them
+(`result`). Any thread may call; the module does not care where the threads come from.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernels.backend import OutOfMemory
 
 @dataclass(frozen=True)
 class Timed:
-    """A value and when it was computed, by the clock of this machine, in seconds since the epoch."""
+    """A value with the times at which its computation started and ended, in seconds since the epoch."""
 
     value: Any
     started: float
@@ -37,7 +37,7 @@ class Timed:
 
 
 class Line:
-    """Places in order of arrival. Each is first at the head alone, then beside others until it is over."""
+    """A queue of places in order of arrival. A place is first alone at the head, then beside others until it ends."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -46,7 +46,7 @@ class Line:
         self._over = _Passed()
 
     def join(self) -> Turn:
-        """A place behind everyone who has joined. It must be used as a context manager, or the line stops there."""
+        """Take a place behind all others. It must be used as a context manager, or the line stops there."""
         with self._changed:
             self._joined += 1
             return Turn(self, self._joined - 1)
@@ -71,19 +71,19 @@ class Turn:
         self._joined = time.time()
 
     def wait_for_room(self, others: int) -> float:
-        """Wait until at most `others` of those in front are not over; returns since when that has been so."""
+        """Wait until at most `others` of the places in front are not over; returns since when that has been so."""
         over = self._line._over
         self._line._wait(lambda: self._number - over.count <= others)
         return max(self._joined, over.since)
 
     def wait_for_head(self) -> float:
-        """Wait until all in front have left the head; returns since when that has been so."""
+        """Wait until all places in front have left the head; returns since when that has been so."""
         head = self._line._head
         self._line._wait(lambda: head.count == self._number)
         return max(self._joined, head.since)
 
     def leave_head(self) -> None:
-        """Let the next one come to the head."""
+        """Let the next place come to the head."""
         self._line._pass(self._number, self._line._head)
 
     def __enter__(self) -> Turn:
@@ -96,7 +96,7 @@ class Turn:
 
 
 class _Passed:
-    """How many places, counted from the first without a gap, have passed a point of the line, and since when."""
+    """Counts how many places, from the first without a gap, have passed a point of the line, and since when."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -104,7 +104,7 @@ class _Passed:
         self._early: set[int] = set()
 
     def add(self, number: int) -> None:
-        """A second time does nothing."""
+        """Note that place `number` has passed. A second call for the same place does nothing."""
         if number < self.count:
             return
         self._early.add(number)
@@ -115,18 +115,18 @@ class _Passed:
 
 
 class InFlight:
-    """Partitions on their way through one prover. Every use of the prover and its backend goes through here."""
+    """The partitions in flight on one prover. Every use of the prover and its backend goes through this object."""
 
     def __init__(self) -> None:
         self.line = Line()
         self._beside = 1
-        """How many may be staged or computing beside the one that is being staged: keys leave memory for that many."""
+        """How many partitions may be in flight beside the one being staged. A loaded key leaves memory for these."""
         self._clock = threading.Lock()
         self._ended = 0.0
-        """When the last proof was ready."""
+        """Time at which the last proof was ready, in seconds since the epoch."""
 
     def alone(self, call: Callable[[], Any], turn: Turn | None = None) -> Timed:
-        """`call()` while nothing else uses the prover. `turn`: its place, taken earlier on `line`."""
+        """Run `call()` while nothing else uses the prover. `turn` is its place, if one was taken earlier on `line`."""
         with turn or self.line.join() as place:
             started = place.wait_for_room(0)
             return Timed(call(), started, time.time())
@@ -139,9 +139,9 @@ class InFlight:
         challenge: bytes | None = None,
         turn: Turn | None = None,
     ) -> Timed:
-        """(PartitionProof, PhaseTimes) of a partition, which is staged ahead if the prover can and memory allows.
+        """Prove a partition, staged ahead if the prover can do so and memory allows: (PartitionProof, PhaseTimes).
 
-        The times leave out what was hidden behind the partition before: they add up to what this one cost.
+        The times leave out what was hidden behind the previous partition, so they add up to what this partition cost.
         """
         if not isinstance(prover, Stages):
             return self.alone(lambda: prover.prove(partition, work, challenge), turn)
@@ -171,19 +171,19 @@ class InFlight:
         try:
             return staged.start(challenge)
         except OutOfMemory:
-            self._beside = 0  # perhaps the next one took the room: from here on it waits outside
+            self._beside = 0  # perhaps the next partition took the memory: from now on it waits before staging
             raise
 
     def _told(
         self, proof: PartitionProof, times: PhaseTimes, ours: float, staging: tuple[float, float], starting: float
     ) -> Timed:
-        """The result, counted from when the prover had nothing else to do: its turn had come and the last was done."""
-        with self._clock:  # the time, too, is read inside: spans of one prover do not overlap
+        """The timed result. Its time starts when its turn has come and the previous proof is done."""
+        with self._clock:  # the clock is read under the lock, so that spans of one prover do not overlap
             ended = time.time()
             began = min(ended, max(ours, self._ended))
             self._ended = ended
         hidden = max(0.0, min(staging[1], began) - staging[0]) + max(0.0, began - starting)
-        for name, seconds in times.seconds.items():  # in the order in which they passed
+        for name, seconds in times.seconds.items():  # in the order in which they happened
             cut = min(seconds, hidden)
             times.seconds[name] = seconds - cut
             hidden -= cut

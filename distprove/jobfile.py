@@ -1,4 +1,4 @@
-"""A job as the text of a job file, which `Job.from_toml` reads back: the same job, wherever the file lies."""
+"""Writes a job as the text of a job file. `Job.from_toml` reads the same job back, wherever the file lies."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from distprove.job import ExecutorSettings, Job
 
 
 def job_text(job: Job, comment: str = "") -> str:
-    """TOML with absolute paths; settings at their defaults are left out.
+    """The job file of `job`: TOML with absolute paths, without settings that have their default values.
 
-    `comment` goes on top, a line for each of its lines. Raises UsageError for paths without a UTF-8 form.
+    `comment` goes on top, one comment line for each of its lines. Raises UsageError for paths without a UTF-8 form.
     """
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     table: dict[str, Any] = {"system": job.system, "title": job.title or None, **_options(job)}
@@ -33,7 +33,7 @@ def job_text(job: Job, comment: str = "") -> str:
 
 
 def _options(job: Job) -> dict[str, Any]:
-    """The keys of the proof system's own part."""
+    """The job file's keys that belong to the job's proof system."""
     options = job.to_record()["options"]
     known = type(job.options).KEYS
     given = {key: value for key, value in options.items() if key in known}
@@ -48,5 +48,5 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_value(str(key))} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
-    # JSON's strings, numbers and booleans are TOML's, but for DEL, which TOML wants escaped.
+    # TOML writes strings, numbers and booleans as JSON does, except that DEL must be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
-"""What this machine has: processors, memory with the limits of its control group, GPUs. Facts only, no advice.
+"""Describes this machine: its CPUs, its memory with the limits of its control group, its GPUs. Facts only, no advice.
 
-Read by `distprove doctor` and written beside every benchmark result. Works without a GPU and without nvidia-ml-py.
+`distprove doctor` prints it, and every benchmark result includes it. Works without a GPU and without nvidia-ml-py.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from distprove.topology import Topology, read_topology
 from kernels.processor import processor_facts
 
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
-"""Processor features that decide which variant of the native code runs, or how fast it can be."""
+"""CPU features that decide which variant of the native code runs, or how fast it can be."""
 
 
 @dataclass(frozen=True)
 class Processor:
-    """The host's processors as this process may use them."""
+    """The host's CPUs as this process may use them."""
 
     model: str
     architecture: str
     logical: int
     physical: int | None
     usable: int
-    """Logical processors in this process's affinity mask."""
+    """Number of logical CPUs in this process's affinity mask."""
     quota: float | None
-    """Processors' worth of time that the control group grants; None without a limit."""
+    """Number of CPUs whose time the control group grants; None without a limit."""
     flags: tuple[str, ...]
 
     @property
     def threads(self) -> int:
-        """Threads that can run at once: affinity and quota together, at least 1."""
+        """Number of threads that can run at once, by affinity and quota; at least 1."""
         return _threads(self.usable, self.quota)
 
 
@@ -74,25 +74,25 @@ class Gpu:
     memory_total: int
     memory_free: int
     utilisation: int | None
-    """Percent of the last sampling period in which a kernel ran."""
+    """Percentage of the last sampling period in which a kernel ran; None where NVML does not tell."""
     power_limit_watts: int | None
     mig: bool
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs, or why none was found."""
+    """The GPUs of this machine, or the reason why none was found."""
 
     devices: tuple[Gpu, ...] = ()
     driver: str | None = None
     cuda_driver: str | None = None
-    """Highest CUDA version that the driver supports."""
+    """The highest CUDA version that the driver supports."""
     reason: str | None = None
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything above, and what runs it."""
+    """All facts about this machine: operating system, Python, CPU, memory, GPUs, topology."""
 
     system: str
     python: str
@@ -106,7 +106,7 @@ class Machine:
 
     @property
     def title(self) -> str:
-        """One line for a table's head: the GPUs if there are any, else the processor."""
+        """One line for the head of a table: names the GPUs if there are any, else the CPU."""
         if self.gpus.devices:
             first = self.gpus.devices[0].name
             count = len(self.gpus.devices)
@@ -115,7 +115,7 @@ class Machine:
 
 
 def inspect_machine() -> Machine:
-    """Look at the machine now. Takes some milliseconds; starts nothing."""
+    """Read the facts about this machine now. Takes some milliseconds and starts no process."""
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
@@ -157,7 +157,7 @@ def _memory() -> Memory:
 
 
 def usable_threads() -> int:
-    """Threads that this process can run at once: affinity and the control group's quota together, at least 1."""
+    """Number of threads that this process can run at once, by affinity and the control group's quota; at least 1."""
     return _threads(_affinity(), cgroup.cpu_quota())
 
 
@@ -177,7 +177,7 @@ def _lock_limit() -> int | None:
 
 
 def find_gpus() -> Gpus:
-    """The CUDA devices by NVML, whatever CUDA_VISIBLE_DEVICES says."""
+    """List the CUDA devices that NVML reports, whatever CUDA_VISIBLE_DEVICES says."""
     try:
         import pynvml
     except ImportError:

@@ -1,4 +1,4 @@
-"""Names of partitions: after their files, fit for a file name on any system, unique within a job."""
+"""Partition names. They follow the input files, are valid file names on any system, and are unique within a job."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_LENGTH - 1}}}")
 
 
 def is_name(name: object) -> bool:
-    """Whether `name` may name a partition: letters, digits, `_`, `-`, `.`, not first a `-` or `.`, 120 at most."""
+    """Whether `name` is a valid partition name: 1 to 120 letters, digits, `_`, `-`, `.`, the first not `-` or `.`."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def natural_key(path: Path) -> tuple[tuple[tuple[int, int, str], ...], ...]:
-    """Sorts `in2` before `in10`, folder by folder: runs of digits compare as numbers."""
+    """Sort key under which `in2` comes before `in10`, folder by folder: runs of digits compare as numbers."""
 
     def parts(text: str) -> tuple[tuple[int, int, str], ...]:
         # [0-9] and not \d: int() of other scripts' digits is fine, but their order would surprise.
@@ -27,15 +27,15 @@ def natural_key(path: Path) -> tuple[tuple[tuple[int, int, str], ...], ...]:
 
 
 def name_after(path: Path) -> str:
-    """The partition name a file suggests: its name without the last suffix, other characters replaced by `_`."""
+    """The partition name for a file: the file's name without the last suffix, invalid characters replaced by `_`."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MAX_LENGTH]
     return name if is_name(name) else f"_{name}"[:MAX_LENGTH]
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """The same names in the same order, repeats made distinct as `name-2`, `name-3`, ...
+    """Return `names` in the same order, with repeats renamed to `name-2`, `name-3`, ...
 
-    Names that differ only in case count as repeats, because some file systems hold them to be one.
+    Names that differ only in case count as repeats, because some file systems treat them as equal.
     """
     wanted = list(names)
     reserved = {name.lower() for name in wanted}  # a suffix must not take a name that another file has by right

@@ -1,4 +1,4 @@
-"""What a job proves, by proof system: the part of a job file that belongs to Groth16 or to the STARK alone.
+"""The options of each proof system: the part of a job file that belongs to Groth16 or to the STARK alone.
 
 Each class reads its keys from a job file's table (`from_table`, paths relative to the file) and from a run's job.json
 (`from_record`), with the same checks.
@@ -20,14 +20,14 @@ from distprove.owncode import names_code
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
-"""Proven bits of a STARK that a prover reaches and a verifier asks for, both unless told otherwise."""
+"""Default proven security of a STARK in bits: what a prover reaches, and what a verifier requires."""
 
 Keys = Mapping[str, "type | tuple[type, ...]"]
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """One input: the file, and the name of the partition made from it."""
+    """An input file and the name of the partition that is made from it."""
 
     name: str
     path: Path
@@ -35,7 +35,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Groth16Options:
-    """A Groth16 program with its key and inputs. Either `inputs` with `wasm`, or `witnesses`."""
+    """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
 
     KEYS: ClassVar[Keys] = {"zkey": str, "wasm": str, "vk": str, "inputs": (list, str), "witnesses": (list, str)}
 
@@ -44,13 +44,13 @@ class Groth16Options:
     inputs: tuple[InputFile, ...] = ()
     """JSON inputs for the circuit's witness program."""
     witnesses: tuple[InputFile, ...] = ()
-    """Witnesses already made (.wtns)."""
+    """Finished witnesses (.wtns)."""
     vk: Path | None = None
-    """snarkjs verification_key.json that the zkey's own key must equal."""
+    """A snarkjs verification_key.json that the zkey's own verification key must equal."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], base: Path) -> Groth16Options:
-        """Raises UsageError for what does not fit together, InputError for files."""
+        """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
         if "zkey" not in table:
             raise UsageError("no `zkey`: the proving key")
         given = {key: table.get(key, []) for key in ("inputs", "witnesses")}
@@ -74,7 +74,7 @@ class Groth16Options:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Groth16Options:
-        """Raises KeyError and TypeError for what is no record, InputError for files that are gone."""
+        """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
         options = dict(record)
         for key in ("zkey", "wasm", "vk"):
             options[key] = Path(options[key]) if options[key] is not None else None
@@ -86,11 +86,11 @@ class Groth16Options:
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The inputs or witnesses, one per partition, in order."""
+        """The input or witness files, one per partition, in order."""
         return self.inputs or self.witnesses
 
     def check(self) -> None:
-        """Raise InputError unless every file is there and the partitions can be named."""
+        """Raise InputError unless every file exists and the partition names are valid and distinct."""
         if not 1 <= len(self.sources) <= MAX_PARTITIONS:
             raise InputError(f"a job has 1 to {MAX_PARTITIONS} partitions, not {len(self.sources)}")
         names = {source.name.lower() for source in self.sources}
@@ -106,7 +106,7 @@ class Groth16Options:
 
 @dataclass(frozen=True)
 class StarkOptions:
-    """A program, cut into partitions, and how secure its proof is to be."""
+    """A STARK program with its arguments, the number of partitions, and the parameters that give its security."""
 
     KEYS: ClassVar[Keys] = {
         "program": str,
@@ -119,21 +119,21 @@ class StarkOptions:
     }
 
     program: str
-    """One that ships, or a user's own as MODULE:CLASS."""
+    """The name of a program that ships, or a user's own program as MODULE:CLASS."""
     arguments: Mapping[str, int | str] = field(default_factory=dict)
-    """All of them, checked, paths absolute; a user's own program checks its own."""
+    """All arguments of the program, checked, with absolute paths; a user's own program checks its arguments itself."""
     partitions: int = 1
     blowup: int = 2
     security: int = SECURITY_BITS
-    """Bits that a proof must reach, proven; the number of queries follows."""
+    """Bits of proven security that a proof must reach; the number of queries follows from it."""
     grinding: int = 16
     """Bits of proof of work before the queries."""
     queries: int | None = None
-    """For programs that do not say how tall their tables are."""
+    """Number of queries, for programs that do not tell the heights of their tables."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], base: Path) -> StarkOptions:
-        """Raises UsageError for what does not fit together, InputError for files."""
+        """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
         if "program" not in table:
             raise UsageError("no `program`: what to prove")
         chosen = {key: table[key] for key in cls.KEYS if key in table and key != "arguments"}
@@ -143,7 +143,7 @@ class StarkOptions:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> StarkOptions:
-        """Raises KeyError and TypeError for what is no record, InputError for files that are gone."""
+        """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
         check_keys(record, {**cls.KEYS, "queries": (int, type(None))}, "options.")
         arguments = _arguments(record["program"], record["arguments"], Path())
         made = cls(**{**record, "arguments": arguments})
@@ -152,11 +152,11 @@ class StarkOptions:
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The files that the program reads, by the arguments that name them."""
+        """The files that the program reads, each named after the argument that holds its path."""
         return tuple(InputFile(name, Path(str(self.arguments[name]))) for name in _path_arguments(self.program))
 
     def check(self) -> None:
-        """Raise UsageError for numbers out of range, InputError for files that are not there."""
+        """Raise UsageError for numbers out of range, InputError for files that do not exist."""
         if self.blowup not in (2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
         limits = {"partitions": (1, MAX_PARTITIONS), "security": (1, 128), "grinding": (0, 40), "queries": (1, 1024)}
@@ -170,7 +170,7 @@ class StarkOptions:
 
 
 def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, int | str]:
-    """The program's arguments, checked as far as its entry tells, paths made absolute. Raises UsageError."""
+    """The program's arguments with absolute paths, checked against its registry entry. Raises UsageError."""
     from distprove.stark.programs import find_program
 
     for name, value in given.items():
@@ -189,12 +189,12 @@ def _path_arguments(program: str) -> list[str]:
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:
-    """Files, globs (`**` included) and folders as named inputs, in order.
+    """Expand files, globs (`**` included) and folders into named inputs, in order.
 
     Patterns keep their order; the files of one glob or folder are sorted naturally (`in2` before `in10`). A folder
-    gives its files that end in `suffix`. A file that several patterns reach counts once. Names follow
-    `names.name_after`; files of equal name become `name`, `name-2`, ... in order. A pattern that gives nothing raises
-    InputError.
+    stands for its files that end in `suffix`. A file that several patterns match counts once. Names follow
+    `names.name_after`; files of equal name become `name`, `name-2`, ... in order. Raises InputError for a pattern that
+    matches nothing.
     """
     files: dict[Path, Path] = {}
     for pattern in patterns:
@@ -216,7 +216,7 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
 
 
 def _matches(path: Path, pattern: str, base: Path, suffix: str | None) -> list[Path]:
-    """The files of one pattern, which stands for `path` if it is a name; `suffix` is given for a folder."""
+    """The files that one pattern matches. `path` is the pattern as a path; `suffix` is given if that is a folder."""
     if suffix is not None:
         return [p for p in path.iterdir() if p.suffix == suffix and p.is_file()]
     if path.is_file():

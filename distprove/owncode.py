@@ -1,6 +1,6 @@
-"""Code that is named as "module:name": a user's own program, or a backend that does not ship.
+"""Checks for code that is named as "module:name": a user's own program, or a backend that does not ship.
 
-The command line, a job file and Python may name code. A run folder, a proof and a key never do: whoever sends one would
+The command line, a job file and Python may name code. A run folder, a proof and a key must not: whoever sends one would
 choose what runs here.
 """
 
@@ -14,7 +14,7 @@ from distprove.errors import UsageError
 
 
 def names_code(name: str) -> bool:
-    """Whether a program or backend of this name is imported, and not one that ships."""
+    """Whether `name` names code to import ("module:name") rather than a program or backend that ships."""
     return ":" in name
 
 
@@ -32,7 +32,7 @@ def require_outside(name: str, folder: Path) -> None:
 
 
 def require_no_imports_from(folder: Path) -> None:
-    """Raise UsageError when this process imports modules from inside `folder`, as Python started there may."""
+    """Raise UsageError when `sys.path` has an entry inside `folder`, as it may when Python is started there."""
     if any(_is_inside(entry, folder) for entry in sys.path):
         raise UsageError(
             f"Python imports modules from inside {folder} as it was started, and a run must not bring code; "

@@ -1,4 +1,4 @@
-"""The kinds of host work that a node's governor tells apart: each has leases, limits and times of its own."""
+"""The kinds of host work that a node's governor distinguishes: each has its own leases, limits and times."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from enum import Enum
 
 
 class Phase(str, Enum):
-    """A phase of a partition that runs on the host."""
+    """A kind of work on a partition that runs on the host."""
 
     SYNTHESIS = "synthesis"
     CPU_MSM = "cpu_msm"
-    """Group sums on the host. What memory bandwidth they have decides how long they take: others yield to them."""
+    """Multi-scalar multiplications on the host. Memory bandwidth bounds them, so that other phases yield to them."""
     SPMV = "spmv"
     PROVING = "proving"
-    """What a prover without a GPU computes beside sums and products: transforms, vectors, checks of points."""
+    """Other work of a prover without a GPU: transforms, vector operations, checks of points."""
     VERIFICATION = "verification"
     STAGING = "staging"
 
 
 CRITICAL = frozenset({Phase.CPU_MSM})
-"""Phases that others yield to."""
+"""Phases that all others yield to."""
 
 SHARING = frozenset({Phase.SYNTHESIS, Phase.STAGING})
-"""Phases whose threads are counted together. The others are one pool per node, sized when it is made, or short: holding
-synthesis back while they work would leave cores idle in a pool's serial parts. Not so a prover without a GPU, which has
-all the node's threads for one operation after the other: its threads are counted with these, whatever the phase, and it
-makes do with fewer of them (`cluster.governor.Request.least`)."""
+"""Phases whose threads are counted together. The other phases are short or run in one pool per node of fixed size:
+holding synthesis back while they work would leave cores idle in the pool's serial parts. A prover without a GPU is
+different, because it uses all threads of the node for one operation after the other: its threads are counted with these
+phases, whatever its own phase is, and it accepts fewer of them (`cluster.governor.Request.least`)."""

@@ -1,9 +1,9 @@
-"""Where a job's operations run: what `--place`, a job file's `[executor] place` or Python asks for.
+"""Where a job's operations run, as asked for by `--place`, a job file's `[executor] place` or Python.
 
     --place msm_g2=cpu,spmv=cpu      place = { msm_g2 = "cpu", spmv = "cpu" }      place = "auto"
 
-`cpu` places an operation on the processors beside the prover's GPU, `gpu` (the default of most) on the GPU. With "auto"
-the proof system chooses, by memory and by a short measurement, when the key is loaded.
+`cpu` places an operation on the CPU beside the prover's GPU, `gpu` (the default of most) on the GPU. With "auto" the
+proof system chooses by memory and by a short measurement when the key is loaded.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ CPU, GPU = "cpu", "gpu"
 
 _BOTH = (GPU, CPU)
 _PLACES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    # circom's witness programs run on the CPU; what makes a STARK's trace is the backend that commits to it.
+    # circom's witness programs run on the CPU; a STARK's trace is made by the backend that commits to it.
     "groth16": {"synthesis": (CPU,), **dict.fromkeys(placed.OPERATIONS, _BOTH)},
     "stark": {"trace": (GPU,)},
 }
-"""For each proof system, the operations that have a name and where each can run."""
+"""The operations that have a name and the places where each can run, by proof system."""
 
 
 @dataclass(frozen=True)
 class Placing:
-    """What was asked for."""
+    """The placement that a user asked for: named operations on the CPU, or `auto`. False if nothing was asked for."""
 
     placement: Placement = field(default_factory=Placement)
     auto: bool = False
@@ -45,9 +45,9 @@ class Placing:
 
 
 def parse_place(place: str | Mapping[str, str] | None, system: str | None = None) -> Placing:
-    """Read "msm_g2=cpu,spmv=cpu", the same as a mapping, "auto", or nothing; for one proof system, or for any.
+    """Parse "msm_g2=cpu,spmv=cpu", an equivalent mapping, "auto" or None, for the proof system `system` or for any.
 
-    Raises UsageError for an operation that there is not, or that cannot run there.
+    Raises UsageError for an unknown operation, or one that cannot run where it is placed.
     """
     if place is None or place == AUTO:
         return Placing(auto=place == AUTO)
@@ -82,9 +82,10 @@ def _pairs(place: str | Mapping[str, str]) -> list[tuple[str, str]]:
 
 @runtime_checkable
 class ChoosesPlacement(Protocol):
-    """A proof system that can tell where its operations are best placed. Optional."""
+    """Optional interface of a proof system that can choose the best placement of its operations."""
 
     def choose_placement(
         self, shared: dict[str, NDArray[np.uint8]], device: Backend, host: Backend
     ) -> tuple[Placement, str]:
-        """The placement for its key on these two, and the reason, in words for the report. Nothing stays loaded."""
+        """The best placement for the key in `shared` on `device` with `host` beside it, and the reason in words for the
+        report. Nothing stays loaded."""

@@ -8,20 +8,20 @@ Layout (canonical MessagePack, see `distprove.canonical`; every map has exactly 
 
 Public values are big-endian without leading zeros (zero is one zero byte). The digests, all SHA-256 with domains:
 
-    partition digest = H(key digest, index, name, public values[, heights])   what one partition states, and where
-    job digest       = H(system, key digest, count, partition digests)        what the whole file states
+    partition digest = H(key digest, index, name, public values[, heights])   one partition's statement and index
+    job digest       = H(system, key digest, count, partition digests)        the statement of the whole file
     binding          = H(job digest, verification key, data of every partition)
 
 `heights` is the field of that name in the data of a system whose proofs are of tables (a STARK): log2 of the rows of
-each, a byte for each. A system without tables (Groth16) has none, and nothing stands there in its place.
+each table, one byte per table. A system without tables (Groth16) has no such field, and the digest leaves it out.
 
-What this gives. A file that was changed in any way (a partition dropped, doubled, swapped or renamed, a public value,
+What this gives: a file that was changed in any way (a partition dropped, doubled, swapped or renamed, a public value,
 a proof or the key altered) without recomputing the digests is rejected when it is read. Someone who recomputes them
 gets a file with *another job digest*, and each of its partition proofs must still verify: they can leave out or
-reorder true statements, never state a false one. So a reader who needs exactly the job that was ordered, and not just
-true statements under a key, passes the job digest that they expect to `verify`; it fixes the number and order of
-partitions, their names, every public value and the heights of tables. The digest can be computed by anyone from those
-public facts with `job_digest`. It does not fix the proofs' own bytes (Groth16 proofs can be re-randomised by anyone);
+reorder true statements, but never state a false one. So a reader who needs exactly the job that was ordered, and not
+just true statements under a key, passes the expected job digest to `verify`; it fixes the number and order of
+partitions, their names, every public value and the heights of tables. Anyone can compute the digest from those public
+facts with `job_digest`. It does not fix the proofs' own bytes (Groth16 proofs can be re-randomised by anyone);
 `binding` does, as a checksum.
 
 Digests of inputs are left out on purpose: a hash of a secret input that can be guessed would let anyone confirm a
@@ -46,14 +46,14 @@ from distprove.system import FindsInvalid, PartitionProof, ProofSystem, Verifies
 FORMAT = "distprove.proof"
 VERSION = 1
 PROOF_FILE = "proof.msgpack"
-"""Its name in a run folder."""
+"""Name of the proof file in a run folder."""
 MAX_BYTES = 1 << 30
 MAX_PUBLIC_BYTES = 64
-"""Bytes of one public value; the largest scalar field in use needs 32."""
+"""Maximum bytes of one public value. The largest scalar field in use needs 32."""
 
 
 class Verifier(Protocol):
-    """What a proof is checked with: a proof system's verification key. Every `ProofSystem` is one."""
+    """Checks proofs under a proof system's verification key. Every `ProofSystem` is one."""
 
     def key_digest(self) -> bytes: ...
 
@@ -64,17 +64,17 @@ class Verifier(Protocol):
 
 @dataclass(frozen=True)
 class Proof:
-    """A job's proof. Made by `assemble`, `from_bytes` or `read`; the digests hold by construction."""
+    """The proof of a job. `assemble`, `from_bytes` and `read` make it, with digests that are correct."""
 
     system: str
     key_digest: bytes
     verification_key: dict[str, Any]
     partitions: tuple[PartitionProof, ...]
-    """In the job's order; `digest` of each is the partition digest above."""
+    """The partition proofs in the job's order; `digest` of each is the partition digest of the module's text."""
 
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:
-        """Bind verified partition proofs, given in the job's order."""
+        """Bind verified partition proofs, given in the job's order, into one proof."""
         key = system.key_digest()
         bound = tuple(
             replace(p, digest=partition_digest(key, index, p.name, p.public, heights_of(p)))
@@ -84,17 +84,17 @@ class Proof:
 
     @cached_property
     def job_digest(self) -> bytes:
-        """32 bytes that name what the file states; see the module's text for what may be concluded from it."""
+        """32 bytes that identify the statement of the whole file; the module's text says what follows from it."""
         return _job_digest(self.system, self.key_digest, [p.digest for p in self.partitions])
 
     @cached_property
     def binding(self) -> bytes:
-        """32 bytes over everything in the file."""
+        """The checksum of everything in the file, 32 bytes."""
         data = [p.data for p in self.partitions]
         return canonical.digest("distprove/binding/1", self.job_digest, self.verification_key, data)
 
     def to_bytes(self) -> bytes:
-        """The content of proof.msgpack."""
+        """Encode the proof as the content of proof.msgpack."""
         return canonical.encode(
             {
                 "format": FORMAT,
@@ -112,8 +112,8 @@ class Proof:
     def from_bytes(cls, data: bytes, what: str = "proof", binding: bytes | None = None) -> Proof:
         """Parse and check the binding; no partition proof is verified yet. Raises FormatError or InvalidProof.
 
-        `binding`: computed by who wrote `data` just now, and not computed again. There is one encoding of a proof, and
-        `data` is found to be it; so what is parsed is what that binding is of, if `data` states the same.
+        `binding` is given by a caller that has just written `data`, and saves computing it again. A proof has only one
+        encoding, which decoding enforces; so if `data` states this binding, the parsed proof is the one it belongs to.
         """
         top = canonical.decode(data, what)
         if not isinstance(top, dict) or top.get("format") != FORMAT:
@@ -150,7 +150,7 @@ class Proof:
 
     @classmethod
     def read_from(cls, path: Path) -> Proof:
-        """The proof in a file, or in a run folder. Raises as `read` does, and UsageError for a link to a folder."""
+        """Read the proof in a file or a run folder. Raises as `read` does, and UsageError for a link to a folder."""
         if not path.is_dir():
             return cls.read(path)
         with Folder.open(path) as folder:
@@ -161,11 +161,11 @@ class Proof:
         write_atomically(path, self.to_bytes())
 
     def verify(self, verifier: Verifier, expected_job: bytes | None = None) -> None:
-        """Verify every partition, as one batch, under `verifier`'s key, then that they fit each other.
+        """Verify all partitions as one batch under `verifier`'s key, then check that they fit each other.
 
-        Raises InvalidProof with what does not hold.
+        Raises InvalidProof, which says what does not hold.
 
-        `expected_job` is the job digest the caller wants this to be a proof of. Without it, success means: each of
+        `expected_job` is the digest of the job that the caller expects. Without it, success only means that each of
         these statements is true under this key.
         """
         if verifier.key_digest() != self.key_digest:
@@ -182,10 +182,10 @@ class Proof:
 
 
 def invalid_among(verifier: Verifier, proofs: Sequence[PartitionProof]) -> list[int]:
-    """Places of the proofs that are malformed or do not hold under the verifier's key, in order.
+    """Indices of the proofs that are malformed or do not hold under the verifier's key, in order.
 
-    Checks them as one batch, and asks which ones only if that fails. A batch that fails although each of its proofs
-    holds alone tells nothing apart: then all of them count as invalid.
+    The proofs are checked as one batch, and singly only if that fails. If the batch fails although each proof holds
+    alone, the bad ones cannot be told from the others, and all count as invalid.
     """
     listed = list(proofs)
     if not listed or _holds(lambda: verifier.verify_batch(listed)):
@@ -205,9 +205,9 @@ def _holds(check: Callable[[], bool]) -> bool:
 
 
 def heights_of(proof: PartitionProof) -> bytes | None:
-    """log2 of the rows of a proof's tables, a byte for each, as its data has them; None for a system without tables.
+    """log2 of the rows of each table, one byte per table, from the proof's data; None for a system without tables.
 
-    What the proof system verifies is the same field; anything there but bytes it refuses.
+    The proof system verifies the same field, and refuses any value there that is not bytes.
     """
     heights = proof.data.get("heights")
     return heights if isinstance(heights, bytes) else None
@@ -216,15 +216,15 @@ def heights_of(proof: PartitionProof) -> bytes | None:
 def partition_digest(
     key_digest: bytes, index: int, name: str, public: Sequence[int], heights: bytes | None = None
 ) -> bytes:
-    """What one partition states, and where it stands in its job. `heights` as `heights_of` gives them."""
+    """The digest of one partition's statement and of its index in the job. `heights` is as `heights_of` returns it."""
     stated = [key_digest, index, name, [encode_public(v) for v in public]]
     return canonical.digest("distprove/partition/1", *stated, *([] if heights is None else [heights]))
 
 
 def job_digest(system: str, key_digest: bytes, statements: Sequence[tuple[str, Sequence[int], bytes | None]]) -> bytes:
-    """The job digest of (name, public values, heights) in order: what a verifier computes to know which job to expect.
+    """The job digest of the statements (name, public values, heights) in order; a verifier computes the expected one.
 
-    `heights` as `heights_of` gives them: None for a system without tables.
+    `heights` is as `heights_of` returns it: None for a system without tables.
     """
     digests = [partition_digest(key_digest, i, *statement) for i, statement in enumerate(statements)]
     return _job_digest(system, key_digest, digests)
@@ -235,20 +235,20 @@ def _job_digest(system: str, key_digest: bytes, partitions: list[bytes]) -> byte
 
 
 def encode_public(value: int) -> bytes:
-    """Big-endian, no leading zeros; zero is one zero byte. Raises ValueError for what has no such form."""
+    """Encode `value` big-endian without leading zeros; zero is one zero byte. Raises ValueError if out of range."""
     if value < 0 or value.bit_length() > 8 * MAX_PUBLIC_BYTES:
         raise ValueError("a public value is a non-negative integer of at most 64 bytes")
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
 def encode_partition(proof: PartitionProof) -> dict[str, Any]:
-    """A partition proof as the map that stands in proof.msgpack and in a run's partition files."""
+    """The map that represents a partition proof in proof.msgpack and in a run's partition files."""
     public = [encode_public(value) for value in proof.public]
     return {"name": proof.name, "digest": proof.digest, "public": public, "data": proof.data}
 
 
 def decode_partition(value: Any, what: str) -> PartitionProof:
-    """The inverse of `encode_partition`, trusting nothing. Raises FormatError."""
+    """Decode what `encode_partition` made, from untrusted data. Raises FormatError."""
     check_fields(value, {"name": str, "digest": bytes, "public": list, "data": dict}, what)
     if not is_name(value["name"]):
         raise FormatError(f"{what}: not a partition name")

@@ -1,6 +1,6 @@
-"""The proof systems by name: from a job to what proves it, from a proof file to what verifies it.
+"""Maps the name of a proof system to the code that proves a job with it and to the code that verifies its proofs.
 
-Each system is imported when it is first asked for.
+Each system is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Options = TypeVar("Options", Groth16Options, StarkOptions)
 
 @dataclass(frozen=True)
 class _Entry:
-    """How one proof system is entered."""
+    """The entry points of one proof system."""
 
     system: Callable[[Job], ProofSystem]
     verifier: Callable[[dict[str, Any], Path | None], Verifier]
-    """Of the key that came with the proof, and of a key file to use in its place."""
+    """Makes the verifier from the key that the proof carries, or from a key file that replaces it."""
     remakes_key: bool
-    """Whether a verifier without a key file makes the key itself, from what the proof names. If not it can only take
-    the key that the proof carries, whoever made that."""
+    """Whether a verifier without a key file makes the key itself, from what the proof names. If not, it can only use
+    the key that the proof carries, whoever made that key."""
 
 
 def _groth16_system(job: Job) -> ProofSystem:
@@ -78,17 +78,17 @@ _SYSTEMS = {
 
 
 def load_system(job: Job) -> ProofSystem:
-    """The proof system of a job, with its program and key. Raises InputError subclasses for files that do not hold."""
+    """Load the proof system of a job with its program and key. Raises UsageError, and InputError for bad files."""
     if job.system not in _SYSTEMS:
         raise UsageError(f"unknown proof system {job.system!r}")
     return _SYSTEMS[job.system].system(job)
 
 
 def load_verifier(system: str, own_key: dict[str, Any], vk: Path | None) -> Verifier:
-    """The verifier of `system` under the key in the file `vk`, or else under `own_key`, which came with the proof.
+    """Load the verifier of `system` for the key in the file `vk`, or else for `own_key`, which came with the proof.
 
-    Raises FormatError for a system that is not known, InputError and its subclasses for a key that does not hold,
-    InvalidProof for a STARK that says something else of its key than the file `vk`.
+    Raises FormatError for an unknown system, InputError and its subclasses for a bad key, InvalidProof for a STARK
+    proof that names another key than the file `vk`.
     """
     if system not in _SYSTEMS:
         raise FormatError(f"the proof is of system {system!r}, which this distprove cannot verify")

@@ -1,6 +1,6 @@
-"""How a machine's processors share cores, caches and memory, where Linux shows it under /sys/devices/system.
+"""Reads how a machine's logical CPUs share cores, caches and memory, as Linux shows it under /sys/devices/system.
 
-What cannot be read is left out: in a container or a virtual machine any of it may be missing.
+Anything that cannot be read is left out: in a container or a virtual machine any of it may be missing.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class Domain:
-    """Logical processors that share something."""
+    """A group of logical CPUs that share a cache or a NUMA node's memory."""
 
     cpus: str
-    """Their numbers as the kernel writes them, such as "0-7,96-103"; those that this process may use."""
+    """Numbers of the CPUs that this process may use, as the kernel writes them, such as "0-7,96-103"."""
     count: int
     nbytes: int = 0
-    """Of the cache or memory that they share; 0 where it is not told."""
+    """Size of the shared cache or memory in bytes; 0 where it is not known."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """What is known of the processors that this process may use. Empty tuples and zeros where nothing is."""
+    """The cores, caches and NUMA nodes that this process may use. Unknown parts are empty tuples and zeros."""
 
     cores: int = 0
-    """Physical cores."""
+    """Number of physical cores."""
     siblings: int = 0
-    """Logical processors of a core, at most: 2 with SMT."""
+    """Maximum number of logical CPUs per core: 2 with SMT."""
     l3: tuple[Domain, ...] = ()
-    """Groups that share a third-level cache, with its size."""
+    """Groups of CPUs that share a third-level cache, with its size."""
     numa: tuple[Domain, ...] = ()
-    """NUMA nodes, with their memory."""
+    """NUMA nodes with their memory."""
 
     @property
     def l3_bytes(self) -> int:
-        """Third-level cache in all."""
+        """Total size of all third-level caches in bytes."""
         return sum(domain.nbytes for domain in self.l3)
 
     def threads_in_cache(self, nbytes: int) -> int | None:
-        """How many threads that each keep `nbytes` at hand have room in the third-level caches; at least 1. None when
-        the caches are not known."""
+        """How many threads with a working set of `nbytes` each fit the third-level caches; at least 1. None when the
+        caches are not known."""
         return max(1, self.l3_bytes // nbytes) if self.l3_bytes else None
 
     def __str__(self) -> str:
-        """In words, for people; empty when nothing is known."""
+        """Describe the topology in words for people; empty when nothing is known."""
         parts = []
         if self.cores:
             parts.append(f"{self.cores} cores" + (f" x {self.siblings} threads" if self.siblings > 1 else ""))
@@ -65,7 +65,7 @@ class Topology:
 
 
 def read_topology(root: Path = ROOT, usable: Collection[int] | None = None) -> Topology:
-    """Look now. `usable`: numbers of the logical processors that count; None for this process's affinity mask."""
+    """Read the topology of the logical CPUs with numbers `usable`; None means this process's affinity mask."""
     if usable is None:
         usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     cores: set[frozenset[int]] = set()
@@ -98,7 +98,7 @@ def _domains(found: dict[frozenset[int], int]) -> tuple[Domain, ...]:
 
 
 def _numbered(folder: Path, prefix: str) -> Iterator[Path]:
-    """Entries named by the prefix and a number, in order."""
+    """Yield the folder's entries whose names are the prefix and a number, in the order of the numbers."""
     try:
         names = [entry.name for entry in folder.iterdir()]
     except OSError:
@@ -109,7 +109,7 @@ def _numbered(folder: Path, prefix: str) -> Iterator[Path]:
 
 
 def _cpus(path: Path) -> frozenset[int]:
-    """A list such as "0-7,96-103"; empty when it cannot be read."""
+    """Parse a file with a CPU list such as "0-7,96-103"; empty when it cannot be read."""
     found: set[int] = set()
     for part in (_text(path) or "").split(","):
         first, _, last = part.partition("-")
@@ -123,7 +123,7 @@ def _cpus(path: Path) -> frozenset[int]:
 
 
 def _written(cpus: frozenset[int]) -> str:
-    """The same list, as short as can be."""
+    """Write a set of CPU numbers as the shortest CPU list, such as "0-7,96-103"."""
     parts: list[tuple[int, int]] = []
     for cpu in sorted(cpus):
         if parts and parts[-1][1] == cpu - 1:
@@ -134,7 +134,7 @@ def _written(cpus: frozenset[int]) -> str:
 
 
 def _size(text: str | None) -> int:
-    """Bytes of "36608K"."""
+    """Number of bytes in a size such as "36608K"; 0 if it cannot be parsed."""
     match = re.fullmatch("([0-9]{1,12})([KMG]?)", text or "")
     return int(match[1]) * _UNITS[match[2]] if match else 0
 

@@ -1,4 +1,4 @@
-"""Verifying a proof file: which key it is checked under, and what may be said afterwards."""
+"""Verifies a proof file: chooses the key that it is checked under, and reports what the verification shows."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from distprove.systems import load_verifier, remakes_key
 
 @dataclass(frozen=True)
 class Verified:
-    """What a successful verification says."""
+    """The result of a successful verification."""
 
     system: str
     job_digest: bytes
-    """Fixes number, order, names and public values of the partitions, and of a STARK the heights of their tables."""
+    """Digest that fixes number, order, names and public values of the partitions, and for a STARK the table heights."""
     job_expected: bool
-    """Whether the caller named the job digest."""
+    """Whether the caller gave the job digest that it expects."""
     key_digest: bytes
     key_given: bool
-    """Whether the key was given. If not it came with the proof, which says nothing about whose key it is."""
+    """Whether the caller gave the key. If not, it came with the proof, which says nothing about whose key it is."""
     partitions: int
     seconds: float
     proven: dict[str, Any] = field(default_factory=dict)
-    """What the proof says and how sure that is, for systems that tell (`distprove.system.Explains`)."""
+    """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
 
 
 def verify_proof(
@@ -41,9 +41,9 @@ def verify_proof(
     *,
     trust_own_key: bool = False,
 ) -> Verified:
-    """Verify all partitions as one batch; see `distprove.api.verify`, which raises the same.
+    """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors.
 
-    A STARK's proof names its own parameters, so one of fewer bits than `least_security` is refused.
+    A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused.
     """
     if vk is not None and trust_own_key:
         raise UsageError("a verification key and the trust in the proof's own key exclude each other")

@@ -1,7 +1,7 @@
-"""Text from anywhere, made fit to be shown: what would act on a terminal or reorder a line is written as an escape.
+"""Makes untrusted text safe to show: characters that act on a terminal or reorder a line are written as escapes.
 
 A name in a file may hold an escape sequence that clears the screen and prints its own "verified", an override that
-turns the direction of a line, or a megabyte of anything. `visible` is the one place that takes such powers away.
+changes the direction of a line, or a megabyte of anything. `visible` is the one place that makes such text harmless.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_MESSAGE = 4000
 MAX_NAME = 100
 """Characters of one name that a message shows, at most."""
 
-# Everything outside of printable ASCII; most text has none of it.
+# Characters outside of printable ASCII; most text has none.
 _SUSPECT = re.compile(r"[^ -~]")
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls (C0, DEL, C1), formats (bidirectional ones too), surrogates, what is not assigned, line separators."""
@@ -23,7 +23,7 @@ _QUOTED = re.compile(r"""(?<!\w)(['"`])((?:\\.|(?!\1)[^\\\n])*)\1""")
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """`text` without control and format characters, which become `\\x1b` or `\\u202e`; `keep` are left as they are."""
+    """`text` with control and format characters written as escapes such as `\\x1b`, except the characters in `keep`."""
     return (
         text
         if text.isprintable()
@@ -32,7 +32,7 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def bounded(text: str, most: int = MAX_MESSAGE) -> str:
-    """`text`, or its beginning and end with a word on how much is left out between them."""
+    """`text`, or if it is longer than `most` characters its beginning and end with a note on how much is left out."""
     if len(text) <= most:
         return text
     return f"{text[: most * 3 // 4]} ... ({len(text) - most} characters left out) ... {text[-(most // 4) :]}"

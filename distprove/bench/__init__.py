@@ -1,1 +1,1 @@
-"""Benchmarks of the backends through their own interface: results are checked, times stand beside their ceilings."""
+"""Benchmarks of the backends through their own interface. Results are checked, and times are compared with ceilings."""

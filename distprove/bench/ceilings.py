@@ -1,7 +1,7 @@
-"""Ceilings: what the hardware can do at most. Measured in the same run on a CPU; from a table on GPUs that are in it.
+"""Ceilings: the maximum rates of the hardware. They are measured in the same run on a CPU, and tabled for known GPUs.
 
-On a GPU a vector product through memory is bound by bandwidth, so the rate of the multiplier itself cannot be had from
-the Backend interface; there the table holds what microkernels of registers alone reached.
+On a GPU a vector product through memory is bound by bandwidth, so the rate of the multiplier itself cannot be measured
+through the Backend interface; the table holds what microkernels that use registers only have reached.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kernels.backend import Array, Backend
 from kernels.curves import Curve, Field, Group
 
 IN_CACHE = 1 << 11
-"""Elements per operand of the product that is timed: 64 KiB of 4 limbs, which stays in a second-level cache."""
+"""Elements per operand of the timed product: 64 KiB of elements with 4 limbs, which stay in a second-level cache."""
 
 XYZZ_PRODUCTS = {Group.G1: 10, Group.G2: 28}
-"""Base-field products of adding an affine point to an XYZZ accumulator: 8 M + 2 S; in G2 an M is three and an S two.
+"""Base-field products that adding an affine point to an XYZZ accumulator takes: 8 M + 2 S; in G2 an M is 3, an S 2.
 http://hyperelliptic.org/EFD/g1p/auto-shortw-xyzz.html, madd-2008-s."""
 AFFINE_PRODUCTS = {Group.G1: 6, Group.G2: 17}
-"""The same of adding affine points whose inversions are shared: 5 M + 1 S, and the shared inversion counted as free."""
+"""Base-field products that adding affine points in a batch takes: 5 M + 1 S. The shared inversion counts as free."""
 
 TABLE_SOURCE = "table: register-only microkernels on one H200, SM clock 1980 MHz"
 BUTTERFLIES = {("H200", "bn128"): 5.74e10, ("H200", "bls12381"): 5.66e10}
@@ -31,7 +31,7 @@ MIXED_ADDS = {("H200", "bn128"): 6.00e9, ("H200", "bls12381"): 2.70e9}
 
 
 def butterfly_ceiling(backend: Backend, curve: Curve) -> Ceiling | None:
-    """Scalar-field butterflies per second: one product each, an addition and a subtraction."""
+    """Maximum scalar-field butterflies (one product, one addition, one subtraction) per second; None if unknown."""
     tabled = _tabled(BUTTERFLIES, backend, curve)
     if tabled is not None:
         return Ceiling("Fr butterflies", tabled, TABLE_SOURCE)
@@ -41,7 +41,7 @@ def butterfly_ceiling(backend: Backend, curve: Curve) -> Ceiling | None:
 
 
 def addition_ceiling(backend: Backend, curve: Curve, group: Group) -> Ceiling | None:
-    """Additions of a point to a bucket per second: XYZZ += affine on a GPU, affine in batches on a CPU."""
+    """Maximum additions of a point to a bucket per second: XYZZ += affine on a GPU, affine in batches on a CPU."""
     tabled = _tabled(MIXED_ADDS, backend, curve)
     if tabled is not None:
         # One G2 addition costs what its base-field products cost.
@@ -54,25 +54,25 @@ def addition_ceiling(backend: Backend, curve: Curve, group: Group) -> Ceiling | 
 
 
 def product_rate(backend: Backend, field: Field) -> float:
-    """Products per second of vectors that fit a cache: the multiplier's own speed, on every thread of the backend."""
+    """Products per second on vectors that fit a cache: the multiplier's own speed, on all threads of the backend."""
     # More elements than one cache holds, because each thread has its own share of the vector.
     n = IN_CACHE * max(1, int(backend.info().details.get("threads", 1)))
     a, b = random_elements(backend, field, n), random_elements(backend, field, n)
     out = backend.empty((n, field.limbs))
-    # The best sample: a ceiling is what the machine could do undisturbed.
+    # The best sample counts, because a ceiling is what the machine can do undisturbed.
     return n / min(measure(lambda _: backend.mul(field, a, b, out), backend, repeats=21).samples)
 
 
 def random_elements(backend: Backend, field: Field, n: int) -> Array:
-    """n uniform field elements, (n, limbs), in the backend's memory."""
+    """n random field elements, (n, limbs), in the backend's memory."""
     return backend.to_device(random_integers(field, n))
 
 
 def random_integers(field: Field, n: int) -> NDArray[np.uint64]:
-    """(n, limbs) integers below the modulus: canonical, and as good a random vector in Montgomery form.
+    """n random canonical integers, (n, limbs) uint64, which may equally be taken as elements in Montgomery form.
 
-    Uniform below 2^(bits - 1), which is short of the modulus for every field here; the top bit makes no difference to
-    any algorithm that is measured with them.
+    They are uniform below 2^(bits - 1), which is below the modulus of every field in use; the missing top bit makes no
+    difference to any algorithm that is measured with them.
     """
     rng = np.random.default_rng(secrets.randbits(64))
     words = rng.integers(0, 1 << 64, size=(n, field.limbs), dtype=np.uint64)

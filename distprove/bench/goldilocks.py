@@ -1,4 +1,4 @@
-"""`distprove bench lde` and `bench merkle`: a STARK's commitments over Goldilocks, in the backend's memory."""
+"""`distprove bench lde` and `bench merkle`: the extensions and trees of a STARK over Goldilocks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BUTTERFLIES = {"H200": 4.96e11}
 PERMUTATIONS = {"H200": 3.43e9}
 RATE_LANES = 17
 SPOTS = 8
-"""Random places at which a result is compared with what it must be."""
+"""Number of random positions at which a result is checked."""
 
 
 class Lde:
-    """What `distprove bench lde` says of its results."""
+    """How `distprove bench lde` describes what it times and checks."""
 
     TIMED = (
         "one extension, columns and result in the backend's memory; wall time, the device idle at both ends of a sample"
@@ -40,7 +40,7 @@ class Lde:
 
 
 class Merkle:
-    """What `distprove bench merkle` says of its results."""
+    """How `distprove bench merkle` describes what it times and checks."""
 
     TIMED = "one tree, the matrix in the backend's memory; wall time, the device idle at both ends of a sample"
     CHECKED = "random leaves' rows and paths hashed up to the root on the host, before timing"
@@ -57,7 +57,7 @@ def bench_lde(
     repeats: int,
     progress: Progress,
 ) -> list[Row]:
-    """Rows for every number of rows (log2), columns and blow-up (log2). Raises JobFailed when an extension is wrong."""
+    """Time extensions for each size (log2 rows), width (columns) and log2 blow-up. Raises JobFailed for a wrong one."""
     ceiling, checked = butterfly_ceiling(backend), set[tuple[int, int]]()
 
     def row(log_n: int, log_blowup: int, width: int) -> Row:
@@ -89,7 +89,7 @@ def bench_merkle(
     repeats: int,
     progress: Progress,
 ) -> list[Row]:
-    """Trees over extensions of 2^size rows a coset. Raises JobFailed when a tree is wrong."""
+    """Time trees over extensions with 2^size rows per coset. Raises JobFailed when a tree is wrong."""
     ceiling = permutation_ceiling(backend)
 
     def row(log_n: int, log_blowup: int, width: int) -> Row:
@@ -123,10 +123,10 @@ def _time_commit(backend: Backend, inputs: list[Array], repeats: int) -> Timing:
 
 
 def check_lde(backend: Backend, log_n: int, log_blowup: int) -> None:
-    """Raises JobFailed unless an extension's values are those of the polynomials through its input.
+    """Raise JobFailed unless an extension's values are those of the polynomials that interpolate its input.
 
-    One column has a few values, the others zero, and is compared at random places; the other is a polynomial of a few
-    coefficients, and is compared everywhere.
+    One column is zero but for a few values and is compared at random positions; the other column is a polynomial with a
+    few coefficients and is compared everywhere.
     """
     n, blowup = 1 << log_n, 1 << log_blowup
     w, w_fine = root_of_unity(log_n), root_of_unity(log_n + log_blowup)
@@ -150,7 +150,7 @@ def check_lde(backend: Backend, log_n: int, log_blowup: int) -> None:
 
 
 def _sparse_polynomial(terms: dict[int, int], powers: dict[int, NDArray[np.uint64]], shift: int) -> NDArray[np.uint64]:
-    """sum of c x^e over `terms` {e: c} at shift * w^j for every j; `powers` holds w^(e j)."""
+    """The sum of c x^e over `terms` {e: c} at x = shift * w^j for every j; `powers` holds w^(e j)."""
     parts = [field.mul(powers[e], np.uint64(c * pow(shift, e, P) % P)) for e, c in terms.items()]
     total = parts[0]
     for part in parts[1:]:
@@ -159,7 +159,7 @@ def _sparse_polynomial(terms: dict[int, int], powers: dict[int, NDArray[np.uint6
 
 
 def check_tree(backend: Backend, matrix: Array) -> None:
-    """Raises JobFailed unless random leaves lead to the root."""
+    """Raise JobFailed unless random leaves of the tree over `matrix` lead to its root."""
     width, blowup, n = map(int, matrix.shape)
     tree, leaves = backend.goldilocks.commit([matrix]), blowup * n
     indices = [secrets.randbelow(leaves) for _ in range(SPOTS)]
@@ -180,13 +180,13 @@ def check_tree(backend: Backend, matrix: Array) -> None:
 
 
 def butterfly_ceiling(backend: Backend) -> Ceiling | None:
-    """Goldilocks butterflies per second: a product, an addition and a subtraction."""
+    """Maximum Goldilocks butterflies (one product, one addition, one subtraction) per second; None if unknown."""
     rate = rate_of(BUTTERFLIES, backend)
     if rate is not None:
         return Ceiling("Goldilocks butterflies", rate, TABLE_SOURCE)
     if backend.info().kind != "cpu":
         return None
-    # Vectors that fit a cache: the multiplier's own speed, on every thread of the backend.
+    # Vectors that fit a cache give the multiplier's own speed, on all threads of the backend.
     n = 4 * IN_CACHE * max(1, int(backend.info().details.get("threads", 1)))
     a, b = random_words(backend, n), random_words(backend, n)
     rate = n / min(measure(lambda _: backend.goldilocks.mul(a, b), backend, repeats=21).samples)
@@ -194,22 +194,22 @@ def butterfly_ceiling(backend: Backend) -> Ceiling | None:
 
 
 def permutation_ceiling(backend: Backend) -> Ceiling | None:
-    """Keccak-f[1600] permutations per second."""
+    """Maximum Keccak-f[1600] permutations per second; None if unknown."""
     rate = rate_of(PERMUTATIONS, backend)
     return None if rate is None else Ceiling("Keccak-f[1600]", rate, TABLE_SOURCE)
 
 
 def random_host_words(*shape: int) -> NDArray[np.uint64]:
-    """Uniform canonical elements."""
+    """Uniform canonical Goldilocks elements of the given shape, uint64, in host memory."""
     return np.random.default_rng(secrets.randbits(64)).integers(0, P, size=shape, dtype=np.uint64)
 
 
 def random_words(backend: Backend, *shape: int) -> Array:
-    """The same, in the backend's memory."""
+    """Uniform canonical Goldilocks elements of the given shape, uint64, in the backend's memory."""
     return backend.to_device(random_host_words(*shape))
 
 
 def rate_of(table: dict[str, float], backend: Backend) -> float | None:
-    """The backend's device in a table of rates by device; None if it is not there."""
+    """The rate of the backend's device in a table by device name; None if it is not there."""
     name = backend.info().name
     return next((rate for device, rate in table.items() if device in name), None)

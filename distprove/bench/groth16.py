@@ -1,7 +1,7 @@
 """`distprove bench groth16`: whole proofs, from a witness on the host to a proof on the host, with the key loaded.
 
-One proof after the other gives the latency. A stream with two in flight, as a job has them, gives the throughput: the
-upload and the host's part of a proof pass behind the kernels of another.
+One proof after the other gives the latency. A stream with two proofs in flight, as in a job, gives the throughput: the
+upload and the host's part of one proof are hidden behind the kernels of another.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ TIMED = "witness in host memory to proof in host memory, key and matrices reside
 CHECKED = "every timed proof is verified by the pairing, after the timing"
 
 STREAMS = (1, 2)
-"""Proofs in flight of the streams that are timed."""
+"""Numbers of proofs in flight for which a stream is timed."""
 
 PUBLIC_INPUTS = 2
-"""Of a synthetic circuit. Public wires and the constant take rows of the domain too, which is then exactly full."""
+"""Public inputs of a synthetic circuit. They and the constant take rows of the domain too, which is exactly full."""
 
 
 def bench_synthetic(
@@ -50,9 +50,9 @@ def bench_synthetic(
     progress: Callable[[str], None],
     stream: int = 0,
 ) -> list[Row]:
-    """Rows for synthetic circuits whose domain has 2^size rows, all of them used. `ones`: share of 0/1 wires.
+    """Time proofs of synthetic circuits that use all 2^size rows of their domain. `ones` is the share of 0/1 wires.
 
-    `stream`: how many proofs to time as a stream too, with 1 and with 2 in flight; 0 for none.
+    `stream` is the number of proofs to time also as a stream, with 1 and with 2 in flight; 0 for none.
     """
     sizes = list(sizes)
     rows = []
@@ -79,13 +79,13 @@ def bench_synthetic(
 def bench_files(
     backend: Backend, zkey: Path, wtns: Path, repeats: int, progress: Callable[[str], None], stream: int = 0
 ) -> list[Row]:
-    """Rows for a real circuit's key and one of its witnesses. Raises InputError subclasses for the files."""
+    """Time proofs with a real circuit's key and one of its witnesses. Raises subclasses of InputError for bad files."""
     progress(f"Groth16 {zkey}")
     return _rows(backend, zkey, read_wtns(wtns).values, zkey.parent.name or zkey.stem, repeats, stream)
 
 
 def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeats: int, stream: int) -> list[Row]:
-    """The row of single proofs, and those of streams of `stream` proofs if that is not 0."""
+    """The result row of single proofs, and the rows of streams of `stream` proofs if that is not 0."""
     zkey = read_zkey(path)
     vk = VerificationKey.from_zkey(zkey)
     begin = time.perf_counter()
@@ -121,7 +121,7 @@ def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeat
 def _time(
     prover: Groth16Prover, work: Synthesised, backend: Backend, repeats: int, count: int, in_flight: int
 ) -> tuple[Timing, list[PartitionProof], list[PhaseTimes]]:
-    """Seconds per proof of `count` proofs in a row, and all proofs that were made. `in_flight` 0: `prove` itself."""
+    """Time `count` proofs in a row: seconds per proof, all proofs, their times. `in_flight` 0 times `prove` itself."""
     partition = Partition(0, work.name, b"", {})
     line = InFlight()
     proofs: list[PartitionProof] = []

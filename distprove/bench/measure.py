@@ -1,4 +1,4 @@
-"""Timing: medians of wall time after warm-up, over inputs that are rotated past the caches."""
+"""Timing of benchmarks: medians of wall time after warm-up, over more inputs than the caches hold."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from kernels.backend import Backend
 
 CACHE_BYTES = 64 << 20
-"""Inputs are rotated until a round of them is larger than this, which is beyond the last-level caches we know."""
+"""Minimum size of one round of rotated inputs in bytes. It exceeds the last-level caches that we know."""
 MAX_ROTATION = 8
 SAMPLE_SECONDS = 2e-3
-"""A sample lasts at least this long, so that neither the clock nor one launch decides it."""
+"""Minimum duration of a sample in seconds, so that neither the clock's resolution nor one launch dominates it."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per run of what was measured."""
+    """The samples of one measurement, in seconds per run."""
 
     samples: tuple[float, ...]
 
@@ -37,9 +37,8 @@ class Timing:
 
 
 def measure(run: Callable[[int], Any], backend: Backend, *, repeats: int, warmup: int = 1) -> Timing:
-    """Time `run(i)`, called with 0, 1, 2, ... so that it can rotate its inputs; the device is idle at both ends.
-
-    Runs too short for the clock are timed several at a time.
+    """Time `run(i)`, called with 0, 1, 2, ... so that it can rotate its inputs. The device is idle at both ends of a
+    sample. Runs that are too short for the clock are timed several at a time.
     """
     count = 0
 
@@ -60,5 +59,5 @@ def measure(run: Callable[[int], Any], backend: Backend, *, repeats: int, warmup
 
 
 def rotation(nbytes: int) -> int:
-    """How many different inputs of `nbytes` to rotate through."""
+    """Number of different inputs of `nbytes` each to rotate through."""
     return max(2, min(MAX_ROTATION, -(-CACHE_BYTES // max(nbytes, 1))))

@@ -1,4 +1,4 @@
-"""`distprove bench msm`: multi-scalar multiplication over fixed points in both groups."""
+"""`distprove bench msm`: multi-scalar multiplication (MSM) over fixed points in both groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMED = (
 CHECKED = "each result against the known discrete logarithms of the points, before timing"
 
 DISTINCT = 1 << 14
-"""Distinct points; larger sizes repeat them, as the peers' published measurements do."""
+"""Number of distinct points. Larger sizes repeat them, as the published measurements of other libraries do."""
 
 UNIFORM, WITNESS, FROM_HOST = "uniform", "witness", "uniform, from host"
 VARIANTS = (UNIFORM, WITNESS, FROM_HOST)
@@ -39,7 +39,7 @@ def bench_msm(
     progress: Callable[[str], None],
     variants: Iterable[str] = (UNIFORM, WITNESS),
 ) -> list[Row]:
-    """Rows for every curve, group, size (log2) and kind of scalars. Raises JobFailed when a result is wrong."""
+    """Time MSMs for every curve, group, size (log2) and kind of scalars. Raises JobFailed when a result is wrong."""
     groups, sizes, variants = list(groups), list(sizes), list(variants)
     rows = []
     for curve in curves:
@@ -104,7 +104,7 @@ class KnownPoints:
 
 
 def _column_sums(scalars: HostArray, period: int) -> list[int]:
-    """For each j < period: the sum of scalars j, j + period, ... as integers."""
+    """The sums of scalars j, j + period, j + 2 period, ... as integers, for each j < period."""
     n, limbs = scalars.shape
     if n < period:
         period = n
@@ -116,7 +116,7 @@ def _column_sums(scalars: HostArray, period: int) -> list[int]:
 
 
 def draw_scalars(field: Field, n: int, variant: str) -> NDArray[np.uint64]:
-    """(n, limbs) canonical integers of the variant's kind."""
+    """n random scalars of the variant's kind as canonical integers, (n, limbs) uint64."""
     scalars: NDArray[np.uint64] = random_integers(field, n)
     if variant == WITNESS:
         rng = np.random.default_rng()
@@ -141,7 +141,7 @@ def _time(backend: Backend, points: KnownPoints, table: PointTable, variant: str
 
 
 def _additions(table: PointTable, curve: Curve, n: int) -> float:
-    """Additions into buckets: one per point and window of the table's plan or, where it has none, of the best plan."""
+    """Additions of one MSM: one per point and window of the table's plan or, if it has none, those of the best plan."""
     plan = getattr(table, "plan", None)
     if plan is not None:
         return float(n * plan.windows)

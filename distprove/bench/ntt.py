@@ -33,7 +33,7 @@ def bench_ntt(
     progress: Callable[[str], None],
     variants: Iterable[str] = ("natural order", "to bit-reversed"),
 ) -> list[Row]:
-    """Rows for every curve, size (log2) and variant. Raises JobFailed when a transform is wrong."""
+    """Time transforms for every curve, size (log2) and variant. Raises JobFailed when a transform is wrong."""
     sizes, variants = list(sizes), list(variants)
     rows = []
     for curve in curves:

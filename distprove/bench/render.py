@@ -1,4 +1,4 @@
-"""docs/performance.md from the raw results in docs/results: `python -m distprove.bench.render`."""
+"""Writes docs/performance.md from the raw results in docs/results: `python -m distprove.bench.render`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TITLES = {
 
 
 def render(documents: Iterable[tuple[str, dict[str, Any]]]) -> str:
-    """The page for (file name, document) pairs. Raises FormatError for a document of another schema."""
+    """Render the page from (file name, document) pairs. Raises FormatError for a document of another schema."""
     parts = [HEAD]
     by_bench: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for name, document in documents:
@@ -69,7 +69,7 @@ def _section(name: str, document: dict[str, Any]) -> str:
 
 
 def _peers(name: str, document: dict[str, Any]) -> str:
-    """A comparison: rows of `what` with the median milliseconds of each contender."""
+    """The section of a comparison: a row for each measured task with the median milliseconds of each contender."""
     contenders: list[str] = document["contenders"]
     lines = [*_heading(name, document), "", _cells(["", *contenders]), _cells(["---", *("---:" for _ in contenders)])]
     for row in document["rows"]:
@@ -78,9 +78,8 @@ def _peers(name: str, document: dict[str, Any]) -> str:
 
 
 def _stark(name: str, document: dict[str, Any]) -> str:
-    """Whole proofs: what each took and is, then its stages, the device waited for after each.
-
-    Under a stage stand the operation that bounds it and the share of what the hardware could do in that.
+    """The section of whole STARK proofs: a table of times and sizes, then the times of each proof's stages, where the
+    host waits for the device after each. Below a stage are the operation that bounds it and the share of its ceiling.
     """
     head = ["program", "rows", "columns", "proof", "its size", "verification", "over PCIe", "proven"]
     lines = [*_heading(name, document), "", _cells(head), _cells(["---", *("---:" for _ in head[1:])])]
@@ -104,7 +103,7 @@ def _stark(name: str, document: dict[str, Any]) -> str:
 
 
 def _orchestration(name: str, document: dict[str, Any]) -> str:
-    """A bare loop and the whole pipeline: times of one partition, and by how much the pipeline takes longer."""
+    """The section that compares a bare loop with the whole pipeline: times per partition, the pipeline's overhead."""
     head = ["", "policy", "partitions", "device", "bare loop", "pipeline", "longer by", "while proving", "device idle"]
     lines = [*_heading(name, document), "", _cells(head), _cells(["---", "---", *("---:" for _ in head[2:])])]
     for row in document["rows"]:
@@ -120,7 +119,7 @@ def _orchestration(name: str, document: dict[str, Any]) -> str:
 
 
 _SECTIONS = {"peers": _peers, "stark": _stark, "orchestration": _orchestration}
-"""Kinds of documents whose tables are their own."""
+"""Functions for kinds of documents that have their own layout; all others use `_section`."""
 
 
 def _heading(name: str, document: dict[str, Any]) -> list[str]:
@@ -166,7 +165,7 @@ def _cells(values: Iterable[str]) -> str:
 
 
 def load(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:
-    """The raw results by file name. Raises FormatError."""
+    """Load the raw results as (file name, document) pairs, sorted by name. Raises FormatError."""
     documents = []
     for path in sorted(folder.glob("*.json")):
         try:

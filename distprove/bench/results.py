@@ -1,4 +1,4 @@
-"""The raw form of benchmark results: what `--json` prints, docs/results keeps, and docs/performance.md is made from."""
+"""The raw form of benchmark results: `--json` prints it, docs/results keeps it, docs/performance.md is made from it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The rate that the hardware could reach at most in the operation that bounds the work."""
+    """The maximum rate that the hardware could reach in the operation that bounds the work."""
 
     operation: str
     per_second: float
     source: str
-    """ "measured" in the same run, or the table it comes from."""
+    """Where the rate comes from: "measured" in the same run, or a table."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement."""
+    """The result of one measurement, a row of a report."""
 
     what: str
     curve: str
     log_n: int
     timing: Timing
     variant: str = ""
-    """What distinguishes rows of the same size: the kind of scalars, the order of an NTT."""
+    """What distinguishes rows of the same size, such as the kind of scalars or the order of an NTT."""
     bytes_moved: int = 0
-    """Bytes the algorithm must read and write at least, once each."""
+    """Minimum bytes that the algorithm must read and write, once each."""
     to_device: int = 0
     to_host: int = 0
     operations: float = 0.0
-    """Operations of the ceiling's kind that the algorithm needs."""
+    """Number of operations of the ceiling's kind that the algorithm needs."""
     ceiling: Ceiling | None = None
     phases: dict[str, float] = field(default_factory=dict)
     """Median seconds per phase, where the work has phases."""
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def fraction(self) -> float | None:
-        """Share of the ceiling that was reached."""
+        """Share of the ceiling that was reached; None without a ceiling."""
         if self.ceiling is None or not self.operations:
             return None
         return self.operations / self.ceiling.per_second / self.timing.median
@@ -71,7 +71,7 @@ class Row:
 
 
 class Reported(Protocol):
-    """A row of any kind of benchmark."""
+    """A result row of any kind of benchmark."""
 
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -79,7 +79,8 @@ class Reported(Protocol):
 def report(
     bench: str, timed: str, checked: str, info: DeviceInfo, machine: Machine, rows: Sequence[Reported]
 ) -> dict[str, Any]:
-    """The document of one run. `timed` says what is inside the timed region, `checked` how results were checked."""
+    """Build the JSON document of one run. `timed` says what is inside the timed region, `checked` how results were
+    checked."""
     return {
         "schema": SCHEMA,
         "bench": bench,

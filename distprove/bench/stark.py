@@ -1,6 +1,7 @@
-"""`distprove bench stark`: whole proofs of one partition on one prover that is warm: key, kernels and tables are there.
+"""`distprove bench stark`: whole proofs of one partition on one warm prover, with key, kernels and tables loaded.
 
-Measured twice: as in production, for the wall time; and with the device waited for after every stage, for the stages.
+Each proof is measured twice: as in production, for the wall time; and with a wait for the device after every stage, for
+the times of the stages.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CHECKED = "a proof of each kind of run is verified, as a partition and as a job;
 def bench_program(
     backend: Backend, program: Program, params: Parameters, repeats: int, progress: Callable[[str], None]
 ) -> list[Row]:
-    """The row of a job of one partition. Raises JobFailed for a proof that does not verify."""
+    """Time proofs of a job of one partition; gives one row. Raises JobFailed for a proof that does not verify."""
     progress(f"{program.name}: key")
     begin = time.perf_counter()
     key = make_key(program, params, backend)
@@ -108,7 +109,7 @@ def bench_program(
 
 
 def extension_bytes(shape: ProofShape) -> int:
-    """Bytes of all that a proof extends: every column of every round, over all cosets."""
+    """Bytes of all extensions of a proof: every column of every round, over all cosets."""
     return sum(8 * sum(t.widths) << (t.log_height + shape.key.params.log_blowup) for t in shape.tables)
 
 
@@ -121,7 +122,7 @@ def _prove(
 
 
 def _check(key: ProvingKey, committed: Committed, proof: StarkProof) -> tuple[float, float]:
-    """Seconds on the clock and of all cores to verify a proof, read from its record. Raises JobFailed."""
+    """Verify a proof read from its record: (wall seconds, CPU seconds). Raises JobFailed."""
     name, public = committed.commitment.name, committed.commitment.public
     record = proof.to_record()
     begin, used = time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
-"""What the hardware could do at most in each stage of a STARK proof: the time of the operation that bounds it.
+"""Minimum time of each stage of a STARK proof: the time of the operation that bounds it on the hardware.
 
-Extensions are bound by butterflies or by memory, whichever takes longer, trees by permutations, and what only reads and
-writes by memory. Constraints are counted as memory too: a lower bound that ignores their arithmetic.
+Extensions are bound by butterflies or by memory, whichever takes longer, trees by permutations, and stages that only
+read and write by memory. Constraints count as memory too, a lower bound that ignores their arithmetic.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from distprove.stark.shape import ROUNDS, ProofShape
 from kernels.backend import Backend
 
 BANDWIDTH = {"H200": 4.293e12}
-"""Bytes per second that a copy on the device reads and writes."""
+"""Bytes per second that a copy within device memory reads and writes together, by device."""
 WORD = 8
 EXTENSION = 3
 
 
 @dataclass(frozen=True)
 class StageLimit:
-    """The least seconds that a stage can take, and of what."""
+    """The minimum seconds that a stage can take, and the operation that bounds it."""
 
     seconds: float
     operation: str
 
 
 def stage_limits(shape: ProofShape, backend: Backend) -> dict[str, StageLimit]:
-    """By the stages' names; empty where the hardware's ceilings are not known."""
+    """The limits by stage name; empty where the hardware's ceilings are not known."""
     butterflies, permutations = butterfly_ceiling(backend), permutation_ceiling(backend)
     bandwidth = rate_of(BANDWIDTH, backend)
     if butterflies is None or permutations is None or bandwidth is None:
@@ -47,7 +47,7 @@ def _limits(
         return StageLimit(WORD * words / bandwidth, "memory")
 
     def extending(round_index: int) -> StageLimit:
-        """An inverse transform of each column and a forward one for each coset."""
+        """The limit of an extension: an inverse transform of each column and a forward one for each coset."""
         parts = [(t.widths[round_index] << t.log_height, t.log_height) for t, _ in tables]
         computing = sum(values * (1 + blowup) / 2 * log_height for values, log_height in parts) / butterflies
         moving = memory(sum(values * (1 + blowup) for values, _ in parts))
@@ -59,7 +59,7 @@ def _limits(
     rows = [(1 << t.log_height, t, air) for t, air in tables]
     yield "trace", memory(sum(n * air.main_width for n, _, air in rows))
     for index, name in enumerate(ROUNDS):
-        if index and name in shape.rounds:  # the preprocessed columns are the key's
+        if index and name in shape.rounds:  # preprocessed columns belong to the key and are not extended in a proof
             yield f"{name}_lde", extending(index)
             yield f"{name}_tree", hashing([shape.rounds[name]])
     yield (
@@ -76,7 +76,8 @@ def _limits(
 
 
 def tree_permutations(shape: TreeShape) -> int:
-    """Keccak-f[1600] permutations of a tree: of its leaves by height, of its nodes, and where leaves enter above."""
+    """Number of Keccak-f[1600] permutations of a tree: for its leaves of each height, for its nodes, and one more for
+    each leaf of a shorter matrix, which enters above the lowest level."""
     total = (1 << shape.log_leaves) - 1
     for height in {log for log, _ in shape.matrices}:
         widths = [width for log, width in shape.matrices if log == height]

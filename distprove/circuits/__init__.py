@@ -1,1 +1,1 @@
-"""A small R1CS builder in Python, with vectorised witness generation."""
+"""A small R1CS builder in Python with vectorised witness generation."""

@@ -1,11 +1,12 @@
-"""Write a circuit in Python: declare signals, multiply them, assert relations, build an R1CS and its witness program.
+"""Circuits written in Python: declare signals, multiply them, assert relations, build an R1CS and its witness program.
 
     b = CircuitBuilder(BN254)
     x = b.private_input("x", lanes=1000)
     b.output("y", b.multiply(x, x) + 5)
     circuit = b.build()
 
-Every signal is a `Linear` of one or more lanes. Final wires follow circom: one, outputs, public inputs, private wires.
+Every signal is a `Linear` of one or more lanes. Final wires have circom's order: the constant one, outputs, public
+inputs, private wires.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class CircuitBuilder:
         return self._declare(name, "private", lanes)[1]
 
     def output(self, name: str, value: Linear) -> Linear:
-        """A public output, constrained to equal `value`."""
+        """Declare a public output, constrained to equal `value`. Raises UsageError for a name in use."""
         first, wires = self._declare(name, "output", value.lanes)
         self._assign(first, wires, value)
         return wires
@@ -71,7 +72,7 @@ class CircuitBuilder:
         return Linear.constant(self.field, value, lanes)
 
     def settle(self, value: Linear) -> Linear:
-        """The same value as wires of its own: one linear constraint, which keeps later combinations short."""
+        """Give `value` its own wires, with one linear constraint a lane. This keeps later combinations short."""
         first, wires = self._new(value.lanes)
         self._assign(first, wires, value)
         return wires
@@ -88,7 +89,7 @@ class CircuitBuilder:
         return lanes
 
     def multiply(self, a: Linear, b: Linear) -> Linear:
-        """a * b, lane by lane: one constraint and one wire a lane."""
+        """The product a * b, lane by lane. It takes one constraint and one wire a lane."""
         lanes = common_lanes(a, b)
         first, wires = self._new(lanes)
         self._steps.append(Multiply(first, lanes, a, b))
@@ -96,16 +97,17 @@ class CircuitBuilder:
         return wires
 
     def inverse(self, value: Linear) -> Linear:
-        """1 / value; no witness satisfies the circuit where value is zero."""
+        """The inverse 1 / value, lane by lane. No witness satisfies the circuit if a lane of `value` is zero."""
         first, wires = self._new(value.lanes)
         self._steps.append(Invert(first, value))
         self.assert_product(value, wires, self.constant(1), "value is invertible")
         return wires
 
     def bits(self, value: Linear, count: int) -> list[Linear]:
-        """`count` bits, least significant first, constrained to be bits and to sum up to `value`.
+        """Decompose `value` into `count` bits, least significant first, constrained to be bits that sum up to `value`.
 
-        `count` is below the field's bit length: with as many bits as that, x and x + p would both be decompositions.
+        `count` must be below the field's bit length, because with that many bits both x and x + p would be valid
+        decompositions. Raises UsageError.
         """
         if not 1 <= count < self.field.bits:
             raise UsageError(f"a decomposition has 1 to {self.field.bits - 1} bits, not {count}")
@@ -121,7 +123,7 @@ class CircuitBuilder:
         return bits
 
     def assert_product(self, a: Linear, b: Linear, c: Linear, label: str) -> None:
-        """a * b = c. `label` says what is asserted, to whoever gives inputs that break it."""
+        """Constrain a * b = c. `label` says what is asserted, for the error when inputs violate it."""
         lanes = self._constrain(a, b, c)
         self._steps.append(Check(a, b, c, lanes, label))
 
@@ -134,14 +136,14 @@ class CircuitBuilder:
     # -- result -----------------------------------------------------------------------------------------------------
 
     def build(self) -> Circuit:
-        """The R1CS with its witness program. Raises UsageError for a circuit without constraints."""
+        """Build the R1CS and its witness program. Raises UsageError for a circuit without constraints."""
         if not self._constraints:
             raise UsageError("the circuit has no constraints")
         declared = list(self._declared.values())
         outputs = [d.signal for d in declared if d.kind == "output"]
         public = [d.signal for d in declared if d.kind == "public"]
         private = [d.signal for d in declared if d.kind == "private"]
-        # Public wires first, in the order of their declaration; all others keep the order in which they were made.
+        # Public wires come first, in the order of their declaration; all others keep the order of their creation.
         head = [np.arange(s.first, s.first + s.lanes) for s in (*outputs, *public)]
         leading = np.concatenate([np.zeros(1, dtype=np.int64), *head])
         is_private = np.ones(self._wires, dtype=bool)

@@ -19,7 +19,7 @@ from kernels.encoding import scalars_from_ints
 
 @dataclass(frozen=True)
 class Signal:
-    """A named run of wires, numbered as the builder made them."""
+    """A named run of wires: `lanes` wires from number `first`, in the builder's numbering."""
 
     name: str
     first: int
@@ -28,7 +28,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Circuit:
-    """What `CircuitBuilder.build` makes."""
+    """A circuit that `CircuitBuilder.build` made: its R1CS, its signals and its witness program."""
 
     curve: Curve
     r1cs: R1cs
@@ -36,19 +36,19 @@ class Circuit:
     inputs: tuple[Signal, ...]
     steps: tuple[Step, ...]
     order: NDArray[np.int64]
-    """The builder's number of each final wire."""
+    """The builder's wire number of each final wire, (wires,)."""
 
     @property
     def n_wires(self) -> int:
         return int(self.order.shape[0])
 
     def witness(self, inputs: Mapping[str, Any], backend: Backend) -> NDArray[np.uint64]:
-        """The witness of one input, (wires, limbs) canonical integers. See `witnesses`."""
+        """Compute the witness of one input, (wires, limbs) canonical integers, as `witnesses` does for many."""
         one: NDArray[np.uint64] = self.witnesses([inputs], backend)[0]
         return one
 
     def witnesses(self, inputs: Sequence[Mapping[str, Any]], backend: Backend) -> NDArray[np.uint64]:
-        """The witnesses of many inputs at once, (len(inputs), wires, limbs) canonical integers.
+        """Compute the witnesses of many inputs at once, (len(inputs), wires, limbs) uint64 canonical integers.
 
         An input maps each signal's name to its value: an int, a decimal or 0x string, or (nested) lists of those for
         signals of several lanes; values are reduced modulo the field. Raises WitnessGenerationError for a missing,

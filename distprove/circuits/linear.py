@@ -1,8 +1,8 @@
 """Linear combinations of wires, many rows at a time.
 
 A `Linear` stands for `lanes` rows that share their coefficients: row i is the sum over its terms of
-coefficient * wire[first + i * stride]. A constant is a term on wire 0, which is always one. Gadgets written once on
-such values describe one row or a million; nothing in the builder costs Python objects per row.
+coefficient * wire[first + i * stride]. A constant is a term on wire 0, which is always one. A gadget written once on
+such values describes one row or a million; the builder makes no Python object per row.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from kernels.curves import Field
 
 Run = tuple[int, int]
-"""(first, stride): the wires first, first + stride, first + 2 * stride, ..."""
+"""A run of wires (first, stride): first, first + stride, first + 2 * stride, ..."""
 
 ONE: Run = (0, 0)
 
 
 @dataclass(frozen=True)
 class Linear:
-    """`lanes` linear combinations over `field`; immutable. `terms` maps a run of wires to its non-zero coefficient."""
+    """`lanes` linear combinations over `field`, immutable. `terms` maps runs of wires to non-zero coefficients."""
 
     field: Field
     lanes: int
@@ -33,7 +33,7 @@ class Linear:
 
     @classmethod
     def wires(cls, field: Field, first: int, lanes: int) -> Linear:
-        """Consecutive wires, one a lane."""
+        """The value of `lanes` consecutive wires from `first`, one wire a lane."""
         return cls(field, lanes, {(first, 1 if lanes > 1 else 0): 1})
 
     def _combine(self, other: Linear | int, factor: int) -> Linear:
@@ -65,7 +65,7 @@ class Linear:
         return self * -1
 
     def __mul__(self, factor: int) -> Linear:
-        """By a constant; the product of two combinations needs a constraint: `CircuitBuilder.multiply`."""
+        """Multiply by a constant. The product of two combinations needs a constraint: `CircuitBuilder.multiply`."""
         factor %= self.field.modulus
         if not factor:
             return Linear(self.field, self.lanes, {})
@@ -77,7 +77,7 @@ class Linear:
         return self.lanes
 
     def __getitem__(self, index: int | slice) -> Linear:
-        """One lane, or the lanes of a slice. Raises IndexError."""
+        """The lane at an index, or the lanes of a slice. Raises IndexError."""
         if isinstance(index, int):
             if not -self.lanes <= index < self.lanes:
                 raise IndexError(f"lane {index} of {self.lanes}")
@@ -95,7 +95,8 @@ class Linear:
 
 
 def common_lanes(*values: Linear) -> int:
-    """The number of lanes of an operation on `values`: all the same, or 1, which is repeated. Raises ValueError."""
+    """The number of lanes of an operation on `values`, which must agree except for values of one lane, which are
+    repeated. Raises ValueError."""
     lanes = {value.lanes for value in values} - {1}
     if len(lanes) > 1:
         raise ValueError(f"cannot combine values of {', '.join(map(str, sorted(lanes)))} lanes")

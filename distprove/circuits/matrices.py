@@ -1,4 +1,4 @@
-"""From blocks of constraints to the CSR matrices of an R1CS. No Python object per row."""
+"""Assembles the CSR matrices of an R1CS from blocks of constraints, without a Python object per row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernels.encoding import field_from_ints
 
 @dataclass(frozen=True)
 class ConstraintBlock:
-    """`lanes` constraints a * b = c of the same shape."""
+    """A block of `lanes` constraints a * b = c that share their coefficients."""
 
     a: Linear
     b: Linear
@@ -26,7 +26,7 @@ class ConstraintBlock:
 
 
 class _Dictionary:
-    """Distinct field values in order of first use; a circuit has few."""
+    """Numbers distinct field values in order of first use. A circuit has few of them."""
 
     def __init__(self) -> None:
         self.index: dict[int, int] = {}
@@ -38,7 +38,7 @@ class _Dictionary:
 def _matrix(
     field: Field, sides: Sequence[tuple[Linear, int]], position: NDArray[np.uint32], rows: int, cols: int
 ) -> CsrMatrix:
-    """The matrix whose rows are the lanes of each side in turn; `position` maps the builder's wires to final ones."""
+    """The matrix whose rows are the lanes of each side in turn. `position` maps the builder's wires to final wires."""
     values = _Dictionary()
     columns: list[NDArray[np.uint32]] = []
     indices: list[NDArray[np.uint32]] = []
@@ -65,7 +65,7 @@ def assemble(
     public_inputs: int,
     private_inputs: int,
 ) -> R1cs:
-    """The R1CS of all blocks, in order; `position[w]` is the final number of the builder's wire w."""
+    """Assemble the R1CS of all blocks in order. `position[w]` is the final number of the builder's wire w."""
     rows = sum(block.lanes for block in blocks)
     sides = [[(getattr(block, side), block.lanes) for block in blocks] for side in ("a", "b", "c")]
     a, b, c = (_matrix(curve.fr, side, position, rows, len(position)) for side in sides)

@@ -1,7 +1,7 @@
-"""The demonstration circuit: "I am a member, and this is my nullifier", without saying which member.
+"""The demonstration circuit. It proves "I am a member, and this is my nullifier", without telling which member.
 
-Public: the root of a Merkle tree of members, a scope (a vote, an epoch), and the nullifier that this member has in it,
-so that nobody acts twice in one scope. Private: the member's secret and its path in the tree.
+Public: the root of a Merkle tree of members, a scope (a vote, an epoch), and the member's nullifier in that scope, so
+that nobody can act twice in one scope. Private: the member's secret and its path in the tree.
 
     leaf = Poseidon(secret)    node = Poseidon(left, right)    nullifier = Poseidon(scope, secret)
 
@@ -27,7 +27,7 @@ DEPTH = 20
 
 
 def merkle_root(b: CircuitBuilder, leaf: Linear, siblings: Linear, path: Linear) -> Linear:
-    """The root above `leaf`; lane k of `siblings` and of the booleans `path` belongs to height k."""
+    """The root of the tree with `leaf`. Lane k of `siblings` and of the booleans `path` belongs to height k."""
     node = leaf
     for k in range(len(path)):
         left, right = swap(b, path[k], node, siblings[k])
@@ -36,7 +36,7 @@ def merkle_root(b: CircuitBuilder, leaf: Linear, siblings: Linear, path: Linear)
 
 
 def membership_circuit(curve: Curve, depth: int = DEPTH) -> Circuit:
-    """The circuit described above; depth 20 has about 5700 constraints. Raises UsageError."""
+    """Build the membership circuit; depth 20 takes about 5700 constraints. Raises UsageError."""
     if not 1 <= depth <= 64:
         raise UsageError(f"a membership tree has a depth of 1 to 64, not {depth}")
     b = CircuitBuilder(curve)
@@ -52,14 +52,14 @@ def membership_circuit(curve: Curve, depth: int = DEPTH) -> Circuit:
 
 @dataclass(frozen=True, repr=False)
 class Membership:
-    """One member's input to the circuit. Secret."""
+    """One member's secret input to the circuit."""
 
     secret: int
     siblings: tuple[int, ...]
     path: tuple[int, ...]
 
     def inputs(self, scope: int) -> dict[str, object]:
-        """The circuit's inputs as they go into a JSON file: decimal strings."""
+        """The circuit's inputs in the form of a JSON input file: integers as decimal strings."""
         return {
             "scope": str(scope),
             "secret": str(self.secret),
@@ -69,7 +69,7 @@ class Membership:
 
 
 class MembershipTree:
-    """A tree of 2^depth leaves, the first of them Poseidon(secret) of the given secrets, the others zero."""
+    """A Merkle tree of 2^depth leaves: first Poseidon(secret) of each given secret, then zeros."""
 
     def __init__(self, field: Field, members: Sequence[int], depth: int = DEPTH) -> None:
         if not 0 < len(members) <= 1 << depth:
@@ -89,7 +89,7 @@ class MembershipTree:
         return self._levels[-1][0]
 
     def membership(self, index: int) -> Membership:
-        """The input of member `index`."""
+        """The secret input of member `index`."""
         siblings = []
         for height, level in enumerate(self._levels[:-1]):
             sibling = (index >> height) ^ 1
@@ -99,5 +99,5 @@ class MembershipTree:
 
 
 def random_members(field: Field, count: int) -> list[int]:
-    """Secrets of `count` members, from the operating system's generator."""
+    """Draw the secrets of `count` members from the operating system's random generator."""
     return [secrets.randbelow(field.modulus) for _ in range(count)]

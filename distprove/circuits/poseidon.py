@@ -1,6 +1,7 @@
-"""The Poseidon hash of one to sixteen elements: as a circuit, and on integers.
+"""The Poseidon hash of one to sixteen elements, as a circuit and on integers.
 
-As in circomlib: the state starts as (0, inputs...), one permutation, the hash is the first element.
+It equals circomlib's: the state starts as (0, inputs...), goes through one permutation, and its first element is the
+hash.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from distprove.circuits.poseidon_params import poseidon_parameters
 from kernels.curves import Field
 
 LONGEST_COMBINATION = 10
-"""Partial rounds touch one element, so the others grow by one term a round. Past this many terms they get wires of
-their own: 6 % more constraints for t = 3, and a quarter of the matrix entries, which fill the key."""
+"""Maximum terms of a state element; a longer one gets its own wire. Partial rounds raise one element to the fifth
+power, so the others grow by one term a round. For t = 3 this limit costs 6 % more constraints, and leaves a quarter of
+the matrix entries, which fill the key."""
 
 
 def poseidon_hash(field: Field, inputs: Sequence[int]) -> int:
-    """The hash of 1 to 16 integers (reduced modulo the field)."""
+    """The Poseidon hash of 1 to 16 integers, which are reduced modulo the field."""
     parameters = poseidon_parameters(field, len(inputs) + 1)
     p = field.modulus
     state = [0, *(x % p for x in inputs)]
@@ -31,7 +33,7 @@ def poseidon_hash(field: Field, inputs: Sequence[int]) -> int:
 
 
 def poseidon(b: CircuitBuilder, inputs: Sequence[Linear]) -> Linear:
-    """The hash of 1 to 16 values, lane by lane. Two inputs: about 256 constraints a lane."""
+    """The Poseidon hash of 1 to 16 values, lane by lane. Two inputs take about 256 constraints a lane."""
     parameters = poseidon_parameters(b.field, len(inputs) + 1)
     lanes = common_lanes(*inputs)
     state = [b.constant(0, lanes), *inputs]

@@ -16,19 +16,19 @@ from kernels.curves import Field
 FULL_ROUNDS = 8
 
 PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
-"""For widths 2 to 17, 128 bits of security: circomlib's. They depend on the prime only through min(128, log2 p), so
-they hold for every 254- and 255-bit prime."""
+"""Partial rounds for widths 2 to 17 at 128 bits of security, as in circomlib. They depend on the prime only through
+min(128, log2 p), so they hold for every 254- and 255-bit prime."""
 
 
 @dataclass(frozen=True)
 class PoseidonParameters:
-    """One Poseidon permutation: x^5, `width` elements, 4 full, `partial_rounds` partial, 4 full rounds."""
+    """The Poseidon permutation with x^5 on `width` elements: 4 full, `partial_rounds` partial, 4 full rounds."""
 
     field: Field
     width: int
     partial_rounds: int
     constants: tuple[tuple[int, ...], ...]
-    """One tuple of `width` a round"""
+    """Round constants, a tuple of `width` for each round."""
     matrix: tuple[tuple[int, ...], ...]
 
     @property
@@ -40,7 +40,7 @@ class PoseidonParameters:
 
 
 class _Grain:
-    """The self-shrinking 80-bit LFSR, seeded with the instance's parameters."""
+    """The self-shrinking 80-bit Grain LFSR, seeded with the parameters of a Poseidon instance."""
 
     def __init__(self, bits: int, width: int, partial_rounds: int) -> None:
         self.bits = bits
@@ -65,14 +65,14 @@ class _Grain:
                 yield bit
 
     def integer(self) -> int:
-        """`bits` bits, most significant first."""
+        """Draw an integer of `bits` bits, most significant bit first."""
         value = 0
         for _ in range(self.bits):
             value = value << 1 | next(self._stream)
         return value
 
     def element(self, modulus: int) -> int:
-        """A uniform field element, by rejection."""
+        """Draw a uniform field element by rejection sampling."""
         while (value := self.integer()) >= modulus:
             pass
         return value
@@ -92,7 +92,7 @@ def poseidon_parameters(field: Field, width: int) -> PoseidonParameters:
 
 
 def _cauchy(grain: _Grain, modulus: int, width: int) -> tuple[tuple[int, ...], ...]:
-    """The Cauchy matrix 1 / (x_i + y_j) of fresh distinct x, y; drawn again while a sum is zero."""
+    """The Cauchy matrix 1 / (x_i + y_j) for distinct x and y drawn from `grain`, drawn again while a sum is zero."""
     while True:
         drawn = [grain.integer() % modulus for _ in range(2 * width)]
         xs, ys = drawn[:width], drawn[width:]

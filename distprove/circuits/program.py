@@ -1,7 +1,7 @@
-"""The witness program: a list of vectorised steps that fill the wires in the order in which they were made.
+"""The witness program: a list of vectorised steps that fill the wires in the order of their creation.
 
-Values live in one array of shape (wires, batch, limbs), Montgomery form, in the backend's memory. Every step works on
-all lanes of all witnesses of the batch at once, so its cost in Python does not depend on either.
+Values lie in one array of shape (wires, batch, limbs), in Montgomery form, in the backend's memory. Every step works on
+all lanes of all witnesses of the batch at once, so its cost in Python depends on neither number.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kernels.curves import Field
 from kernels.encoding import field_from_ints
 
 _TERMS_AT_ONCE = 1 << 18
-"""Values that a sum of terms works on at a time: 8 MiB and as much for their coefficients."""
+"""Maximum values that a sum of terms holds at a time: 8 MiB, and as much for their coefficients."""
 
 
 class Wires:
-    """The values of all wires of a batch of witnesses while they are computed. Secret."""
+    """The secret values of all wires of a batch of witnesses while they are computed."""
 
     def __init__(self, backend: Backend, field: Field, wires: int, batch: int) -> None:
         self.backend = backend
@@ -33,14 +33,14 @@ class Wires:
         self.values[0] = self.one
 
     def _run(self, first: int, stride: int, lanes: int) -> Array:
-        """(lanes, batch, limbs): a view of the values of a run of wires; one lane where they are all the same wire."""
+        """A view of the values of a run of wires, (lanes, batch, limbs); one lane if all are the same wire."""
         if stride == 0:
             return self.values[first : first + 1]
-        stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # at least 0: no run reaches wire 0
+        stop = first + (lanes - 1) * stride + (1 if stride > 0 else -1)  # at least 0: no such run has wire 0
         return self.values[first:stop:stride]
 
     def evaluate(self, linear: Linear, lanes: int | None = None) -> Array:
-        """(lanes * batch, limbs), a new array: the values of `linear`, repeated to `lanes` if it has one."""
+        """The values of `linear` as a new array (lanes * batch, limbs), repeated to `lanes` if it has one lane."""
         lanes = lanes or linear.lanes
         total = self.backend.zeros((lanes, self.batch, self.field.limbs))
         if linear.terms:
@@ -51,7 +51,8 @@ class Wires:
         return total.reshape(-1, self.field.limbs)
 
     def _sum_of_terms(self, linear: Linear, start: int, stop: int) -> Array:
-        """(stop - start, batch, limbs): all terms side by side, scaled by one product and added up in pairs."""
+        """The values of lanes start to stop - 1 of `linear`, (stop - start, batch, limbs). All terms are laid side by
+        side, scaled by one product and added up in pairs."""
         count = len(linear.terms)
         terms = self.backend.empty((count, stop - start, self.batch, self.field.limbs))
         for i, (first, stride) in enumerate(linear.terms):
@@ -70,7 +71,7 @@ class Wires:
         return terms[0]
 
     def store(self, first: int, values: Array) -> None:
-        """Set the wires from `first` to `values`, (lanes * batch, limbs)."""
+        """Set the wires from number `first` on to `values`, (lanes * batch, limbs)."""
         lanes = values.shape[0] // self.batch
         self.values[first : first + lanes] = values.reshape(lanes, self.batch, self.field.limbs)
 
@@ -84,7 +85,7 @@ class Step(ABC):
 
 @dataclass(frozen=True)
 class Assign(Step):
-    """wire = value"""
+    """The step wire = value."""
 
     first: int
     value: Linear
@@ -95,7 +96,7 @@ class Assign(Step):
 
 @dataclass(frozen=True)
 class Multiply(Step):
-    """wire = a * b"""
+    """The step wire = a * b."""
 
     first: int
     lanes: int
@@ -110,7 +111,7 @@ class Multiply(Step):
 
 @dataclass(frozen=True)
 class Invert(Step):
-    """wire = 1 / value, zero for zero"""
+    """The step wire = 1 / value, with zero for the inverse of zero."""
 
     first: int
     value: Linear
@@ -121,7 +122,7 @@ class Invert(Step):
 
 @dataclass(frozen=True)
 class Decompose(Step):
-    """The `count` low bits of value: bit k of lane i goes to wire first + k * lanes + i."""
+    """The step that writes the `count` low bits of value: bit k of lane i goes to wire first + k * lanes + i."""
 
     first: int
     count: int
@@ -137,7 +138,8 @@ class Decompose(Step):
 
 @dataclass(frozen=True)
 class Check(Step):
-    """Stop where a * b = c does not hold. Only asserted constraints are checked; products hold by construction."""
+    """The step that raises UnsatisfiedWitness unless a * b = c. Only asserted constraints are checked, because products
+    hold by construction."""
 
     a: Linear
     b: Linear

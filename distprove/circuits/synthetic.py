@@ -1,4 +1,4 @@
-"""Circuits of any size with a satisfying witness, for benchmarks and tests: made as arrays, in seconds.
+"""Circuits of any size with a satisfying witness, for benchmarks and tests. They are made as arrays, in seconds.
 
 The shape follows real circuits: a share of the wires is boolean (b * b = b), the others are products of short
 combinations of earlier wires, with full-size values. Products come in a few wide layers, so that a witness is a few
@@ -31,12 +31,12 @@ class SyntheticCircuit:
 
     r1cs: R1cs
     witness: NDArray[np.uint64] = field(repr=False)
-    """(wires, limbs) canonical integers"""
+    """The secret witness, (wires, limbs) canonical integers."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Wires: one | public inputs | booleans | products, layer after layer. Rows: booleans, then products."""
+    """The order of wires (one | public inputs | booleans | products by layer) and rows (booleans, then products)."""
 
     constraints: int
     booleans: int
@@ -69,10 +69,10 @@ def synthetic_circuit(
     public_inputs: int = 2,
     seed: int = 0,
 ) -> SyntheticCircuit:
-    """A circuit of exactly `constraints` constraints, of whose private wires about `boolean_share` are 0 or 1.
+    """Make a circuit of exactly `constraints` constraints, with a share of about `boolean_share` boolean private wires.
 
     `seed` fixes the circuit (the same seed, sizes and share give the same R1CS); its public inputs and booleans, and
-    with them the witness, are fresh each time. Raises UsageError for sizes that do not fit.
+    with them the witness, are random each time. Raises UsageError for sizes out of range.
     """
     if not 1 <= constraints <= MAX_CONSTRAINTS:
         raise UsageError(f"a synthetic circuit has 1 to {MAX_CONSTRAINTS} constraints, not {constraints}")
@@ -87,7 +87,7 @@ def synthetic_circuit(
 
 @dataclass(frozen=True)
 class _Sources:
-    """For every product, the wires u, v and b."""
+    """The wires u, v and b of every product, (products,) each."""
 
     u: NDArray[np.uint32]
     v: NDArray[np.uint32]
@@ -97,7 +97,7 @@ class _Sources:
     def draw(cls, layout: _Layout, rng: np.random.Generator) -> _Sources:
         index = np.arange(layout.products, dtype=np.int64)
         layer = index // layout.width
-        # The first layer draws from the public inputs, every other one from the whole of the layer before.
+        # The first layer draws from the public inputs, every other layer from the whole previous layer.
         first = np.where(layer == 0, 1, layout.first_product + (layer - 1) * layout.width)
         size = np.where(layer == 0, layout.public, layout.width)
         u, v = (first + (rng.random(layout.products) * size).astype(np.int64) for _ in range(2))

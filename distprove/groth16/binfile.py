@@ -5,8 +5,8 @@
 A section is `identifier u32 | size u64 | size bytes`; sections come in any order; all integers are little-endian.
 
 Reading is bounded and copies nothing: a file is mapped, or a byte array that is already in memory is used as it is
-(keys arrive through an object store as read-only arrays), and sections are views of it. Nothing is allocated in
-proportion to a number in the file before that number has been checked against the file's size.
+(keys arrive through an object store as read-only arrays), and sections are views of it. No allocation depends on a
+number in the file before that number has been checked against the file's size.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from distprove.files import replacing
 Bytes = NDArray[np.uint8]
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Bytes]
-"""What every reader takes: a path, or the file's content."""
+"""A path or the content of a file; every reader takes either."""
 
 _HEADER = struct.Struct("<4sII")
 _SECTION = struct.Struct("<IQ")
 
 MAX_SECTIONS = 64
-"""No known format has more than 16; a bound keeps a header from making the section scan long."""
+"""Maximum number of sections, so that a header cannot make the section scan long. No known format has more than 16."""
 
 
 def map_file(path: str | os.PathLike[str]) -> Bytes:
-    """The file's content as a read-only map, (size,) uint8. Raises InputError, or FormatError when it is empty.
+    """Map the file's content read-only, (size,) uint8. Raises InputError, or FormatError when the file is empty.
 
-    The map must not outlive a truncation of the file by someone else: the system then ends the process (SIGBUS).
+    Reading the map after someone else has truncated the file ends the process (SIGBUS).
     """
     name = os.fspath(path)
     try:
-        # Looked at before it is opened: opening a pipe would block.
+        # The file's kind is checked before it is opened, because opening a pipe would block.
         if not stat.S_ISREG(os.stat(name).st_mode):
             raise InputError(f"{name}: not a regular file")
         with open(name, "rb") as file:
@@ -59,19 +59,19 @@ def map_file(path: str | os.PathLike[str]) -> Bytes:
 
 
 def load(source: Source, name: str | None = None) -> tuple[Bytes, str]:
-    """The source's bytes as a read-only (size,) uint8 array, and the name that errors call it by."""
+    """The source's bytes as a read-only (size,) uint8 array, and the name that errors use for it."""
     if isinstance(source, (str, os.PathLike)):
         return map_file(source), name or os.fspath(source)
     data = np.frombuffer(source, dtype=np.uint8) if not isinstance(source, np.ndarray) else source
     if data.dtype != np.uint8 or data.ndim != 1:
         raise UsageError(f"a file's content is a (size,) uint8 array, not {data.shape} {data.dtype}")
-    view = np.asarray(data).view()  # a plain array also of a memmap, whose slices are slower
+    view = np.asarray(data).view()  # a plain array even for a memmap, whose slices are slower
     view.flags.writeable = False
     return view, name or "<bytes>"
 
 
 class SectionReader:
-    """A cursor over one section. Every read is checked against the section's end; FormatError names the place."""
+    """A cursor over one section. Every read is checked against the section's end; FormatError names the position."""
 
     def __init__(self, file: BinFile, title: str, offset: int, size: int) -> None:
         self._file = file
@@ -81,16 +81,16 @@ class SectionReader:
 
     @property
     def remaining(self) -> int:
-        """Bytes from the cursor to the section's end."""
+        """Number of bytes from the cursor to the section's end."""
         return self._end - self._position
 
     def error(self, what: str, at: int | None = None) -> FormatError:
-        """A FormatError at the cursor, or at byte `at` of the section. It tells the position in the file."""
+        """Make a FormatError for the cursor, or for byte `at` of the section. It tells the position in the file."""
         place = self._position if at is None else self._start + at
         return FormatError(f"{self._file.name}: {self._title}, byte {place}: {what}")
 
     def take(self, size: int) -> Bytes:
-        """A view of the next `size` bytes."""
+        """Read the next `size` bytes, as a view."""
         if size > self.remaining:
             raise self.error(f"needs {size} more bytes, {self.remaining} are left")
         view = self._file.data[self._position : self._position + size]
@@ -107,22 +107,22 @@ class SectionReader:
         return int.from_bytes(self.take(8).tobytes(), "little")
 
     def integer(self, size: int) -> int:
-        """An unsigned integer of `size` bytes."""
+        """Read an unsigned little-endian integer of `size` bytes."""
         return int.from_bytes(self.take(size).tobytes(), "little")
 
     def prime(self, title: str) -> tuple[int, int]:
-        """A modulus, stored as its size in bytes and then the number: (size, modulus)."""
+        """Read a modulus, stored as its size in bytes and then the number: (size, modulus)."""
         size = self.u32()
         if size % 8 or not 8 <= size <= 256:
             raise self.error(f"the {title} has {size} bytes, which no field has")
         return size, self.integer(size)
 
     def rows(self, count: int, row_size: int) -> Bytes:
-        """A view of the next `count` records of `row_size` bytes, (count, row_size)."""
+        """Read the next `count` records of `row_size` bytes, as a view (count, row_size) uint8."""
         return self.take(count * row_size).reshape(count, row_size)
 
     def finish(self) -> None:
-        """Raises FormatError unless the section has been read to its end."""
+        """Raise FormatError unless the section has been read to its end."""
         if self.remaining:
             raise self.error(f"{self.remaining} bytes too many")
 
@@ -132,15 +132,15 @@ class BinFile:
     """A container whose section table has been checked."""
 
     name: str
-    """The path, or what the caller called the bytes; errors begin with it."""
+    """The path, or the caller's name for the bytes. Errors begin with it."""
     version: int
     data: Bytes = field(repr=False)
     sections: dict[int, tuple[int, int]]
-    """identifier -> (offset of the content, size), bytes"""
+    """Maps a section's identifier to the offset and size of its content, in bytes."""
 
     @classmethod
     def read(cls, source: Source, magic: str, versions: tuple[int, ...], *, name: str | None = None) -> BinFile:
-        """Check the header and the section table. Raises FormatError or InputError."""
+        """Open a container and check its header and section table. Raises FormatError or InputError."""
         data, name = load(source, name)
         size = data.shape[0]
         if size < _HEADER.size:
@@ -172,7 +172,7 @@ class BinFile:
         return cls(name, version, data, sections)
 
     def section(self, ident: int, title: str) -> SectionReader:
-        """A reader of section `ident`, which errors call `title`. Raises FormatError when it is missing."""
+        """A reader of section `ident`, which errors call `title`. Raises FormatError when the section is missing."""
         if ident not in self.sections:
             raise FormatError(f"{self.name}: section {ident} ({title}) is missing")
         offset, size = self.sections[ident]
@@ -180,7 +180,7 @@ class BinFile:
 
 
 class BinFileWriter:
-    """Writes a container section by section, as a stream, under a temporary name until it is complete.
+    """Writes a container as a stream, section by section, under a temporary name until it is complete.
 
     with BinFileWriter(path, "wtns", version=2, sections=2) as out:
         with out.section(1):
@@ -215,7 +215,7 @@ class BinFileWriter:
 
     @contextlib.contextmanager
     def section(self, ident: int) -> Iterator[None]:
-        """What is written inside is the content of section `ident`; its size is filled in at the end."""
+        """Context manager whose block writes the content of section `ident`; the size is filled in at the end."""
         self._file.write(_SECTION.pack(ident, 0))
         start = self._file.tell()
         yield
@@ -226,7 +226,7 @@ class BinFileWriter:
         self._written += 1
 
     def write(self, data: bytes | NDArray[np.generic]) -> None:
-        """Bytes, or an array's memory as it is (C order, little-endian)."""
+        """Write bytes, or an array's memory as it is (C order, little-endian)."""
         self._file.write(data if isinstance(data, bytes) else np.ascontiguousarray(data).data)
 
     def u32(self, value: int) -> None:
@@ -236,6 +236,6 @@ class BinFileWriter:
         self._file.write(struct.pack("<Q", value))
 
     def prime(self, modulus: int, size: int) -> None:
-        """A modulus as `SectionReader.prime` reads it."""
+        """Write a modulus in the form that `SectionReader.prime` reads."""
         self.u32(size)
         self._file.write(modulus.to_bytes(size, "little"))

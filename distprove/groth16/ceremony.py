@@ -1,7 +1,7 @@
-"""A proving key from a prepared powers-of-tau file: snarkjs' `groth16 setup`, then the change of delta.
+"""Makes a proving key from a prepared powers-of-tau file: snarkjs' `groth16 setup`, then the change of delta.
 
-The file holds the Lagrange basis of every domain "in the exponent", so each point of the key is a short sum of its
-points with the circuit's coefficients: sparse matrix times points.
+The file holds the Lagrange basis of every domain "in the exponent", so each point of the key is a short sum of the
+file's points with the circuit's coefficients: a sparse matrix times a vector of points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HASH_CHUNK = 1 << 14
 
 
 def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
-    """Whether the file serves this circuit: its curve, its size, that it is prepared, every point that will be used.
+    """Check that the file fits this circuit: its curve and size, that it is prepared, every point that will be used.
 
     Raises CurveMismatch, InputError or InvalidKey.
     """
@@ -54,7 +54,7 @@ def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
 
 
 def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
-    """The key with gamma = delta = 1."""
+    """The points of the circuit's key with gamma = delta = 1."""
     curve, log_n = qap.curve, qap.log_domain
     tau1, tau2, alpha1, beta1 = (ptau.lagrange(which, log_n) for which in Powers)
     a, b = transposed(qap.a), transposed(qap.b)
@@ -62,7 +62,7 @@ def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
     def sums(group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
         return combine(curve, group, _canonical(curve, matrix), points, threads)
 
-    # beta A + alpha B + C, of every wire
+    # beta A + alpha B + C for every wire
     combined = sums(Group.G1, transposed(stacked((qap.a, qap.b, qap.c))), np.concatenate([beta1, alpha1, tau1]))
     return KeyPoints(
         alpha1=_point(ptau.powers(Powers.ALPHA_TAU_G1)[0]),
@@ -81,7 +81,7 @@ def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
 
 
 def with_delta(curve: Curve, points: KeyPoints, factor: int, threads: int) -> KeyPoints:
-    """The same key with delta multiplied by `factor`, and what is over delta divided by it."""
+    """Multiply the key's delta by `factor`, and divide by it the points that are divided by delta."""
     inverse = pow(factor, -1, curve.fr.modulus)
     return replace(
         points,
@@ -93,7 +93,7 @@ def with_delta(curve: Curve, points: KeyPoints, factor: int, threads: int) -> Ke
 
 
 def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, threads: int) -> bytes:
-    """snarkjs' csHash, 64 bytes, of the key with delta = 1: every contribution's transcript starts from it."""
+    """snarkjs' csHash of the key with delta = 1, 64 bytes. Every contribution's transcript starts from it."""
     curve = qap.curve
     digest = hashlib.blake2b()
     for group, point in (
@@ -124,7 +124,7 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
 
 
 def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
-    """tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes and the file has."""
+    """The points tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes and the file has."""
     n = qap.domain_size
     count = min(_hashed_powers(qap), (2 << ptau.power) - 1 - n)
     index = np.arange(count, dtype=np.uint32)
@@ -140,13 +140,15 @@ def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
 
 
 def _hashed_powers(qap: Qap) -> int:
-    """n - 1, in whole chunks of 2^14 if it is more than one: n, then, although n - 1 are announced."""
+    """Number of powers that snarkjs hashes: n - 1 if they fit one chunk of 2^14, else whole chunks, which makes n,
+    although the hash announces n - 1."""
     count = qap.domain_size - 1
     return count if count <= _HASH_CHUNK else -(-count // _HASH_CHUNK) * _HASH_CHUNK
 
 
 def _past_the_end(qap: Qap, ptau: Ptau) -> bytes:
-    """What snarkjs hashes instead of tau^(2n - 1) G1 - tau^(n - 1) G1 when the file ends before (see `overread`)."""
+    """The bytes that snarkjs hashes instead of tau^(2n - 1) G1 - tau^(n - 1) G1 when the file has no tau^(2n - 1) G1.
+    See `overread`."""
     size = 8 * qap.curve.point_limbs(Group.G1)
     offset, length = ptau.file.sections[Powers.TAU_G1]
     behind = ptau.file.data[offset + length : offset + length + size]
@@ -174,6 +176,6 @@ def _point(raw: HostArray) -> HostArray:
 
 
 def _canonical(curve: Curve, matrix: CsrMatrix) -> CsrMatrix:
-    """The same matrix with its values out of Montgomery form."""
+    """Convert the values of `matrix` from Montgomery form to canonical integers."""
     inverse = pow(curve.fr.r, -1, curve.fr.modulus)
     return replace(matrix, values=scale(curve.fr, matrix.values, inverse))

@@ -1,4 +1,4 @@
-"""Building `CsrMatrix` from the entries that circuit files hold."""
+"""Builds a `CsrMatrix` from the entries that circuit files hold."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Indices = NDArray[np.uint32]
 def csr_from_entries(
     rows: int, cols: int, row: NDArray[np.unsignedinteger], column: Indices, value_index: Indices, values: Words
 ) -> CsrMatrix:
-    """A rows x cols matrix from entries in any order; entries of a row keep their order.
+    """Build a rows x cols matrix from entries in any order; entries of a row keep their order.
 
-    `row`, `column`, `value_index`: (nnz,), already known to be in range. `values`: (distinct, limbs) Montgomery form.
+    `row`, `column` and `value_index` are (nnz,) and known to be in range. `values` is (distinct, limbs) in Montgomery
+    form.
     """
     if row.shape[0] and np.any(row[1:] < row[:-1]):
         order = np.argsort(row, kind="stable")
@@ -34,7 +35,7 @@ def csr_from_entries(
 
 
 def row_range(matrix: CsrMatrix, first: int, last: int) -> tuple[slice, Indices]:
-    """The entries of rows first to last - 1, as far as there are so many rows, and the row of each entry."""
+    """The slice of the entries in rows first to last - 1, cut to the rows that exist, and the row of each entry."""
     last = min(last, matrix.rows)
     first = min(first, last)
     pointers = matrix.row_ptr[first : last + 1].astype(np.int64)

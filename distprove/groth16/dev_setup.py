@@ -1,8 +1,8 @@
-"""A proving key from fresh toxic waste, without a ceremony: for development only.
+"""Makes a proving key from fresh toxic waste, without a ceremony, for development only.
 
 Whoever runs this could forge proofs, since tau, alpha, beta and delta are known to the process; they are drawn from the
-operating system's generator, used, and dropped, and never written. The key names itself insecure (see `setup`).
-Everything of the circuit's size is a backend operation, so that a GPU makes a key of 2^20 constraints in seconds.
+operating system's generator, used and dropped, and never written. The key is marked insecure (see `setup`). All work of
+the circuit's size is a backend operation, so that a GPU makes a key of 2^20 constraints in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernels.encoding import field_from_ints, generator
 
 @dataclass(frozen=True)
 class ToxicWaste:
-    """The secrets of a Groth16 key. Never printed, never stored."""
+    """The toxic waste of a Groth16 key: secrets that are never printed and never stored."""
 
     tau: int = field(repr=False)
     alpha: int = field(repr=False)
@@ -28,7 +28,7 @@ class ToxicWaste:
 
     @classmethod
     def draw(cls, qap: Qap) -> ToxicWaste:
-        """Fresh secrets. tau is no point of the domain or its odd coset: the Lagrange formula would divide by zero."""
+        """Draw fresh secrets. tau is not in the domain or its odd coset: the Lagrange formula would divide by zero."""
         fr = qap.curve.fr
         while True:
             tau, alpha, beta, delta = (1 + secrets.randbelow(fr.modulus - 1) for _ in range(4))
@@ -37,14 +37,14 @@ class ToxicWaste:
 
 
 class _Vectors:
-    """Vectors over the scalar field in the backend's memory."""
+    """Makes vectors over the scalar field in the backend's memory."""
 
     def __init__(self, backend: Backend, fr: Field) -> None:
         self.backend = backend
         self.fr = fr
 
     def geometric(self, n: int, first: int, base: int) -> Array:
-        """(n, limbs): first * base^i."""
+        """The vector of first * base^i for i < n, (n, limbs)."""
         ones = self.backend.empty((n, self.fr.limbs))
         ones[...] = self.backend.to_device(field_from_ints(self.fr, [1]))
         return self.backend.scale_powers(self.fr, ones, base, first, out=ones)
@@ -53,9 +53,9 @@ class _Vectors:
         return self.backend.scale_powers(self.fr, a, 1, factor)
 
     def lagrange(self, n: int, tau: int, *, shift: int = 1) -> Array:
-        """x_i / (tau - x_i) for x_i = shift * w^i: the domain's Lagrange basis at tau, short of a constant factor.
+        """The vector of x_i / (tau - x_i) for x_i = shift * w^i: the Lagrange basis at tau up to a constant factor.
 
-        L_i(tau) = (tau^n - shift^n) / (n * shift^n) * x_i / (tau - x_i).
+        The basis itself is L_i(tau) = (tau^n - shift^n) / (n * shift^n) * x_i / (tau - x_i).
         """
         points = self.geometric(n, shift, self.fr.root_of_unity(n.bit_length() - 1))
         differences = self.backend.sub(self.fr, self.geometric(n, tau, 1), points)
@@ -64,7 +64,7 @@ class _Vectors:
 
 
 def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
-    """All points of the key, with gamma = 1 and the given delta. Group elements only: nothing of `waste` is kept."""
+    """All points of the key, with gamma = 1 and the delta of `waste`. The result holds no scalar of `waste`."""
     curve, fr, p, n = qap.curve, qap.curve.fr, qap.curve.fr.modulus, qap.domain_size
     vectors = _Vectors(backend, fr)
 

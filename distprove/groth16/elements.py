@@ -1,4 +1,4 @@
-"""Checks and encodings of long vectors of field elements, vectorised and in bounded memory."""
+"""Vectorised checks and encodings of long vectors of field elements, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernels.host_arena import Empty
 Words = NDArray[np.uint64]
 
 _CHUNK = 1 << 15
-"""Rows handled at a time: 1 MiB of 256-bit elements, which stays in the cache and bounds every temporary."""
+"""Rows handled at a time: 1 MiB of 256-bit elements, which stay in the cache and bound the size of temporaries."""
 
 
 def curve_by_order(r: int) -> Curve:
@@ -23,7 +23,8 @@ def curve_by_order(r: int) -> Curve:
 
 
 def as_words(raw: NDArray[np.uint8], empty: Empty = np.empty) -> Words:
-    """(n, 8 * limbs) bytes as (n, limbs) uint64: a view where the memory is aligned, else a copy into `empty`'s."""
+    """View (n, 8 * limbs) bytes as (n, limbs) uint64 if the memory is aligned, else copy them into a new array that
+    `empty` allocates."""
     n, size = raw.shape
     if raw.ctypes.data % 8 == 0 and raw.flags.c_contiguous:
         return raw.view("<u8").reshape(n, size // 8)
@@ -33,12 +34,12 @@ def as_words(raw: NDArray[np.uint8], empty: Empty = np.empty) -> Words:
 
 
 def first_not_canonical(field: Field, elements: Words) -> int | None:
-    """Index of the first row of (n, limbs) that is not below the modulus; None if all are."""
+    """Index of the first row of `elements`, (n, limbs), that is not below the modulus; None if all are."""
     modulus = [(field.modulus >> (64 * i)) & (2**64 - 1) for i in range(field.limbs)]
     for start in range(0, elements.shape[0], _CHUNK):
         rows = elements[start : start + _CHUNK]
         undecided = rows[:, -1] >= modulus[-1]
-        # The highest word settles all but a handful of rows; the rest are compared as integers.
+        # The highest word decides all but a few rows; the rest are compared as integers.
         for index in np.flatnonzero(undecided):
             if int.from_bytes(rows[index].tobytes(), "little") >= field.modulus:
                 return start + int(index)
@@ -46,7 +47,7 @@ def first_not_canonical(field: Field, elements: Words) -> int | None:
 
 
 def scale(field: Field, elements: Words, factor: int) -> Words:
-    """elements[i] * factor mod p, on integers as they stand (no Montgomery reduction). (n, limbs)."""
+    """The products elements[i] * factor mod p as plain integers, without Montgomery reduction, (n, limbs)."""
     out = np.empty((elements.shape[0], field.limbs), dtype=np.uint64)
     raw = out.view(np.uint8)
     size, p = field.bytes, field.modulus
@@ -61,10 +62,10 @@ def scale(field: Field, elements: Words, factor: int) -> Words:
 
 
 def dictionary(elements: Words) -> tuple[Words, NDArray[np.uint32]]:
-    """The distinct rows of (n, limbs) `elements`, and for each row its index among them, (n,) uint32.
+    """The distinct rows of `elements`, (n, limbs), and each row's index among the distinct ones, (n,) uint32.
 
-    Rows are told apart by a 64-bit fingerprint, much faster than comparing them whole; should two distinct rows share
-    one (they can be made to), the whole rows are sorted instead.
+    Rows are distinguished by a 64-bit fingerprint, which is much faster than comparing whole rows. If two distinct rows
+    have the same fingerprint, which an attacker can arrange, the whole rows are sorted instead.
     """
     first, index = _distinct(_fingerprints(elements))
     distinct = np.ascontiguousarray(elements[first])
@@ -88,11 +89,12 @@ def _fingerprints(elements: Words) -> Words:
 
 
 _FEW = 1 << 14
-"""Distinct values up to which looking each up is faster than sorting all: the table then stays in the cache."""
+"""Maximum number of distinct values for which looking up each value is faster than sorting all of them. The table of
+values then stays in the cache."""
 
 
 def _distinct(keys: Words) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Where each distinct key occurs first, and for each key its index among the distinct ones."""
+    """The index of each distinct key's first occurrence, and each key's index among the distinct ones."""
     known, first = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
     for start in range(0, keys.shape[0], _CHUNK):
         chunk = keys[start : start + _CHUNK]

@@ -1,4 +1,4 @@
-"""The part of a file's header that says over which curve it is: moduli of its fields."""
+"""Reads the curve of a file from the moduli of the curve's fields in the file's header."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernels.curves import Curve, curve_by_modulus
 
 
 def curve_of_base_field(header: SectionReader) -> Curve:
-    """Reads the base field's modulus; the curve that has it. Raises FormatError."""
+    """Read the modulus of a base field and return its curve. Raises FormatError."""
     size, modulus = header.prime("base field's modulus")
     try:
         curve = curve_by_modulus(modulus)
@@ -20,7 +20,7 @@ def curve_of_base_field(header: SectionReader) -> Curve:
 
 
 def curve_of_scalar_field(header: SectionReader) -> Curve:
-    """Reads the scalar field's modulus; the curve that has it. Raises FormatError."""
+    """Read the modulus of a scalar field and return its curve. Raises FormatError."""
     size, modulus = header.prime("prime")
     try:
         curve = curve_by_order(modulus)

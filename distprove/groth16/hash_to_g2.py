@@ -1,7 +1,7 @@
 """snarkjs' hash to G2 (keypair.js: `hashToG2`, ffjavascript's ChaCha and `fromRng`).
 
 The first 32 bytes of a digest seed ChaCha20; x is drawn by rejection until x^3 + b is a square, one bit chooses the
-sign of y, and the cofactor is cleared. ffjavascript takes what it draws as the Montgomery form of x, so this does too.
+sign of y, and the cofactor is cleared. Like ffjavascript, this takes the drawn integer as the Montgomery form of x.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _G2_COFACTOR = {
 
 
 def hash_to_g2(curve: Curve, digest: bytes) -> HostArray:
-    """The point of G2, (point_limbs,) affine, that a digest of at least 32 bytes stands for."""
+    """Hash a digest of at least 32 bytes to an affine point of G2, (point_limbs,) in Montgomery form."""
     words = _chacha20(digest[:32])
     p = curve.fq.modulus
     unmontgomery = pow(curve.fq.r, -1, p)
@@ -45,7 +45,7 @@ def hash_to_g2(curve: Curve, digest: bytes) -> HostArray:
 
 
 def _chacha20(seed: bytes) -> Iterator[int]:
-    """ChaCha20's key stream for a zero nonce and a 128-bit counter, as 32-bit words; the key's words are big-endian."""
+    """Yield ChaCha20's key stream as 32-bit words, with a zero nonce, a 128-bit counter and big-endian key words."""
     constants = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
     key = struct.unpack(">8I", seed)
     counter = 0
@@ -69,7 +69,7 @@ def _quarter_round(s: list[int], a: int, b: int, c: int, d: int) -> None:
 
 
 def _draw(words: Iterator[int], modulus: int, limbs: int) -> int:
-    """A uniform integer below the modulus; 64-bit words come high half first, least significant word first."""
+    """Draw a uniform integer below the modulus, least significant 64-bit word first, each with its high half first."""
     while True:
         value = 0
         for i in range(limbs):
@@ -81,7 +81,7 @@ def _draw(words: Iterator[int], modulus: int, limbs: int) -> int:
 
 
 def _right_side(curve: Curve, x: Fq2) -> Fq2:
-    """x^3 + b"""
+    """The right side x^3 + b of the equation of the curve over Fq2."""
     p = curve.fq.modulus
     cube = product(product(x, x, p), x, p)
     return (cube[0] + curve.b2[0]) % p, (cube[1] + curve.b2[1]) % p

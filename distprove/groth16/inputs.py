@@ -1,8 +1,8 @@
-"""A circuit's input: a JSON object from signal names to values, as snarkjs takes it. Values are secret.
+"""Reads a circuit's input: a JSON object from signal names to values, in snarkjs' form. Values are secret.
 
-A value is an integer, or a nested list of them in row-major order. An integer is written as a number or as a string,
-decimal or 0x; negative ones are taken modulo the field. A bus (circom 2.2) is an object of its signals, or a list of
-such objects. Errors name the signal, never a value.
+A value is an integer, or a nested list of integers in row-major order. An integer is written as a number or as a
+string, decimal or 0x; negative integers are reduced modulo the field. A bus (circom 2.2) is an object of its signals,
+or a list of such objects. Errors name the signal, never a value.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _EXACT_FLOAT = 1 << 53
 
 
 def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
-    """The JSON object in a file. Raises FormatError, or InputError when the file cannot be read.
+    """Read the JSON object in a file. Raises FormatError, or InputError when the file cannot be read.
 
-    Integers are kept exactly, however long; snarkjs rounds those beyond 2^53 that are not in quotes.
+    Integers of any length stay exact; snarkjs rounds those beyond 2^53 that are not in quotes.
     """
     data, name = load(source, name)
     try:
@@ -61,7 +61,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def signals(inputs: Inputs) -> dict[str, Any]:
-    """The inputs with buses taken apart: {"p": [{"x": 1}]} is {"p[0].x": 1}, the name circom's programs know it by.
+    """Flatten the buses of `inputs`: {"p": [{"x": 1}]} becomes {"p[0].x": 1}, the name that circom's programs use.
 
     Raises WitnessGenerationError when a list mixes objects and numbers, or two values get the same name.
     """
@@ -94,7 +94,7 @@ def _signals(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def flatten(signal: str, value: Any, field: Field) -> bytes:
-    """The signal's values in row-major order, reduced, `field.bytes` little-endian bytes each.
+    """Encode a signal's values in row-major order, reduced modulo the field, `field.bytes` little-endian bytes each.
 
     Raises WitnessGenerationError.
     """
@@ -129,7 +129,7 @@ def _integer(signal: str, value: Any) -> int:
 
 
 def fnv1a(name: str) -> int:
-    """The 64-bit FNV-1a hash that circom knows an input signal by."""
+    """The 64-bit FNV-1a hash of an input signal's name, by which circom's programs identify the signal."""
     state = 0xCBF29CE484222325
     for character in name:
         state = (state ^ ord(character)) * 0x100000001B3 & (2**64 - 1)

@@ -1,4 +1,4 @@
-"""The group elements of a Groth16 proving key while set-up works on them."""
+"""The group elements of a Groth16 proving key during the set-up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from kernels.backend import HostArray
 
 @dataclass(frozen=True)
 class KeyPoints:
-    """Affine points in Montgomery form on the host; single ones (point_limbs,), vectors (n, point_limbs) uint64."""
+    """The points of a proving key on the host, affine in Montgomery form, uint64. Single points have the shape
+    (point_limbs,), vectors (n, point_limbs)."""
 
     alpha1: HostArray
     beta1: HostArray
@@ -18,12 +19,12 @@ class KeyPoints:
     delta1: HostArray
     delta2: HostArray
     ic: HostArray
-    """constant and public wires"""
+    """One point for the constant and for each public wire."""
     a: HostArray
-    """all wires"""
+    """One point for each wire, as in `b1` and `b2`."""
     b1: HostArray
     b2: HostArray
     c: HostArray
-    """private wires"""
+    """One point for each private wire."""
     h: HostArray
-    """domain size, in the Lagrange basis of the odd coset"""
+    """One point for each row of the domain, in the Lagrange basis of the odd coset."""

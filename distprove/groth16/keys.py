@@ -1,8 +1,8 @@
-"""The verification key: what a verifier needs of the set-up, and nothing else.
+"""The verification key: the part of the set-up that a verifier needs.
 
-Notation of Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2: [alpha]_1,
-[beta]_2, [gamma]_2, [delta]_2, and IC_i = [(beta u_i(x) + alpha v_i(x) + w_i(x)) / gamma]_1 for the constant 1 and each
-public input.
+The notation is that of Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2:
+[alpha]_1, [beta]_2, [gamma]_2, [delta]_2, and IC_i = [(beta u_i(x) + alpha v_i(x) + w_i(x)) / gamma]_1 for the constant
+1 and each public input.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _DOMAIN = b"distprove/groth16/verification-key/1\x00"
 
 @dataclass(frozen=True, eq=False)
 class VerificationKey:
-    """A verification key whose points are valid: one that exists has been checked.
+    """A verification key. Construction checks all points, so every instance is valid.
 
-    Points are affine, (point_limbs,) uint64 in Montgomery form, `ic` (n_public + 1, point_limbs). Construction raises
-    InvalidKey when a point is not canonical, off its curve or outside the subgroup, or when alpha, beta, gamma or delta
-    is infinity (a key under which false statements verify).
+    Points are affine, (point_limbs,) uint64 in Montgomery form; `ic` is (n_public + 1, point_limbs). Construction
+    raises InvalidKey when a point is not canonical, off its curve or outside the subgroup, or when alpha, beta, gamma
+    or delta is infinity (under such a key false statements verify).
     """
 
     curve: Curve
@@ -64,14 +64,15 @@ class VerificationKey:
 
     @property
     def n_public(self) -> int:
-        """Public inputs, without the constant 1."""
+        """Number of public inputs, without the constant 1."""
         return int(self.ic.shape[0]) - 1
 
     def digest(self) -> bytes:
-        """32 bytes that name the key: SHA-256 over its canonical encoding.
+        """The key's digest, 32 bytes: SHA-256 of its canonical encoding.
 
-        That is "distprove/groth16/verification-key/1" and a zero byte, the curve's name (snarkjs' spelling) and a zero
-        byte, n_public as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic as `points.to_bytes` writes them.
+        The encoding is "distprove/groth16/verification-key/1" and a zero byte, the curve's name (snarkjs' spelling) and
+        a zero byte, n_public as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic as `points.to_bytes` writes
+        them.
         """
         h = hashlib.sha256(_DOMAIN)
         h.update(self.curve.name.encode() + b"\x00" + self.n_public.to_bytes(4, "big"))
@@ -87,7 +88,7 @@ class VerificationKey:
         return hash(self.digest())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for MessagePack: the curve's name, and points in the encoding of `points.to_bytes`."""
+        """The key as plain data for MessagePack: the curve's name, and points in the encoding of `points.to_bytes`."""
         return {
             "curve": self.curve.name,
             "alpha1": points.to_bytes(self.curve, Group.G1, self.alpha1),
@@ -105,7 +106,7 @@ class VerificationKey:
 
     @classmethod
     def from_dict(cls, data: Any) -> VerificationKey:
-        """The key that `to_dict` described. Raises FormatError or InvalidKey."""
+        """Make the key from what `to_dict` returned, without trusting it. Raises FormatError or InvalidKey."""
         what = "verification key"
         fields: dict[str, type] = {
             "curve": str,
@@ -128,7 +129,7 @@ class VerificationKey:
 
 
 def known_curve(name: str, what: str) -> Curve:
-    """The curve of exactly that name. Raises FormatError."""
+    """The curve whose name is exactly `name`. Raises FormatError."""
     for curve in CURVES:
         if curve.name == name:
             return curve

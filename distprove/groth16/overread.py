@@ -1,9 +1,9 @@
-"""One value of snarkjs' circuit hash that is no point: reproduced so that `snarkjs zkey verify` agrees with our keys.
+"""Reproduces a value in snarkjs' circuit hash that is not a point, so that `snarkjs zkey verify` accepts our keys.
 
-snarkjs hashes tau^(n + i) G1 - tau^i G1 in whole chunks, and where a circuit fills its powers-of-tau file (n = 2^power,
-at least 2^15) the last subtraction takes its operand from the bytes behind the section. They are not canonical field
-elements, so the outcome depends on the exact steps of its arithmetic (wasmcurves' build_f1m.js, addAffine), which
-stand here on integers.
+snarkjs hashes tau^(n + i) G1 - tau^i G1 in whole chunks. If a circuit fills its powers-of-tau file (n = 2^power, at
+least 2^15), the last subtraction reads its operand from the bytes behind the section. These are not canonical field
+elements, so the result depends on the exact steps of snarkjs' arithmetic (wasmcurves' build_f1m.js, addAffine), which
+this module repeats on integers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernels.curves import Curve, Field
 
 @dataclass(frozen=True)
 class _Words:
-    """wasmcurves' field operations, on words of 64 * limbs bits that may not be canonical."""
+    """wasmcurves' field operations on integers of 64 * limbs bits, which need not be canonical."""
 
     field: Field
 
@@ -31,7 +31,7 @@ class _Words:
         return (x - y + (self.field.modulus if x < y else 0)) % self._overflow
 
     def mul(self, x: int, y: int) -> int:
-        """Montgomery product with one final subtraction."""
+        """The Montgomery product with one final subtraction."""
         p, overflow = self.field.modulus, self._overflow
         factor = x * y * pow(-p, -1, overflow) % overflow
         product = (x * y + factor * p) // overflow
@@ -39,9 +39,10 @@ class _Words:
 
 
 def difference(curve: Curve, operand: bytes, point: bytes) -> bytes:
-    """operand - point as snarkjs computes it, uncompressed; both are x, y, little-endian, Montgomery form.
+    """operand - point as snarkjs computes it, in uncompressed big-endian form.
 
-    `operand` is any bytes but the zero of the curve; `point` is a point of G1, and not infinity.
+    Both arguments are x, y in Montgomery form, little-endian. `operand` is any bytes but the curve's encoding of
+    infinity; `point` is a point of G1 other than infinity.
     """
     size, f = curve.fq.bytes, _Words(curve.fq)
     x1, y1 = (int.from_bytes(operand[i : i + size], "little") for i in (0, size))
@@ -62,7 +63,7 @@ def difference(curve: Curve, operand: bytes, point: bytes) -> bytes:
 
 
 def _uncompressed(curve: Curve, x: int, y: int, z: int) -> bytes:
-    """A Jacobian point in Montgomery form as affine big-endian bytes."""
+    """Convert a Jacobian point in Montgomery form to affine big-endian bytes."""
     p, size = curve.fq.modulus, curve.fq.bytes
     if z % p == 0:
         return bytes(2 * size)

@@ -1,4 +1,4 @@
-"""One contribution to a key's second phase: a new delta, with snarkjs' proof that its maker knows the factor.
+"""A contribution to the second phase of a ceremony: a new delta, with snarkjs' proof that its maker knows the factor.
 
     transcript = blake2b(circuit hash | earlier contributions | s | delta s)        s random in G1
     proof: sp = hash_to_g2(transcript), delta sp
@@ -22,7 +22,7 @@ from kernels.group import mul
 
 
 def random_scalar(curve: Curve) -> int:
-    """A uniform non-zero element of the scalar field, from the operating system's generator."""
+    """Draw a uniform non-zero element of the scalar field from the operating system's random generator."""
     return 1 + secrets.randbelow(curve.fr.modulus - 1)
 
 
@@ -34,7 +34,7 @@ def contribution(
     delta_after: HostArray,
     name: str,
 ) -> Contribution:
-    """The record of multiplying delta by `factor`, which is secret; `delta_after` is the new delta in G1."""
+    """The contribution that multiplies delta by the secret `factor`. `delta_after` is the new delta in G1."""
     transcript = hashlib.blake2b(circuit_hash)
     for one in earlier:
         transcript.update(public_key_bytes(curve, one))
@@ -48,11 +48,11 @@ def contribution(
 
 
 def public_key_bytes(curve: Curve, one: Contribution) -> bytes:
-    """What later contributions, and the contribution's own hash, take in of it."""
+    """The bytes of a contribution that its own hash and the transcripts of later contributions include."""
     g1 = (to_bytes(curve, Group.G1, point) for point in (one.delta_after, one.g1_s, one.g1_sx))
     return b"".join((*g1, to_bytes(curve, Group.G2, one.g2_spx), one.transcript))
 
 
 def contribution_hash(curve: Curve, one: Contribution) -> bytes:
-    """64 bytes: what contributors publish, and snarkjs prints."""
+    """The hash of a contribution, 64 bytes, which contributors publish and snarkjs prints."""
     return hashlib.blake2b(public_key_bytes(curve, one)).digest()

@@ -1,4 +1,4 @@
-"""`auto` placement for Groth16: by what the device's memory holds, then by measured speed."""
+"""`auto` placement for Groth16: chooses by what fits the device's memory, then by measured speed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from kernels.units import format_bytes
 G1, G2 = MSM[Group.G1], MSM[Group.G2]
 
 CANDIDATES = tuple(Placement(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
-"""Each takes less of the device than the one before, and more of the host."""
+"""Candidate placements. Each takes less device memory than the one before, and more of the host."""
 
 TABLE_SHARE = 4
-"""A table may take one of this many parts of what is free, for precomputed multiples."""
+"""A point table may use 1 / TABLE_SHARE of the free memory for precomputed multiples."""
 SAMPLE_ON_HOST, SAMPLE_ON_DEVICE = 1 << 14, 1 << 20
-"""Points of a measured MSM, at most; its time is scaled up. For the host that overstates it a little."""
+"""Maximum points of a measured MSM, whose time is scaled up. For the host that overestimates the time a little."""
 
 
 def choose_placement(zkey: ZKey, device: Backend, host: Backend) -> tuple[Placement, str]:
-    """The first candidate that fits `device`; with room for everything, the faster of the first two. And why."""
+    """Choose the first candidate that fits `device`, or the faster of the first two if everything fits; with the reason
+    in words."""
     info = device.info()
     if info.kind == "cpu":
         return Placement(), "no device: everything is on the CPU"
@@ -42,7 +43,7 @@ def choose_placement(zkey: ZKey, device: Backend, host: Backend) -> tuple[Placem
 
 
 def missing(zkey: ZKey, placement: Placement, device: Backend, budget: int) -> int:
-    """Bytes that a `budget` of the device lacks, as predicted, for key, proofs in flight and scratch; 0 if it fits."""
+    """Predicted bytes that `budget` lacks for key, proofs in flight and scratch on the device; 0 if all fits."""
     tables = {
         Group.G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
         Group.G2: [zkey.points_b2.nbytes],
@@ -61,7 +62,8 @@ def missing(zkey: ZKey, placement: Placement, device: Backend, budget: int) -> i
 def faster(
     zkey: ZKey, device: Backend, host: Backend, everything: Placement, g2_on_host: Placement
 ) -> tuple[Placement, str]:
-    """G2 goes to the host if its MSM there hides behind the device's four in G1: a proof then costs the device less."""
+    """Place the G2 MSM on the host if it hides there behind the device's four G1 MSMs, else everything on the device.
+    The former saves time on the device. Returns the placement and the reason in words."""
     there = msm_seconds(zkey, device, Group.G2, SAMPLE_ON_DEVICE)
     rest = 4 * msm_seconds(zkey, device, Group.G1, SAMPLE_ON_DEVICE)
     here = msm_seconds(zkey, host, Group.G2, SAMPLE_ON_HOST)
@@ -72,19 +74,19 @@ def faster(
 
 
 def msm_seconds(zkey: ZKey, backend: Backend, group: Group, most: int) -> float:
-    """Seconds of one MSM over the key's points with uniform scalars; measured on at most `most` points."""
+    """Seconds of one MSM over all of the key's points with uniform scalars, scaled from at most `most` points."""
     points = zkey.points_b2 if group is Group.G2 else zkey.points_a
     count = min(len(points), most)
     table: PointTable = backend.load_points(zkey.curve, group, points[:count])
     scalars = backend.to_device(uniform(zkey.curve.fr, count))
-    backend.msm(table, scalars).result()  # compiles, on a GPU
+    backend.msm(table, scalars).result()  # the first run compiles, on a GPU
     start = time.perf_counter()
     backend.msm(table, scalars).result()
     return (time.perf_counter() - start) * len(points) / count
 
 
 def uniform(field: Field, count: int) -> HostArray:
-    """(count, limbs) canonical integers of one bit less than the field's, for measurements."""
+    """Random canonical integers (count, limbs), one bit shorter than the field's modulus, for measurements."""
     words = np.random.default_rng(0).integers(0, 1 << 64, (count, field.limbs), dtype=np.uint64)
     words[:, -1] >>= np.uint64(64 * field.limbs - field.bits + 1)
     return words

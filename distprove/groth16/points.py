@@ -1,4 +1,4 @@
-"""Points of keys and proofs as bytes: snarkjs' uncompressed encoding, which its ceremonies and our digests hash."""
+"""Encodes points as bytes in snarkjs' uncompressed form, which its ceremonies and the digests of our keys hash."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kernels.encoding import field_to_ints, pack, point_from_ints
 Words = NDArray[np.uint64]
 
 _CHUNK = 1 << 16
-"""Points that `chunks_to_bytes` encodes at a time: bounds the temporaries to some 12 MiB."""
+"""Points that `chunks_to_bytes` encodes at a time. This bounds its temporaries to about 12 MiB."""
 
 
 def as_points(curve: Curve, group: Group, points: Words) -> Words:
-    """`points` as a private, read-only (n, point_limbs) array. Raises ValueError for another width or dtype."""
+    """Copy `points` to a read-only (n, point_limbs) uint64 array. Raises ValueError for another width or dtype."""
     width = curve.point_limbs(group)
     if points.dtype != np.uint64 or points.shape[-1:] != (width,) or points.ndim > 2:
         raise ValueError(
@@ -31,19 +31,19 @@ def as_points(curve: Curve, group: Group, points: Words) -> Words:
 
 
 def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
-    """snarkjs' uncompressed encoding of (n, point_limbs) points, or of one, (point_limbs,), one after another.
+    """Encode points, (n, point_limbs) or one (point_limbs,), one after another in snarkjs' uncompressed form.
 
-    x then y, big-endian, not in Montgomery form; in G2 each as c1 then c0. Infinity is all zero. A point has
-    exactly one encoding.
+    A point is x then y, big-endian, not in Montgomery form; in G2 each coordinate is c1 then c0. Infinity is all zero.
+    A point has exactly one encoding.
     """
     integers = field_to_ints(curve.fq, points.reshape(-1, curve.fq.limbs))
     return _big_endian(curve, group, pack(integers, curve.fq.limbs))
 
 
 def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:
-    """The same encoding of many points, some at a time, computed by `backend`.
+    """Encode many points as `to_bytes` does, computed by `backend`; yields the encoding in pieces.
 
-    `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, as a key's sections are mapped.
+    `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, the form of a key's mapped sections.
     """
     for start in range(0, points.shape[0], _CHUNK):
         chunk = np.ascontiguousarray(points[start : start + _CHUNK])
@@ -53,16 +53,16 @@ def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Back
 
 
 def _big_endian(curve: Curve, group: Group, standard: Words) -> bytes:
-    """The encoding, from coordinates that are not in Montgomery form."""
+    """Encode points as `to_bytes` does, given their coordinates as canonical integers, not in Montgomery form."""
     coordinate = 8 * curve.point_limbs(group) // 2
     # Reversing all bytes of a coordinate makes each field element big-endian and swaps c0 and c1.
     return np.ascontiguousarray(standard, dtype="<u8").view(np.uint8).reshape(-1, coordinate)[:, ::-1].tobytes()
 
 
 def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
-    """(n, point_limbs) points of what `to_bytes` wrote; not checked to lie on the curve.
+    """Decode what `to_bytes` wrote into (n, point_limbs) points, without a check that they lie on the curve.
 
-    Raises FormatError for a length that is no multiple of a point's, or a coordinate that is not below the modulus.
+    Raises FormatError for a length that is not a multiple of a point's, or a coordinate that is not below the modulus.
     """
     size, width = curve.fq.bytes, curve.point_limbs(group)
     if len(data) % (8 * width) != 0:
@@ -83,7 +83,7 @@ def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
 
 
 def one_from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
-    """(point_limbs,): exactly one point. Raises FormatError."""
+    """Decode exactly one point, (point_limbs,), as `from_bytes` does. Raises FormatError."""
     if len(data) != 8 * curve.point_limbs(group):
         raise FormatError(
             f"{what}: a {curve.title} {group.name} point is {8 * curve.point_limbs(group)} bytes, not {len(data)}"

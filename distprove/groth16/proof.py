@@ -1,4 +1,4 @@
-"""A Groth16 proof: three points."""
+"""A Groth16 proof, which consists of three points."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kernels.curves import Curve, Group
 
 @dataclass(frozen=True, eq=False)
 class Groth16Proof:
-    """[A]_1, [B]_2, [C]_1, affine, (point_limbs,) uint64 in Montgomery form.
+    """A Groth16 proof: the affine points [A]_1, [B]_2, [C]_1, each (point_limbs,) uint64 in Montgomery form.
 
-    Only shapes are checked here (InvalidProof); that the points are members of their groups is the verifier's to check,
-    because a proof that a faulty device made must be representable to be rejected.
+    Construction checks only shapes and raises InvalidProof. The verifier checks that the points are members of their
+    groups, because a bad proof from a faulty device must be representable to be rejected.
     """
 
     curve: Curve
@@ -43,7 +43,7 @@ class Groth16Proof:
         return hash((self.curve.name, self.a.tobytes(), self.b.tobytes(), self.c.tobytes()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for MessagePack: the curve's name, and each point in the encoding of `points.to_bytes`."""
+        """The proof as plain data for MessagePack: the curve's name, and points encoded by `points.to_bytes`."""
         return {
             "curve": self.curve.name,
             "a": points.to_bytes(self.curve, Group.G1, self.a),
@@ -53,7 +53,7 @@ class Groth16Proof:
 
     @classmethod
     def from_dict(cls, data: Any) -> Groth16Proof:
-        """The proof that `to_dict` described, its points not yet checked. Raises FormatError."""
+        """Make a proof from what `to_dict` returned; its points are not checked yet. Raises FormatError."""
         check_fields(data, {"curve": str, "a": bytes, "b": bytes, "c": bytes}, "proof")
         curve = known_curve(data["curve"], "proof")
         return cls(

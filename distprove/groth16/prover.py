@@ -2,8 +2,8 @@
 
 Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2. snarkjs' keys hold the H
 points in the basis of the odd coset: with n the domain size and g a 2n-th root of unity, H_i commits to the Lagrange
-polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2). The evaluations of A B - C
-on the coset are therefore the scalars themselves; no division is done here.
+polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2). Therefore the evaluations
+of A B - C on the coset are the scalars, and the prover divides nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kernels.curves import Group
 
 @dataclass(frozen=True)
 class Blinding:
-    """The prover's two random field elements. Secret: whoever learns them learns relations among witnesses."""
+    """The prover's two random field elements. They are secret: whoever learns them learns relations among witnesses."""
 
     r: int
     s: int
@@ -37,7 +37,7 @@ class Blinding:
 
 
 def fresh_blinding(modulus: int) -> Blinding:
-    """Uniform in the scalar field, from the operating system's generator."""
+    """Draw two uniform elements of the scalar field from the operating system's random generator."""
     return Blinding(secrets.randbelow(modulus), secrets.randbelow(modulus))
 
 
@@ -48,8 +48,9 @@ def prove(
 ) -> tuple[Groth16Proof, PhaseTimes]:
     """Prove that `witness` satisfies the circuit of `key`.
 
-    `witness`: (n_vars, 4) uint64, canonical integers, wire 0 equal to 1. A witness that does not satisfy the circuit
-    gives a proof that does not verify (the key alone cannot tell); callers verify. Raises WitnessMismatch.
+    `witness` is (n_vars, 4) uint64, canonical integers, with wire 0 equal to 1. A witness that does not satisfy the
+    circuit gives a proof that does not verify, because the key alone cannot tell; so callers must verify the proof.
+    Raises WitnessMismatch.
     """
     staged = StagedWitness(key, witness)
     try:
@@ -59,11 +60,11 @@ def prove(
 
 
 class StagedWitness:
-    """The first of a proof's three parts, each of which may pass while another proof is in another: the witness
-    crosses to the device, the device computes, the host puts the proof together."""
+    """A witness on its way to the device, the first of a proof's three parts. The others are the computation on the
+    device and the assembly on the host; proofs in different parts can be in flight at once."""
 
     def __init__(self, key: ResidentKey, witness: NDArray[np.uint64]) -> None:
-        """Begin to copy `witness`, as `prove` takes it; it must not change until it is released.
+        """Begin to copy `witness`, which has the form that `prove` takes and must not change until it is released.
 
         May be called while another thread uses the key's backend. Raises WitnessMismatch, OutOfMemory.
         """
@@ -71,8 +72,8 @@ class StagedWitness:
         self._key = key
         self._times = PhaseTimes()
 
-        # 1. The witness crosses to the device: the one large transfer of a proof. Its products with the matrices are
-        #    begun, where the backend can.
+        # 1. Copy the witness to the device, the only large transfer of a proof. Start its products with the matrices,
+        #    if the backend can.
         with self._times.phase("upload"):
             backend = key.backend
             self._staged: Staged = backend.stage(witness)
@@ -80,21 +81,21 @@ class StagedWitness:
             self._b = backend.stage_spmv(key.matrix_b, self._staged, standard_form=True)
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
-        """Hand the work to the device, once. On a GPU it is under way when this returns."""
+        """Submit the work to the device, once. On a GPU the work is still in progress when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
         with times.phase("upload"):
             w = self._staged.array()
         busy = backend.watch_busy()
 
-        # 2. Commit to it under the four witness bases. The launches return at once on a GPU.
+        # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.phase("witness_msm"):
             a = backend.msm(key.points_a, w)
             b2 = backend.msm(key.points_b2, w)
             b1 = backend.msm(key.points_b1, w)
             c = backend.msm(key.points_c, w[key.n_public + 1 :])
 
-        # 3. Scalars of the quotient: A B - C on the odd coset. They are the witness' last reader.
+        # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
         with times.phase("quotient"):
             products = self._a.array(), self._b.array()
             self.release()
@@ -111,13 +112,13 @@ class StagedWitness:
         return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, busy)
 
     def release(self) -> None:
-        """Give back the memory of the witness and of its products. A second call does nothing."""
+        """Free the memory of the witness and of its products. A second call does nothing."""
         for staged in (self._a, self._b, self._staged):
             staged.release()
 
 
 class PendingGroth16:
-    """A proof whose five commitments are under way on the device."""
+    """A proof whose five commitments the device is computing."""
 
     def __init__(
         self,
@@ -138,10 +139,10 @@ class PendingGroth16:
         self._busy = busy
 
     def result(self) -> tuple[Groth16Proof, PhaseTimes]:
-        """The proof; once. Another thread may use the backend meanwhile."""
+        """Wait for the proof and return it with its times, once. Another thread may use the backend meanwhile."""
         key, times = self._key, self._times
 
-        # 5. What blinds the proof depends on no commitment: it is computed while the device is still at work.
+        # 5. The masks depend on no commitment, so they are computed while the device is still at work.
         with times.phase("blind"):
             masks = Masks.draw(key, self._blinding)
 
@@ -150,7 +151,7 @@ class PendingGroth16:
             a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
         times.on_device = self._busy.time()
 
-        # 7. Blind and assemble, as in the paper.
+        # 7. Blind and assemble the proof, as in the paper.
         with times.phase("assemble"):
             proof = assemble(key, a, b1, b2, c, h, masks)
         return proof, times
@@ -166,9 +167,9 @@ def check_shape(key: ResidentKey, witness: NDArray[np.uint64]) -> None:
 
 
 def quotient_scalars(key: ResidentKey, a: Array, b: Array) -> Array:
-    """(domain, 4) canonical scalars for the H points: the evaluations of A B - C on the odd coset.
+    """The scalars for the H points, (domain, 4) canonical integers: the evaluations of A B - C on the odd coset.
 
-    `a` and `b` are A w and B w, (domain, 4); both are overwritten.
+    `a` and `b` are A w and B w, (domain, 4) in Montgomery form; both are overwritten.
     """
     backend, field = key.backend, key.curve.fr
     shift = field.root_of_unity(key.log_domain + 1)
@@ -182,21 +183,21 @@ def quotient_scalars(key: ResidentKey, a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class Masks:
-    """Points that blind a proof, and the elements they came from. Secret."""
+    """The secret points that blind a proof, and the elements that they come from."""
 
     blinding: Blinding
     a: HostArray
-    """alpha + r delta"""
+    """The mask of A: alpha + r delta."""
     b1: HostArray
-    """beta + s delta, in G1"""
+    """The mask of B in G1: beta + s delta."""
     b2: HostArray
-    """beta + s delta, in G2"""
+    """The mask of B in G2: beta + s delta."""
     c: HostArray
-    """-r s delta"""
+    """The mask of C: -r s delta."""
 
     @classmethod
     def draw(cls, key: ResidentKey, blinding: Blinding) -> Masks:
-        """The masks under `key` for two random elements."""
+        """Compute the masks under `key` for two random elements."""
         curve, r, s = key.curve, blinding.r, blinding.s
 
         def plus(which: Group, point: HostArray, scalar: int, delta: HostArray) -> HostArray:
@@ -214,7 +215,7 @@ class Masks:
 def assemble(
     key: ResidentKey, a: HostArray, b1: HostArray, b2: HostArray, c: HostArray, h: HostArray, masks: Masks
 ) -> Groth16Proof:
-    """A = alpha + a + r delta;  B = beta + b + s delta;  C = c + h + s A + r B1 - r s delta."""
+    """Assemble A = alpha + a + r delta, B = beta + b + s delta, C = c + h + s A + r B1 - r s delta."""
     curve, g1, g2 = key.curve, Group.G1, Group.G2
     proof_a = group.add(curve, g1, a, masks.a)
     proof_b = group.add(curve, g2, b2, masks.b2)

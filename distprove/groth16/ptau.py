@@ -1,11 +1,11 @@
-"""`.ptau`: the powers of tau of a phase-1 ceremony, as snarkjs writes them (version 1).
+"""Reads `.ptau` files: the powers of tau of a phase-1 ceremony, as snarkjs writes them (version 1).
 
     section 1   n8 u32 | q | power u32 | power of the ceremony u32
     section 2   tau^i G1, i < 2^(power + 1) - 1      section 3   tau^i G2, i < 2^power
     section 4   alpha tau^i G1, i < 2^power          section 5   beta tau^i G1, i < 2^power
     section 6   beta G2                              section 7   contributions (not read)
     section 12  to 15: sections 2 to 5 in Lagrange bases, for the domains of 2^0, 2^1, ... points one after the other;
-                there once `snarkjs powersoftau prepare phase2` has been run
+                present after `snarkjs powersoftau prepare phase2`
 
 Points are affine, in Montgomery form. Sections are views of the file: a ceremony's file can be tens of gigabytes.
 """
@@ -22,11 +22,11 @@ from kernels.curves import Curve, Group
 
 VERSION = 1
 _MAX_POWER = 28
-"""snarkjs' own bound, that of BN254's scalar field; keeps sizes computed from the header small."""
+"""Maximum power, snarkjs' own bound for BN254's scalar field. It keeps sizes computed from the header small."""
 
 
 class Powers(IntEnum):
-    """A sequence of powers, by the section that holds it."""
+    """The sequences of powers, each with the number of the section that holds it."""
 
     TAU_G1 = 2
     TAU_G2 = 3
@@ -40,34 +40,34 @@ class Powers(IntEnum):
 
 @dataclass(frozen=True)
 class Ptau:
-    """A phase-1 file. Points are (n, 8 * point_limbs) uint8 views, possibly at odd addresses."""
+    """A phase-1 file. Points are (n, 8 * point_limbs) uint8 views, possibly at unaligned addresses."""
 
     name: str
     curve: Curve = field(repr=False)
     power: int
-    """circuits of up to 2^power constraints"""
+    """The file serves circuits of up to 2^power constraints."""
     ceremony_power: int
     file: BinFile = field(repr=False)
 
     @property
     def prepared(self) -> bool:
-        """Whether the Lagrange sections are there."""
+        """Whether the file has the Lagrange sections, as it must for phase 2."""
         return 12 in self.file.sections
 
     def powers(self, which: Powers) -> Bytes:
-        """x^0, x^1, ... of one sequence, as listed above."""
+        """All points of one sequence of powers, as the module's text lists them."""
         return self._section(which, which.name, which.group, _count(which, self.power))
 
     @property
     def beta_g2(self) -> Bytes:
-        """beta G2, one row."""
+        """The point beta G2, one row."""
         return self._section(6, "beta G2", Group.G2, 1)
 
     def lagrange(self, which: Powers, log_n: int) -> Bytes:
-        """L_i(tau) times the sequence's base point for the domain of 2^log_n points, i < 2^log_n.
+        """The points L_i(tau) times the sequence's base point for the domain of 2^log_n points, i < 2^log_n.
 
-        `log_n` goes to `power`, for TAU_G1 to power + 1. Raises FormatError when the file is not prepared for phase 2,
-        or too small.
+        `log_n` is at most `power`, or power + 1 for TAU_G1. Raises FormatError when the file is not prepared for
+        phase 2, or too small.
         """
         if not self.prepared:
             raise FormatError(f"{self.name}: not prepared for phase 2 (run: snarkjs powersoftau prepare phase2)")
@@ -91,7 +91,7 @@ def _count(which: Powers, power: int) -> int:
 def read_ptau(source: Source, *, name: str | None = None) -> Ptau:
     """Read a `.ptau` file's header and check the size of every section of points, prepared ones included.
 
-    Whether the points are on the curve is the caller's to check. Raises FormatError, or InputError.
+    The caller must check that the points are on the curve. Raises FormatError, or InputError.
     """
     file = BinFile.read(source, "ptau", (VERSION,), name=name)
     header = file.section(1, "header")

@@ -1,8 +1,8 @@
-"""From an R1CS to the quadratic arithmetic program that the key commits to, by snarkjs' conventions.
+"""Turns an R1CS into the quadratic arithmetic program (QAP) that the key commits to, by snarkjs' conventions.
 
 Row i of A, B and C belongs to the domain's point w^i. After the constraints, A has one more row for the constant and
-each public wire, which holds that wire alone: it makes their polynomials linearly independent, so that public inputs
-cannot be exchanged between proofs. The domain is the smallest power of two that holds all these rows.
+for each public wire, which holds that wire alone. These rows make the wires' polynomials linearly independent, so that
+public inputs cannot be exchanged between proofs. The domain is the smallest power of two that holds all these rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernels.encoding import field_from_ints
 
 @dataclass(frozen=True)
 class Qap:
-    """The program's matrices, `domain_size` rows and `n_vars` columns each."""
+    """The matrices of the program, with `domain_size` rows and `n_vars` columns each."""
 
     curve: Curve
     n_vars: int
@@ -37,7 +37,7 @@ class Qap:
 
     @classmethod
     def from_r1cs(cls, r1cs: R1cs) -> Qap:
-        """Raises InputError for a circuit whose domain the curve's scalar field does not have."""
+        """Make the program of a circuit. Raises InputError if its domain is too large for the scalar field."""
         fr = r1cs.curve.fr
         n_public = r1cs.n_public
         log_domain = (r1cs.n_constraints + n_public).bit_length()
@@ -60,14 +60,14 @@ class Qap:
 
 
 def _padded(matrix: CsrMatrix, rows: int) -> CsrMatrix:
-    """The same entries in a matrix of more rows."""
+    """Add empty rows to `matrix` up to `rows` rows."""
     last = np.full(rows - matrix.rows, matrix.row_ptr[-1], dtype=np.uint32)
     row_ptr = np.concatenate([matrix.row_ptr, last])
     return CsrMatrix(rows, matrix.cols, row_ptr, matrix.columns, matrix.value_index, matrix.values)
 
 
 def _with_identity(r1cs: R1cs, count: int, rows: int) -> CsrMatrix:
-    """A with `count` rows more, row k of them holding wire k alone."""
+    """The matrix A with `count` more rows, of which row k holds wire k alone, padded to `rows` rows."""
     a = r1cs.a
     one = np.full(count, a.values.shape[0], dtype=np.uint32)
     extended = CsrMatrix(
@@ -82,7 +82,7 @@ def _with_identity(r1cs: R1cs, count: int, rows: int) -> CsrMatrix:
 
 
 def stacked(matrices: Sequence[CsrMatrix]) -> CsrMatrix:
-    """The matrices, of as many columns each, one below the other."""
+    """Stack matrices with the same number of columns, one below the other."""
     entries = np.cumsum([0, *(m.nnz for m in matrices)])
     distinct = np.cumsum([0, *(m.values.shape[0] for m in matrices)])
     row_ptr = [m.row_ptr[1:] + np.uint32(first) for m, first in zip(matrices, entries, strict=False)]
@@ -98,7 +98,7 @@ def stacked(matrices: Sequence[CsrMatrix]) -> CsrMatrix:
 
 
 def transposed(matrix: CsrMatrix) -> CsrMatrix:
-    """The transpose, with the entries of each of its rows in the order of their columns."""
+    """The transpose of `matrix`. The entries of each of its rows are in the order of their columns."""
     lengths = matrix.row_ptr[1:] - matrix.row_ptr[:-1]
     rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), lengths)
     order = np.argsort(matrix.columns, kind="stable")  # a radix sort for integers

@@ -1,4 +1,4 @@
-"""`.r1cs`: a circuit's constraints, as circom writes them (version 1, iden3's r1csfile specification).
+"""Reads and writes `.r1cs` files: a circuit's constraints (circom, version 1, iden3's r1csfile specification).
 
     section 1   n8 u32 | prime | wires u32 | outputs u32 | public inputs u32 | private inputs u32 | labels u64
                 | constraints u32
@@ -38,7 +38,7 @@ class R1cs:
 
     curve: Curve = field(repr=False)
     n_vars: int
-    """wires, the constant 1 included"""
+    """Number of wires, the constant 1 included."""
     n_outputs: int
     n_public_inputs: int
     n_private_inputs: int
@@ -46,9 +46,9 @@ class R1cs:
     b: CsrMatrix = field(repr=False)
     c: CsrMatrix = field(repr=False)
     n_labels: int = 0
-    """signals before simplification; 0: as many as wires"""
+    """Number of signals before simplification; 0 means as many as wires."""
     wire_labels: NDArray[np.uint64] | None = field(default=None, repr=False)
-    """(n_vars,): each wire's signal before simplification; None: the wire's own number"""
+    """Each wire's signal before simplification, (n_vars,); None means the wire's own number."""
 
     @property
     def n_constraints(self) -> int:
@@ -56,14 +56,14 @@ class R1cs:
 
     @property
     def n_public(self) -> int:
-        """Public wires, without the constant 1."""
+        """Number of public wires, without the constant 1."""
         return self.n_outputs + self.n_public_inputs
 
 
 def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:
     """Read a `.r1cs` file. Raises FormatError, or InputError when it cannot be read.
 
-    The three matrices share one dictionary of values, in Montgomery form. A circuit of 2^20 constraints takes a second.
+    The three matrices share one dictionary of values, in Montgomery form. Reading 2^20 constraints takes a second.
     """
     file = BinFile.read(source, "r1cs", (VERSION,), name=name)
     header = file.section(1, "header")
@@ -121,7 +121,7 @@ def _read_constraints(
     if 4 * end < raw.shape[0]:
         raise section.error(f"{raw.shape[0] - 4 * end} bytes follow the last of {rows} constraints", at=4 * end)
 
-    # What is left without the counts is one table of entries, combination after combination.
+    # Without the counts the section is one table of entries, combination after combination.
     starts = np.cumsum(1 + width * counts) - (1 + width * counts)
     keep = np.ones(raw.shape[0] // 4, dtype=np.bool_)
     keep[starts] = False
@@ -150,9 +150,9 @@ def _read_constraints(
 
 
 def _combination_lengths(words: memoryview, combinations: int, width: int) -> tuple[NDArray[np.int64], int, int]:
-    """The entries of each linear combination; how many combinations there are, and the word behind the last.
+    """Count the entries of each linear combination: (counts, number of combinations found, word behind the last one).
 
-    The lengths chain the records together, so this one walk is sequential: 0.1 to 0.2 us a combination.
+    Each length gives the position of the next combination, so the walk is sequential: 0.1 to 0.2 us a combination.
     """
     counts = array("I", bytes(4 * combinations))
     done = position = 0
@@ -168,7 +168,7 @@ def _combination_lengths(words: memoryview, combinations: int, width: int) -> tu
 
 
 def write_r1cs(path: str | os.PathLike[str], r1cs: R1cs) -> None:
-    """Write the file as circom does. Raises InputError when the matrices' sizes do not agree."""
+    """Write a `.r1cs` file as circom does. Raises InputError when the matrices' sizes do not agree."""
     matrices = (r1cs.a, r1cs.b, r1cs.c)
     if any(m.rows != r1cs.n_constraints or m.cols > r1cs.n_vars for m in matrices):
         raise InputError(f"the matrices are not {r1cs.n_constraints} constraints over {r1cs.n_vars} wires")
@@ -194,7 +194,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def _constraint_words(field: Field, matrices: tuple[CsrMatrix, ...]) -> Iterator[NDArray[np.uint32]]:
-    """Section 2, some constraints at a time: the inverse of `_read_constraints`."""
+    """Yield the words of section 2, some constraints at a time: the inverse of `_read_constraints`."""
     inverse = pow(field.r, -1, field.modulus)
     standard: list[Words] = [scale(field, matrix.values, inverse) for matrix in matrices]
     width = 1 + field.bytes // 4

@@ -1,4 +1,4 @@
-"""A proving key made resident on one backend: points with their tables, and the two matrices."""
+"""Loads a proving key onto one backend, where it stays resident: point tables and the matrices A and B."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernels.curves import Curve, Group
 
 @dataclass
 class ResidentKey:
-    """What `prove` reads, in the memory of `backend`. The single points stay on the host, affine."""
+    """The proving key in the memory of `backend`, as `prove` reads it. Single points stay on the host, affine."""
 
     backend: Backend
     curve: Curve
@@ -37,40 +37,40 @@ class ResidentKey:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the key takes on the backend, precomputed multiples included."""
+        """Bytes of the key on the backend, precomputed multiples included."""
         tables = (self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)
         return self.matrix_a.nbytes + self.matrix_b.nbytes + sum(table.nbytes for table in tables)
 
 
 WITNESSES = 2
-"""On the device at a time: one that is being proven, and the next."""
+"""Number of witnesses on the device at a time: the one that is being proven, and the next."""
 
 
 def proof_bytes(zkey: ZKey) -> int:
-    """Bytes that proofs hold on the backend beside the key: `WITNESSES` witnesses, and the vectors of a quotient."""
+    """Bytes of proofs on the backend beside the key: `WITNESSES` witnesses, and the vectors of one quotient."""
     return (WITNESSES * zkey.n_vars + 3 * zkey.domain_size) * zkey.curve.fr.bytes
 
 
 def matrix_bytes(zkey: ZKey) -> int:
-    """Bytes that the two matrices take where products are computed, but for their few distinct values."""
+    """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values."""
     return 8 * len(zkey.coefficients) + 8 * (zkey.domain_size + 1)
 
 
 def scratch_bytes(zkey: ZKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
-    """Bytes that the largest MSM of a proof in one of `groups` takes on `backend` beside its table."""
+    """Bytes that a proof's largest MSM in one of `groups` takes on `backend` beside its point table."""
     sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}
     return max((backend.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
 
 
 def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
-    """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes (None: the backend chooses).
+    """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes; with None the backend chooses.
 
-    The memory is shared out by how often a point's multiples are used: G2 additions cost about three of G1. Tables
-    leave room for what proofs will hold (`proof_bytes`, `scratch_bytes`).
+    Each table gets memory in proportion to the size of its points, so that G2 gets twice as much a point as G1; a G2
+    addition costs about three of G1. Tables leave room for the memory of proofs (`proof_bytes`, `scratch_bytes`).
     """
     curve = zkey.curve
     matrix_a, matrix_b = (backend.load_matrix(curve.fr, matrix) for matrix in zkey.matrices())
-    # Taken while the tables look at what is free and given back at the end, so that their plans cannot count on it.
+    # Allocated while the tables plan by the free memory, and freed at the end, so that their plans leave it to proofs.
     for_proofs = backend.empty((proof_bytes(zkey) + scratch_bytes(zkey, backend),), np.uint8)
     groups = {
         "a": (Group.G1, zkey.points_a),
@@ -110,9 +110,9 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
 
 
 def check_key(zkey: ZKey, backend: Backend) -> None:
-    """Check that every point of the key lies on its curve and in its subgroup; raises InvalidKey naming the first.
+    """Check that every point of the key is on its curve and in its subgroup. Raises InvalidKey for the first bad one.
 
-    Sizes and header consistency were checked when the file was read.
+    `read_zkey` has already checked sizes and the header's consistency.
     """
     vk = zkey.verification_key_points()
     sections: tuple[tuple[str, Group, HostArray], ...] = (

@@ -1,8 +1,8 @@
-"""Groth16 set-up: a `.zkey` for a circuit, from a powers-of-tau ceremony or, for development, without one.
+"""Groth16 set-up: makes the `.zkey` of a circuit, from a powers-of-tau ceremony or, for development, without one.
 
 From a prepared `.ptau` the key is the one that snarkjs' `groth16 setup` and one `zkey contribute` make; `zkey verify`
-accepts it. The contribution's secret comes from the operating system's generator and is dropped: whoever does not trust
-this process adds a contribution of their own to the key with snarkjs.
+accepts it. The contribution's secret comes from the operating system's generator and is dropped. Whoever does not trust
+this process can add a contribution to the key with snarkjs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTRIBUTOR = "distprove setup"
 
 @dataclass
 class SetupReport:
-    """What a set-up made; public facts only."""
+    """Public facts about the key that a set-up made."""
 
     path: str
     curve: str
@@ -40,13 +40,13 @@ class SetupReport:
     public: int
     domain_size: int
     insecure: bool
-    """Whether the key was made without a ceremony: proofs under it prove nothing to anyone else."""
+    """Whether the key was made without a ceremony. Proofs under such a key prove nothing to others."""
     circuit_hash: bytes = b""
     contribution_hash: bytes = b""
     size: int = 0
-    """bytes of the key file"""
+    """Size of the key file in bytes."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """wall time of each phase"""
+    """Wall time of each phase in seconds."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -66,9 +66,9 @@ def setup(
 ) -> SetupReport:
     """Make the proving key of `r1cs` and write it to `out`.
 
-    Exactly one of `ptau`, a prepared powers-of-tau file of at least the circuit's size, and `insecure_dev` is given.
-    `threads` is for what runs on the CPU whatever the backend: sums of the ceremony's points. Raises UsageError, and
-    InputError or its subclasses CurveMismatch, FormatError and InvalidKey for a file that does not serve.
+    The caller gives either `ptau`, a prepared powers-of-tau file of at least the circuit's size, or `insecure_dev`.
+    `threads` is the number of threads for sums of the ceremony's points, which run on the CPU with any backend. Raises
+    UsageError, and InputError or its subclasses CurveMismatch, FormatError and InvalidKey for an unusable file.
     """
     if (ptau is None) != insecure_dev:
         raise UsageError("set-up takes either a prepared powers-of-tau file or insecure_dev, and exactly one of them")
@@ -95,7 +95,7 @@ def setup(
 
 
 def _from_nothing(qap: Qap, backend: Backend, report: SetupReport) -> tuple[KeyPoints, bytes, Contribution]:
-    """A development key: its one contribution carries the name by which readers know that it is insecure."""
+    """Make a development key. Its only contribution carries the name that marks the key as insecure."""
     waste = ToxicWaste.draw(qap)
     with report.phase("points"):
         points = dev_points(qap, waste, backend)
@@ -108,7 +108,7 @@ def _from_nothing(qap: Qap, backend: Backend, report: SetupReport) -> tuple[KeyP
 def _from_ceremony(
     qap: Qap, ptau: Ptau, backend: Backend, threads: int, report: SetupReport
 ) -> tuple[KeyPoints, bytes, Contribution]:
-    """snarkjs' initial key, and one contribution to its delta."""
+    """Make snarkjs' initial key and add one contribution to its delta."""
     with report.phase("check"):
         check_ptau(qap, ptau, backend)
     with report.phase("points"):
@@ -123,7 +123,7 @@ def _from_ceremony(
 
 
 def _dev_circuit_hash(qap: Qap, points: KeyPoints) -> bytes:
-    """What stands for snarkjs' circuit hash in a development key, which has no ceremony to be compared with."""
+    """The hash that a development key, which has no ceremony, has in place of snarkjs' circuit hash."""
     digest = hashlib.blake2b(INSECURE_DEV_NAME.encode())
     for matrix in (qap.a, qap.b, qap.c):
         for part in (matrix.row_ptr, matrix.columns, matrix.value_index, matrix.values):

@@ -1,8 +1,8 @@
-"""proof.json, public.json and verification_key.json: byte for byte as snarkjs 0.7.6 writes them, and strictly read.
+"""proof.json, public.json and verification_key.json: written byte for byte as by snarkjs 0.7.6, and read strictly.
 
 A G1 point is [x, y, "1"], a G2 point [[x0, x1], [y0, y1], ["1", "0"]], infinity has y = 1 and z = 0. Field elements
-and public values are decimal strings. Reading accepts exactly that (any spacing): no numbers, no hexadecimal, no
-leading zeros, no projective points, nothing beyond the modulus, no key twice, no unknown key.
+and public values are decimal strings. Reading accepts exactly this form with any spacing: no numbers, no hexadecimal,
+no leading zeros, no projective points, nothing beyond the modulus, no key twice, no unknown key.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kernels.encoding import field_to_ints, point_from_ints, point_to_ints
 from kernels.pairing import pairing_product
 
 MAX_PROOF_BYTES = 1 << 14
-"""A proof.json is under 2 KiB."""
+"""Maximum size of proof.json, which is usually under 2 KiB."""
 MAX_LIST_BYTES = 1 << 24
-"""Of public.json and verification_key.json: far beyond any circuit's public inputs, far below a machine's memory."""
+"""Maximum size of public.json and verification_key.json: more than any circuit needs, and little memory."""
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 
@@ -37,7 +37,7 @@ _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 
 
 def format_proof(proof: Groth16Proof) -> str:
-    """The text of proof.json."""
+    """Format a proof as the text of proof.json."""
     curve = proof.curve
     return _format(
         {
@@ -51,10 +51,10 @@ def format_proof(proof: Groth16Proof) -> str:
 
 
 def parse_proof(data: bytes, curve: Curve | None = None, what: str = "proof.json") -> Groth16Proof:
-    """A proof from the text of proof.json; its points are not yet checked, `verify` does that.
+    """Parse the text of proof.json. The points are not checked yet; `verify` does that.
 
-    `curve` is the one expected. rapidsnark leaves the curve's name out; then it must be given. Raises FormatError or
-    CurveMismatch.
+    `curve` is the expected curve. It must be given for a proof by rapidsnark, which leaves out the curve's name. Raises
+    FormatError or CurveMismatch.
     """
     _check_size(data, MAX_PROOF_BYTES, what)
     top = _load_object(data, {"pi_a", "pi_b", "pi_c", "protocol"}, {"curve"}, what)
@@ -75,7 +75,7 @@ def parse_proof(data: bytes, curve: Curve | None = None, what: str = "proof.json
 
 
 def read_proof(path: Path, curve: Curve | None = None) -> Groth16Proof:
-    """`parse_proof` of a file. Raises InputError, FormatError or CurveMismatch."""
+    """Read proof.json as `parse_proof` does. Raises InputError, FormatError or CurveMismatch."""
     return parse_proof(read_bounded(path, MAX_PROOF_BYTES), curve, str(path))
 
 
@@ -88,12 +88,12 @@ def write_proof(path: Path, proof: Groth16Proof) -> None:
 
 
 def format_public(public: Sequence[int]) -> str:
-    """The text of public.json."""
+    """Format public values as the text of public.json."""
     return _format([str(v) for v in public])
 
 
 def parse_public(data: bytes, curve: Curve, what: str = "public.json") -> tuple[int, ...]:
-    """The public values of a proof over `curve`, each below its scalar field's modulus. Raises FormatError."""
+    """Parse the public values of a proof over `curve`, each below the scalar field's modulus. Raises FormatError."""
     _check_size(data, MAX_LIST_BYTES, what)
     top = _load(data, what)
     if not isinstance(top, list):
@@ -102,7 +102,7 @@ def parse_public(data: bytes, curve: Curve, what: str = "public.json") -> tuple[
 
 
 def read_public(path: Path, curve: Curve) -> tuple[int, ...]:
-    """`parse_public` of a file. Raises InputError or FormatError."""
+    """Read public.json as `parse_public` does. Raises InputError or FormatError."""
     return parse_public(read_bounded(path, MAX_LIST_BYTES), curve, str(path))
 
 
@@ -115,7 +115,7 @@ def write_public(path: Path, public: Sequence[int]) -> None:
 
 
 def format_verification_key(key: VerificationKey) -> str:
-    """The text of verification_key.json. Computes e(alpha, beta), which snarkjs keeps in it."""
+    """Format a key as the text of verification_key.json. Computes e(alpha, beta), which snarkjs includes."""
     curve = key.curve
     return _format(
         {
@@ -133,9 +133,9 @@ def format_verification_key(key: VerificationKey) -> str:
 
 
 def parse_verification_key(data: bytes, what: str = "verification_key.json") -> VerificationKey:
-    """A key from the text of verification_key.json, every point checked.
+    """Parse the text of verification_key.json and check every point.
 
-    vk_alphabeta_12 may be left out; if there, it must be e(alpha, beta). Raises FormatError or InvalidKey.
+    vk_alphabeta_12 may be missing; if it is present, it must be e(alpha, beta). Raises FormatError or InvalidKey.
     """
     _check_size(data, MAX_LIST_BYTES, what)
     points = {"vk_alpha_1", "vk_beta_2", "vk_gamma_2", "vk_delta_2", "IC"}
@@ -163,7 +163,7 @@ def parse_verification_key(data: bytes, what: str = "verification_key.json") -> 
 
 
 def read_verification_key(path: Path) -> VerificationKey:
-    """`parse_verification_key` of a file. Raises InputError, FormatError or InvalidKey."""
+    """Read verification_key.json as `parse_verification_key` does. Raises InputError, FormatError or InvalidKey."""
     return parse_verification_key(read_bounded(path, MAX_LIST_BYTES), str(path))
 
 
@@ -228,7 +228,7 @@ def _integer(value: Any, modulus: int, what: str) -> int:
 
 
 def _format(value: Any) -> str:
-    return json.dumps(value, indent=1) if value else "[\n]"  # so does the writer of snarkjs, unlike JSON.stringify
+    return json.dumps(value, indent=1) if value else "[\n]"  # "[\n]" as snarkjs writes it, unlike JSON.stringify
 
 
 def _load(data: bytes, what: str) -> Any:

@@ -1,4 +1,4 @@
-"""Groth16 as a proof system for the driver: one partition is one input (or one ready witness) of one circuit."""
+"""Groth16 as a proof system for the driver: a partition is one input (or one finished witness) of one circuit."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from kernels.host_arena import Empty, HostArena
 from kernels.placed import Placement
 
 SANDBOX_BYTES = 64 << 20
-"""Of a witness program beside what grows with the circuit: code, constants, stack."""
+"""Memory of a witness program that does not grow with the circuit, in bytes: code, constants, stack."""
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
 
 class Groth16System(Groth16Verifier):
-    """Implements `distprove.system.ProofSystem`; verifies under the key inside its `.zkey`."""
+    """Implements `distprove.system.ProofSystem`. It verifies under the key inside its `.zkey`."""
 
     name = "groth16"
     needs_barrier = False
     verifies_in_python = False
 
     def __init__(self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None) -> None:
-        """`sources` are circom input JSON files when `wasm` is given, `.wtns` witnesses otherwise.
+        """Open the key. `sources` are circom input JSON files when `wasm` is given, else `.wtns` witnesses.
 
         Raises UsageError without sources, FormatError or CurveMismatch for unusable files.
         """
@@ -61,7 +61,7 @@ class Groth16System(Groth16Verifier):
 
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
-        """The system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
+        """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
         system = cls(options.zkey, options.inputs or options.witnesses, options.wasm)
         if options.vk is not None:
             given = read_verification_key(options.vk)
@@ -79,19 +79,20 @@ class Groth16System(Groth16Verifier):
         return files
 
     def check(self, shared: SharedFiles, backend: Backend) -> None:
-        """Check every point of the key (on the curve, in the subgroup); once per job. Raises InvalidKey."""
+        """Check that every point of the key is on the curve and in the subgroup, once per job. Raises InvalidKey."""
         check_key(read_zkey(shared["zkey"], name=self.zkey_path.name), backend)
 
     def choose_placement(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Placement, str]:
         return choose_placement(read_zkey(shared["zkey"], name=self.zkey_path.name), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
-        """The witness, and the sandbox's memory: about twice the witness beside the program's constants."""
+        """Predicted host memory of a synthesis in bytes: the witness and, with a witness program, three times as much
+        and `SANDBOX_BYTES` for the sandbox."""
         witness = 32 * int(self._facts["wires"])
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
 
     def key_bytes(self) -> int:
-        """The two matrices; points are read where they lie."""
+        """Predicted host memory of the loaded key in bytes: the two matrices. Points are read in place."""
         return self._matrix_bytes
 
     def plan(self) -> list[Partition]:
@@ -112,7 +113,7 @@ class Groth16System(Groth16Verifier):
 
 
 class Groth16Synthesiser:
-    """Input file to witness. Inputs are read where the synthesiser runs."""
+    """Turns an input file into a witness. Inputs are read on the machine where the synthesiser runs."""
 
     def __init__(self, shared: SharedFiles) -> None:
         self._key = read_zkey(shared["zkey"], name="key")
@@ -137,7 +138,7 @@ class Groth16Synthesiser:
 
 
 class Groth16Prover:
-    """The key resident on one backend."""
+    """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
     def __init__(self, shared: SharedFiles, backend: Backend) -> None:
         self._zkey = read_zkey(shared["zkey"], name="key")
@@ -175,7 +176,7 @@ class Groth16Prover:
             )
 
     def close(self) -> None:
-        """Nothing of its own: the key's memory goes with the backend, which belongs to the caller."""
+        """Does nothing: the key's memory is freed with the backend, which belongs to the caller."""
 
 
 class StagedGroth16:
@@ -207,7 +208,7 @@ class PendingGroth16Partition:
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
-    """Binds key, position and name. Never the input: a public hash of it would let anyone test guesses of a secret."""
+    """The digest of key, index and name. It leaves out the input, whose hash would let anyone test guesses of it."""
     encoded = name.encode()
     parts = (b"distprove groth16 partition 1\0", key_digest, index.to_bytes(8, "little"))
     return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()

@@ -5,8 +5,8 @@ random linear combination of its equations, after Bellare, Garay, Rabin: Fast ba
 exponentiation and digital signatures (EUROCRYPT 1998): with 128-bit coefficients that the prover cannot foresee, a
 batch with a false proof passes with probability at most 2^-128.
 
-What is malformed (a point off its curve or outside the subgroup, public values out of range or of the wrong number)
-raises InvalidProof; what is well-formed but false gives False.
+A malformed statement (a point off its curve or outside the subgroup, public values out of range or of the wrong number)
+raises InvalidProof; a well-formed but false statement gives False.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kernels.group import neg
 from kernels.pairing import combine_g1, first_invalid_point, pairing_product_is_one, scale_g1
 
 Statement = tuple[Sequence[int], Groth16Proof]
-"""Public values, and the proof that they belong to a satisfying witness."""
+"""Public values with the proof that they belong to a satisfying witness."""
 
 _COEFFICIENT_BYTES = 16
 
 
 class Groth16Verifier:
-    """Partition proofs, as runs and proof files hold them, under one verification key: a `distprove.proof.Verifier`."""
+    """Verifies partition proofs under one verification key. Implements `distprove.proof.Verifier`."""
 
     def __init__(self, key: VerificationKey) -> None:
         self.key = key
@@ -49,7 +49,7 @@ class Groth16Verifier:
         return verify_batch(self.key, [_statement(proof) for proof in proofs])
 
     def find_invalid(self, proofs: list[PartitionProof]) -> list[int]:
-        """Places of the proofs that are malformed or false, in order; see the function of this name."""
+        """Indices of the proofs that are malformed or false, in order, found by bisection of the batch."""
         statements: dict[int, Statement] = {}
         for index, proof in enumerate(proofs):
             with contextlib.suppress(FormatError, InvalidProof):
@@ -65,9 +65,9 @@ def _statement(proof: PartitionProof) -> Statement:
 
 def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> bool:
     """Whether `proof` shows that `public` extends to a satisfying witness. Raises InvalidProof or CurveMismatch."""
-    # 1. The statement: one canonical scalar for each public input.
+    # 1. Check the statement: one canonical scalar for each public input.
     _check_public(key, public)
-    # 2. The proof: members of G1, G2, G1.
+    # 2. Check the proof: members of G1, G2, G1.
     _check_proof(key, proof)
     # 3. [L]_1 = IC_0 + sum_i public_i IC_i.
     inputs = combine_g1(key.curve, key.ic, scalars_from_ints(key.curve.fr, (1, *public)))
@@ -80,28 +80,28 @@ def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> 
 def verify_batch(
     key: VerificationKey, statements: Sequence[Statement], rng: Callable[[int], bytes] = os.urandom
 ) -> bool:
-    """Whether all proofs hold, checked together: n + 3 pairings in one product.
+    """Whether all proofs hold, checked together as one product of n + 3 pairings.
 
-    `rng(n)` gives n bytes that nobody who made the proofs could foresee. An empty batch holds. Raises InvalidProof or
-    CurveMismatch, naming the first statement that is malformed by its place.
+    `rng(n)` returns n bytes that no maker of the proofs can foresee. An empty batch holds. Raises InvalidProof or
+    CurveMismatch, which name the first malformed statement by its index.
     """
-    # 1., 2. Each statement and each proof, as in `verify`.
+    # 1., 2. Check each statement and each proof, as in `verify`.
     for index, (public, proof) in enumerate(statements):
         try:
             _check_public(key, public)
             _check_proof(key, proof)
         except (InvalidProof, CurveMismatch) as error:
             raise type(error)(f"statement {index}: {error}") from None
-    # 3., 4. All equations as one.
+    # 3., 4. Check all equations as one.
     return _combination_holds(key, statements, rng)
 
 
 def find_invalid(
     key: VerificationKey, statements: Sequence[Statement], rng: Callable[[int], bytes] = os.urandom
 ) -> list[int]:
-    """Places of the statements that are malformed or false, in order.
+    """Indices of the statements that are malformed or false, in order.
 
-    Bisects by batches: about k log2(n / k) of them for k false ones among n.
+    Bisects by batches; k false statements among n take about k log2(n / k) batches.
     """
     bad: list[int] = []
     formed: list[int] = []
@@ -126,7 +126,7 @@ def find_invalid(
 
 
 def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rng: Callable[[int], bytes]) -> bool:
-    """Whether a random combination of the statements' equations holds; they are well-formed."""
+    """Whether a random linear combination of the equations of well-formed statements holds."""
     if not statements:
         return True
     # A random coefficient rho_j for each equation; the right-hand sides then share their pairings:

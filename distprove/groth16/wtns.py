@@ -1,7 +1,7 @@
-"""`.wtns`: a circuit's witness, as circom's witness programs and snarkjs write it (version 2).
+"""Reads and writes `.wtns` files: a circuit's witness, as circom's witness programs and snarkjs write it (version 2).
 
 section 1   n8 u32 | prime (n8 bytes) | number of values u32
-section 2   the values, n8 bytes each: canonical integers, not in Montgomery form; the first is the wire that is 1
+section 2   the values, n8 bytes each: canonical integers, not in Montgomery form; the first is the constant wire 1
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PRIVATE = 0o600
 
 
 class Circuit(Protocol):
-    """What a witness is held against: a `ZKey`, or anything else that knows its curve and number of wires."""
+    """The circuit that a witness is checked against: a `ZKey`, or anything else with a curve and a number of wires."""
 
     @property
     def curve(self) -> Curve: ...
@@ -35,15 +35,15 @@ class Circuit(Protocol):
 
 @dataclass(frozen=True)
 class Witness:
-    """The wires' values. Secret: they never appear in its repr or in an error."""
+    """A witness: the values of all wires. They are secret and never appear in the repr or in an error."""
 
     curve: Curve = field(repr=False)
     values: Words = field(repr=False)
-    """(n, limbs) uint64, aligned; canonical integers, not in Montgomery form"""
+    """The values, (n, limbs) uint64, aligned; canonical integers, not in Montgomery form."""
     name: str = "<witness>"
 
     def check_for(self, circuit: Circuit) -> None:
-        """Raises CurveMismatch or WitnessMismatch unless this can be a witness of `circuit`."""
+        """Raise CurveMismatch or WitnessMismatch unless this can be a witness of `circuit`."""
         if self.curve is not circuit.curve:
             raise CurveMismatch(
                 f"{self.name}: the witness is for {self.curve.title}, the key for {circuit.curve.title}"
@@ -56,10 +56,11 @@ class Witness:
 
 
 def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empty) -> Witness:
-    """Read a `.wtns` file. The values are copied only if the file has them at an odd address (snarkjs' layout does),
-    into what `empty` makes.
+    """Read a `.wtns` file. The values are copied only if they are not aligned in the file, as in snarkjs' layout, into
+    an array that `empty` allocates.
 
-    Raises FormatError when it is malformed or holds a value not below the prime, InputError when it cannot be read.
+    Raises FormatError when the file is malformed or holds a value not below the prime, InputError when it cannot be
+    read.
     """
     file = BinFile.read(source, "wtns", (VERSION,), name=name)
     header = file.section(1, "header")
@@ -78,7 +79,7 @@ def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empt
 
 
 def write_wtns(path: str | os.PathLike[str], curve: Curve, values: Words) -> None:
-    """Write (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file.
+    """Write a witness, (n, limbs) canonical integers, byte for byte as snarkjs does. Only the owner may read the file.
 
     Raises UsageError for another shape.
     """

@@ -1,4 +1,4 @@
-"""`.zkey`: a Groth16 proving key, as snarkjs writes it (version 1; layout in snarkjs' zkey_utils.js and zkey_new.js).
+"""Reads and writes `.zkey` files: Groth16 proving keys (version 1; layout in snarkjs' zkey_utils.js and zkey_new.js).
 
     section 1   protocol u32 (1 is Groth16)
     section 2   n8q u32 | q | n8r u32 | r | wires u32 | public u32 | domain size u32
@@ -12,7 +12,7 @@
 
 Points are affine, coordinates in Montgomery form, all zero for infinity. The values of section 4 are multiplied by R^2
 (R = 2^256), once more than Montgomery form, so that one Montgomery product with a canonical witness yields Montgomery
-form. C of the constraint system is not in the file: it follows from A and B for a satisfied witness.
+form. The constraint system's matrix C is not in the file: for a satisfied witness C w follows from A w and B w.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ GROTH16 = 1
 _PROTOCOLS = {2: "PLONK", 10: "FFLONK"}
 
 INSECURE_DEV_NAME = "distprove insecure-dev"
-"""Name of the contribution in a key whose secret was made by one program, without a ceremony: for development only."""
+"""Name of the contribution that marks a key for development only, whose secret one program made without a ceremony."""
 
 
 @dataclass(frozen=True)
 class VerificationKeyPoints:
-    """The points a verification key is made of: (point_limbs,) uint64 each, Montgomery form; `ic` one row a point."""
+    """The points of a verification key, (point_limbs,) uint64 each, in Montgomery form; `ic` has one row a point."""
 
     alpha1: Words
     beta1: Words
@@ -57,16 +57,16 @@ class VerificationKeyPoints:
 
 @dataclass(frozen=True)
 class Contribution:
-    """One contribution to the phase-2 ceremony. Points are (point_limbs,) uint64, Montgomery form."""
+    """A contribution to the phase-2 ceremony. Points are (point_limbs,) uint64 in Montgomery form."""
 
     delta_after: Words
     g1_s: Words
     g1_sx: Words
     g2_spx: Words
     transcript: bytes
-    """64 bytes"""
+    """The transcript's hash, 64 bytes."""
     kind: int = 0
-    """0: a person's; 1: a random beacon's"""
+    """0 for a person's contribution, 1 for a random beacon's."""
     name: str | None = None
     iterations_exponent: int | None = None
     beacon: bytes | None = None
@@ -78,14 +78,14 @@ def _entry_type(limbs: int) -> np.dtype[np.void]:
 
 @dataclass(frozen=True)
 class ZKey:
-    """A proving key. Point sections are views of the file, (n, 8 * point_limbs) uint8, possibly at odd addresses."""
+    """A proving key. Point sections are views of the file, (n, 8 * point_limbs) uint8, possibly unaligned."""
 
     name: str
     curve: Curve = field(repr=False)
     n_vars: int
-    """wires, the constant 1 included"""
+    """Number of wires, the constant 1 included."""
     n_public: int
-    """public wires, without the constant 1"""
+    """Number of public wires, without the constant 1."""
     domain_size: int
     alpha1: Words = field(repr=False)
     beta1: Words = field(repr=False)
@@ -95,26 +95,26 @@ class ZKey:
     delta2: Words = field(repr=False)
     ic: Bytes = field(repr=False)
     coefficients: NDArray[np.void] = field(repr=False)
-    """(entries,) records of matrix, constraint, wire, value; a view of section 4, indices not yet checked"""
+    """The entries of A and B as records (matrix, constraint, wire, value): a view of section 4, indices unchecked."""
     points_a: Bytes = field(repr=False)
     points_b1: Bytes = field(repr=False)
     points_b2: Bytes = field(repr=False)
     points_c: Bytes = field(repr=False)
     points_h: Bytes = field(repr=False)
     circuit_hash: bytes | None = field(repr=False)
-    """64 bytes (snarkjs' csHash); None when the file has no section 10"""
+    """The circuit hash (snarkjs' csHash), 64 bytes; None when the file has no section 10."""
     contributions: tuple[Contribution, ...] = field(repr=False)
     data: Bytes = field(repr=False)
-    """the whole file"""
+    """The bytes of the whole file."""
 
     @property
     def insecure(self) -> bool:
-        """Whether the key says of itself that it was made without a ceremony."""
+        """Whether the key is marked as made without a ceremony."""
         return any(c.name == INSECURE_DEV_NAME for c in self.contributions)
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the whole file."""
+        """SHA-256 of the whole file, 32 bytes."""
         return hashlib.sha256(self.data.data).digest()
 
     def verification_key_points(self) -> VerificationKeyPoints:
@@ -129,7 +129,7 @@ class ZKey:
         )
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
-        """A and B of the constraint system, domain_size x n_vars. They share one dictionary of values.
+        """The matrices A and B of the constraint system, domain_size x n_vars, which share one dictionary of values.
 
         Raises InvalidKey when an entry is out of range or its value is not below the modulus.
         """
@@ -161,8 +161,8 @@ class ZKey:
 def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
     """Read a Groth16 `.zkey` from a path, or from its bytes without copying them.
 
-    Sizes, counts and primes are checked here. Whether the points lie on the curve and in the subgroup is not: that is
-    the caller's choice (`Backend.check_points`); nor are the coefficients (`ZKey.matrices` checks them).
+    This checks sizes, counts and primes. It does not check that the points are on the curve and in the subgroup, which
+    the caller may do (`Backend.check_points`), nor the coefficients, which `ZKey.matrices` checks.
     Raises FormatError, or InputError when the file cannot be read.
     """
     file = BinFile.read(source, "zkey", (VERSION,), name=name)
@@ -218,7 +218,7 @@ def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
 
 
 def _points(raw: Bytes) -> Words:
-    """An aligned copy of (n, bytes) points as (n, point_limbs) words."""
+    """Copy points, (n, 8 * point_limbs) bytes, to an aligned array (n, point_limbs) uint64."""
     return np.frombuffer(raw.tobytes(), dtype="<u8").reshape(raw.shape[0], raw.shape[1] // 8)
 
 
@@ -235,7 +235,7 @@ def _read_coefficients(file: BinFile, fr: Field) -> NDArray[np.void]:
 
 
 def _read_ceremony(file: BinFile, curve: Curve) -> tuple[bytes | None, tuple[Contribution, ...]]:
-    # Provers do without section 10, and some writers leave it out.
+    # Provers do not need section 10, and some writers leave it out.
     if 10 not in file.sections:
         return None, ()
     section = file.section(10, "contributions")
@@ -270,7 +270,7 @@ _NAME, _ITERATIONS, _BEACON = 1, 2, 3
 
 
 def _read_parameters(section: SectionReader) -> dict[int, bytes]:
-    """A contribution's parameters: `size u32`, then tagged fields in rising order of their tags."""
+    """Read a contribution's parameters by tag: `size u32`, then tagged fields in ascending order of their tags."""
     size = section.u32()
     if size > section.remaining:
         raise section.error(f"{size} bytes of parameters are announced, {section.remaining} are left")
@@ -306,10 +306,10 @@ def write_zkey(
     circuit_hash: bytes,
     contributions: Sequence[Contribution] = (),
 ) -> None:
-    """Write a key byte for byte as snarkjs does: same order of sections, same order of coefficients.
+    """Write a key byte for byte as snarkjs does, with the same order of sections and of coefficients.
 
     Points are affine in Montgomery form, uint64 (n, point_limbs) or uint8 (n, 8 * point_limbs). `a` and `b` have at
-    most `domain_size` rows, the rows that copy the public wires included. Raises InvalidKey when sizes do not agree.
+    most `domain_size` rows, including the rows that copy the public wires. Raises InvalidKey when sizes do not agree.
     """
     g1, g2 = curve.point_limbs(Group.G1), curve.point_limbs(Group.G2)
     vectors = {
@@ -360,7 +360,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDArray[np.void]]:
-    """Section 4 in snarkjs' order: by constraint, in it A's entries before B's. Some rows at a time."""
+    """Yield the entries of section 4 in snarkjs' order, some rows at a time: by constraint, A's entries before B's."""
     stored = [scale(fr, matrix.values, fr.r) for matrix in (a, b)]  # x R -> x R^2
     for first in range(0, max(a.rows, b.rows), _ROWS_AT_ONCE):
         parts = [_side_records(fr, which, matrix, stored[which], first) for which, matrix in enumerate((a, b))]
@@ -369,7 +369,7 @@ def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDAr
 
 
 def _side_records(fr: Field, which: int, matrix: CsrMatrix, stored: Words, first: int) -> NDArray[np.void]:
-    """The records of `_ROWS_AT_ONCE` rows of one matrix; `stored` is its dictionary in the file's form."""
+    """The records of `_ROWS_AT_ONCE` rows of a matrix from row `first`. `stored`: its distinct values times R^2."""
     part, rows = row_range(matrix, first, first + _ROWS_AT_ONCE)
     records = np.empty(rows.shape[0], dtype=_entry_type(fr.limbs))
     records["matrix"], records["constraint"] = which, rows

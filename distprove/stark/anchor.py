@@ -1,13 +1,13 @@
-"""The anchor: what fixes one trace per partition before the challenge of the global buses is drawn.
+"""The anchor: values that fix one trace per partition before the challenge of the global buses is drawn.
 
 Beyond unique decoding a root binds its prover to a list of candidates, not to one trace. Over many partitions the lists
-multiply, and whoever saw the buses' challenge could choose among all combinations. So a partition of a key with global
-buses first answers a question about its main columns: eta and delta are drawn from all that is public of it and from
-its main root, and for each height h the job's list takes the value at eta of the combination
+multiply, and a prover that saw the buses' challenge could choose among all combinations. So a partition of a key with
+global buses first opens its main columns at one point: eta and delta are drawn from all its public data and its main
+root, and for each height h the job's challenge absorbs the value at eta of the combination
 
     g_h = sum of delta^k f_k over the main columns f_k of this height
 
-Two candidates that differ share all values with a probability of at most (columns + rows) / |F|. DEEP shows that the
+Two different candidates have the same values with a probability of at most (columns + rows) / |F|. DEEP proves that the
 values are those of the trace (docs/stark-protocol.md, sections 10 and 12).
 """
 
@@ -27,21 +27,21 @@ BASIS: tuple[Ext, Ext, Ext] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 @dataclass
 class Anchor:
-    """The combinations of a committed partition. They are made of its secret columns and never leave the prover."""
+    """The anchor of a committed partition. Its combinations of secret columns never leave the prover."""
 
     point: Ext
-    """eta."""
+    """The point eta."""
     values: Words
-    """(heights, 3): g_h(eta), the tallest height first. Public."""
+    """The public values g_h(eta), (heights, 3), the tallest height first."""
     combinations: Mapping[int, Extension] = field(repr=False)
-    """The combinations by height: each g_h as three base columns, its coordinates."""
+    """The combinations by height. Each g_h has three base columns, its coordinates."""
 
     @property
     def nbytes(self) -> int:
         return sum(e.nbytes for e in self.combinations.values())
 
     def opening(self, shape: ProofShape, height: int, weights: Words) -> Opening:
-        """DEEP's term of this height. `weights`: all powers of gamma of the proof."""
+        """The term of this height in DEEP. `weights` holds all powers of gamma of the proof."""
         weight, value = (_ext(w) for w in (weights[shape.anchor_weight(height)], self.values[_place(shape, height)]))
         coordinates = np.array([e_mul(weight, unit) for unit in BASIS], dtype=np.uint64)
         return Opening(self.point, [self.combinations[height].columns()], coordinates, e_mul(weight, value))
@@ -50,7 +50,7 @@ class Anchor:
 def make_anchor(extender: Extender, shape: ProofShape, main: Sequence[Extension], eta: Ext, delta: Ext) -> Anchor:
     """Combine the committed main columns of each height and evaluate the combinations at eta.
 
-    `main`: the extensions of all tables, in the key's order.
+    `main` holds the extensions of all tables, in the key's order.
     """
     combined = {
         height: extender.combine([main[i] for i in tables], ext_powers(delta, sum(main[i].width for i in tables)))
@@ -62,7 +62,7 @@ def make_anchor(extender: Extender, shape: ProofShape, main: Sequence[Extension]
 
 
 def _from_coordinates(values: Words) -> Ext:
-    """The element a + b x + c x^2 of values (3, 3), each of a, b, c itself an element of F."""
+    """The element a + b x + c x^2 for `values` (a, b, c) of shape (3, 3), which are elements of F themselves."""
     total: Ext = (0, 0, 0)
     for value, unit in zip(values, BASIS, strict=True):
         total = e_add(total, e_mul(_ext(value), unit))

@@ -1,10 +1,10 @@
-"""What binds the partitions of a job: one digest over all their commitments, drawn before any challenge.
+"""The job's challenge, which binds its partitions: one digest of all their commitments, before any other challenge.
 
     challenge = keccak256("distprove stark job 2", canonical encoding of
                           [key digest, number of partitions, [[name, heights, public values, main root, anchors], ...]])
 
-in the job's order. Every partition draws the challenges of the global buses from it and absorbs it first; the verifier
-computes it again from the proofs.
+The list has the job's order. Every partition draws the challenges of the global buses from this digest and absorbs it
+first; the verifier computes it again from the proofs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from kernels.keccak import keccak256
 
 @dataclass(frozen=True)
 class Commitment:
-    """What a partition commits to before the barrier. Public."""
+    """The public commitment of a partition before the barrier."""
 
     name: str
     log_heights: tuple[int, ...]
     public: tuple[int, ...]
     main_root: bytes
     anchors: bytes
-    """The values of `distprove.stark.anchor`, 24 bytes for each height from the tallest down; none without global
-    buses.
-    """
+    """The values of the anchor (`distprove.stark.anchor`), 24 bytes for each height from the tallest down; empty
+    without global buses."""
 
     def to_list(self) -> list[object]:
         return [self.name, list(self.log_heights), list(self.public), self.main_root, self.anchors]
@@ -41,7 +40,7 @@ class Commitment:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Commitment:
-        """Raises FormatError."""
+        """Decode what `to_bytes` wrote. Raises FormatError."""
         record = canonical.decode(data, "commitment")
         check_fields(record, {"commitment": list}, "commitment")
         kinds = (str, list, list, bytes, bytes)
@@ -55,13 +54,13 @@ class Commitment:
 
 
 def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:
-    """The 32 bytes that every partition's transcript starts from."""
+    """The challenge of a job, 32 bytes, which every partition's transcript starts from."""
     content = [key_digest, len(commitments), [c.to_list() for c in commitments]]
     return keccak256(b"distprove stark job 2" + canonical.encode(content))
 
 
 def global_challenges(challenge: bytes) -> tuple[Ext, Ext]:
-    """z and beta of the global buses: the same in every partition."""
+    """The challenges z and beta of the global buses, which are the same in every partition."""
     transcript = Transcript(b"global buses")
     transcript.absorb(b"job", challenge)
     return transcript.extension(b"z"), transcript.extension(b"beta")

@@ -1,6 +1,6 @@
-"""The transcript of one partition's proof, step by step: prover and verifier draw every challenge from here.
+"""The transcript of one partition's proof, step by step. Prover and verifier draw every challenge from it.
 
-What is absorbed before a challenge is drawn is decided in this file alone; docs/stark-protocol.md specifies it.
+This file alone decides what is absorbed before each challenge; docs/stark-protocol.md specifies it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from kernels.goldilocks_field import GENERATOR, P
 
 @dataclass(frozen=True)
 class BusChallenges:
-    """(z, beta) of the local and of the global buses."""
+    """The challenges (z, beta) of the local buses and of the global buses."""
 
     local: tuple[Ext, Ext]
     global_: tuple[Ext, Ext]
 
 
 class ProofTranscript:
-    """The steps of a proof, in the only order they may be taken."""
+    """The transcript of a proof. Its methods must be called in the order in which they stand here."""
 
     def __init__(self, shape: ProofShape, challenge: bytes, name: str, public: Sequence[int]) -> None:
-        """Bind the protocol, the key, the job (through its challenge), and what this partition is."""
+        """Absorb the protocol, the key, the job (through its challenge), and the partition's name, heights and public
+        values."""
         self._shape = shape
         self._challenge = challenge
         self._transcript = t = Transcript(b"partition")
@@ -41,8 +42,8 @@ class ProofTranscript:
         t.absorb_words(b"public", np.array(public, dtype=np.uint64))
 
     def bus_challenges(self, main_root: bytes, anchors: Words) -> BusChallenges:
-        """After the main commitment and its anchors. The global pair comes from the job's challenge, which binds both
-        of every partition.
+        """Absorb the main root and the anchors, and draw the challenges of the buses. The global pair is drawn from the
+        job's challenge, which binds the main roots and anchors of all partitions.
         """
         self._transcript.absorb(b"main", main_root)
         self._transcript.absorb_words(b"anchors", anchors)
@@ -50,41 +51,41 @@ class ProofTranscript:
         return BusChallenges(local, global_challenges(self._challenge))
 
     def constraint_challenge(self, aux_root: bytes | None, terminals: Words) -> Ext:
-        """After the LogUp columns, if there are any, and their terminals."""
+        """Absorb the root of the LogUp columns, if there are any, and their terminals, and draw alpha."""
         self._transcript.absorb(b"aux", aux_root or b"")
         self._transcript.absorb_words(b"terminals", terminals)
         return self._transcript.extension(b"alpha")
 
     def out_of_domain_point(self, quotient_root: bytes) -> Ext:
-        """After the quotient: zeta, drawn again while it or its next row's point lies where a column is evaluated."""
+        """Absorb the quotient's root, and draw zeta outside of every domain on which a column is evaluated."""
         self._transcript.absorb(b"quotient", quotient_root)
         return _outside(self._transcript, b"zeta", self._shape)
 
     def batching_challenge(self, values: Sequence[TableValues]) -> Ext:
-        """After all values at the out-of-domain points."""
+        """Absorb all values at the out-of-domain points, and draw gamma."""
         for value in values:
             self._transcript.absorb_words(b"values", np.concatenate([value.here, value.after]))
             self._transcript.absorb_words(b"quotient values", value.quotient)
         return self._transcript.extension(b"gamma")
 
     def folding_challenge(self, root: bytes) -> Ext:
-        """After each layer of FRI."""
+        """Absorb the root of one layer of FRI, and draw the challenge that folds it."""
         self._transcript.absorb(b"layer", root)
         return self._transcript.extension(b"fold")
 
     def grinding_seed(self, final: Words) -> bytes:
-        """After the last polynomial."""
+        """Absorb the coefficients of FRI's final polynomial, and derive the seed of the proof of work."""
         self._transcript.absorb_words(b"final", final)
         return self._transcript.grinding_seed()
 
     def queries(self, nonce: int) -> list[int]:
-        """After the proof of work: indices into the tallest table's extension."""
+        """Absorb the nonce of the proof of work, and draw the query indices into the tallest table's extension."""
         self._transcript.absorb(b"nonce", nonce.to_bytes(8, "little"))
         return self._transcript.indices(b"queries", self._shape.key.params.queries, self._shape.log_domain)
 
 
 def anchor_challenges(shape: ProofShape, name: str, public: Sequence[int], main_root: bytes) -> tuple[Ext, Ext]:
-    """eta and delta of a partition's anchor: after its main commitment, before the job's challenge."""
+    """Draw eta and delta of a partition's anchor, after its main commitment and before the job's challenge."""
     t = Transcript(b"anchor")
     t.absorb(b"key", shape.key.digest)
     t.absorb(b"name", name.encode())
@@ -95,7 +96,7 @@ def anchor_challenges(shape: ProofShape, name: str, public: Sequence[int], main_
 
 
 def _outside(transcript: Transcript, label: bytes, shape: ProofShape) -> Ext:
-    """A point where no column is evaluated: drawn again while it, or its next row's point, lies in such a domain."""
+    """Draw a point such that neither it nor its next row's point is in a domain on which a column is evaluated."""
     while True:
         point = transcript.extension(label)
         if not in_domain(point, shape):
@@ -103,7 +104,7 @@ def _outside(transcript: Transcript, label: bytes, shape: ProofShape) -> Ext:
 
 
 def in_domain(zeta: Ext, shape: ProofShape) -> bool:
-    """Whether zeta lies in a trace domain or an extension's domain of any table (both are closed under w)."""
+    """Whether zeta is in the trace domain or the extension's domain of any table. Both are closed under w."""
     for log_height in shape.distinct_heights:
         n, size = 1 << log_height, 1 << (log_height + shape.key.params.log_blowup)
         if e_pow(zeta, n) == (1, 0, 0) or e_pow(zeta, size) == (pow(GENERATOR, size, P), 0, 0):
@@ -112,19 +113,19 @@ def in_domain(zeta: Ext, shape: ProofShape) -> bool:
 
 
 def next_point(zeta: Ext, log_height: int) -> Ext:
-    """w_n zeta: where the next row's values are."""
+    """The point w_n zeta, at which the next row's values are."""
     w = root_of_unity(log_height)
     return zeta[0] * w % P, zeta[1] * w % P, zeta[2] * w % P
 
 
 def vanishing_on_cosets(log_height: int, log_blowup: int, chunks: int) -> list[int]:
-    """x^n - 1 on the cosets that hold the quotient's chunks, where it is constant."""
+    """The value of x^n - 1 on each coset that holds a chunk of the quotient; it is constant there."""
     n = 1 << log_height
     return [(pow(shift, n, P) - 1) % P for shift in quotient_cosets(log_height, log_blowup, chunks)]
 
 
 def quotient_cosets(log_height: int, log_blowup: int, chunks: int) -> list[int]:
-    """Shifts of the cosets of the quotient's chunks: chunk t lies on coset t B / D of the extension."""
+    """Shifts of the cosets that hold the quotient's chunks: chunk t is on coset t B / D of the extension."""
     w = root_of_unity(log_height + log_blowup)
     step = (1 << log_blowup) // chunks
     return [GENERATOR * pow(w, t * step, P) % P for t in range(chunks)]

@@ -1,4 +1,4 @@
-"""A program's own traces as an example that the debug check can take."""
+"""Makes a program's own traces into an example for the debug check of AIRs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.backend import Array, Backend
 
 
 def program_example(program: Program, partitions: int, backend: Backend) -> Example:
-    """The traces that `program` makes for a job of so many partitions, with its boundary.
+    """The example of `program` for a job of so many partitions: the traces that it makes, with its boundary.
 
     Raises InputError when the public values do not satisfy the program's statement.
     """
@@ -39,18 +39,18 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
 
 
 def partition_trace(program: Program, trace: Trace, backend: Backend) -> PartitionTrace:
-    """A trace as the debug check takes it: columns on the host, public values by name."""
+    """Convert a trace to the form of the debug check: columns on the host, public values by name."""
     layout = program.statement.layout()
     named = {name: trace.public[offset : offset + count] for name, (offset, count) in layout.items()}
     return PartitionTrace([backend.to_host(columns) for columns in trace.main], named)
 
 
 def fixed_columns(program: Program) -> list[NDArray[Any] | None]:
-    """The preprocessed columns, table by table."""
+    """The preprocessed columns of each table; None for a table without."""
     fixed = program.preprocessed()
     return [fixed.get(air.name) for air in program.tables]
 
 
 def on_device(inputs: Mapping[str, NDArray[Any]], backend: Backend) -> dict[str, Array]:
-    """A partition's inputs in the backend's memory."""
+    """Copy a partition's inputs to the backend's memory."""
     return {name: backend.to_device(array) for name, array in inputs.items()}

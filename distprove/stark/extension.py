@@ -1,10 +1,10 @@
-"""Low-degree extensions as a prover holds them: on all cosets of their domain at once, or on one at a time.
+"""Low-degree extensions (LDE) in a prover's memory: on all cosets of their domain at once, or on one at a time.
 
-An extension by B is the columns' polynomials on B cosets of the trace domain. Held whole it takes B times the trace's
-memory. Held on one coset it takes the trace's own, and is moved where it is needed: one inverse and one forward
-transform of each column, in place. What is computed on a coset is what the whole extension has there, so that a proof
-does not show how it was made: for f on the coset 7 s <w_n>, f(s x) is a polynomial on the standard domain 7 <w_n>, an
-extension of blow-up 1, and every kernel that takes an extension takes it.
+An extension by B holds the values of the columns' polynomials on B cosets of the trace domain. A whole extension takes
+B times the trace's memory. A streamed one holds one coset at a time in the trace's own memory, and is moved to the
+coset that is needed by one inverse and one forward transform of each column, in place. The values on a coset are those
+of the whole extension, so that a proof does not show how it was made: for f on the coset 7 s <w_n>, f(s x) is a
+polynomial on the standard domain 7 <w_n>, an extension of blow-up 1, which every kernel for extensions accepts.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from kernels.query_paths import Indices, QueryPaths
 
 
 class Extension:
-    """The extension of one matrix. Who reads it asks for the coset it needs; nobody else may write into its memory."""
+    """The extension of one matrix. Readers ask for the coset that they need; nobody else may write into its memory."""
 
     def __init__(
         self, kernels: GoldilocksKernels, array: Array, log_blowup: int, *, columns: Array | None = None
     ) -> None:
-        """`array`: (w, B, n), or (w, 1, n), the first coset, to be moved; it is the extension's from here on.
-        `columns`: (w, n), the trace that a whole extension keeps beside it.
+        """`array` is (w, B, n), or (w, 1, n) for a streamed extension on its first coset; the extension then owns it.
+        `columns` is (w, n), the trace, if a whole extension is to keep it.
         """
         self._kernels = kernels
         self._array = array
         self._columns = columns
         self._log_blowup = log_blowup
         self._shift = GENERATOR
-        """Where the first coset of the array lies."""
+        """Shift of the array's first coset; 1 for the trace domain."""
 
     @property
     def width(self) -> int:
@@ -54,31 +54,31 @@ class Extension:
         return int(self._array.nbytes) + (0 if self._columns is None else int(self._columns.nbytes))
 
     def on(self, coset: int) -> Array:
-        """(w, 1, n): the columns on this coset, until they are asked for elsewhere; of a whole extension (w, B, n), and
-        only coset 0 is asked for. The same object each time.
+        """Move a streamed extension to this coset: its columns there, (w, 1, n), valid until the next move. A whole
+        extension accepts only coset 0 and returns (w, B, n). It is the same array each time.
         """
         return on_cosets(self._kernels, [(self, coset)])[0]
 
     def columns(self, run: range | None = None) -> Columns:
-        """The columns of `run`, or all of them."""
+        """The columns in `run`, or all columns."""
         return Columns(self, range(self.width) if run is None else run)
 
     def trace(self) -> Array:
-        """(w, n): the columns on the trace domain, until they are asked for on a coset."""
+        """The columns on the trace domain, (w, n), in a streamed extension valid until it is moved to a coset."""
         if self._columns is not None:
             return self._columns
         _move(self._kernels, [(self, 1)])
         return self._array.reshape(self._array.shape[0], -1)
 
     def forget_trace(self) -> None:
-        """Give back what a whole extension keeps of the trace."""
+        """Free the trace that a whole extension keeps."""
         self._columns = None
 
     def _shift_of(self, coset: int) -> int:
         return GENERATOR * coset_scale(self.log_n, self._log_blowup, coset) % P
 
     def _move_to(self, shift: int) -> LdeJob:
-        """What moves the columns to the coset shift * <w_n>."""
+        """The transform that moves the columns to the coset shift * <w_n>."""
         assert self._array.shape[1] == 1, "a whole extension stays where it is"
         columns = self._array.reshape(self._array.shape[0], -1)
         # `lde` ends on the coset of 7: f(x) = g(7 x / shift) for the g that it extends.
@@ -86,26 +86,27 @@ class Extension:
 
 
 class Columns:
-    """Neighbouring columns of an extension. They are where the extension is."""
+    """Consecutive columns of an extension, which are on the same coset as the extension."""
 
     def __init__(self, extension: Extension, run: range) -> None:
         self.extension = extension
         self._array = extension._array[run.start : run.stop]
 
     def on(self, coset: int) -> Array:
-        """As `Extension.on`: (k, 1, n) or (k, B, n), the same object each time."""
+        """Move the extension as `Extension.on` does: these k columns, (k, 1, n) or (k, B, n), always the same array."""
         self.extension.on(coset)
         return self._array
 
 
 def on_cosets(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -> list[Array]:
-    """`Extension.on` of each, moved together. An extension may be there several times, on one coset."""
+    """Move several extensions together, as `Extension.on` does for one. An extension may occur several times with the
+    same coset."""
     _move(kernels, [(extension, extension._shift_of(coset)) for extension, coset in wanted])
     return [extension._array for extension, _ in wanted]
 
 
 def _move(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -> None:
-    """Each extension to the coset shift * <w_n>, if it is elsewhere."""
+    """Move each extension to its coset shift * <w_n>, unless it is there already."""
     moving = {id(extension): (extension, shift) for extension, shift in wanted if shift != extension._shift}
     kernels.lde_all([extension._move_to(shift) for extension, shift in moving.values()], 0)
     for extension, shift in moving.values():
@@ -114,7 +115,7 @@ def _move(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -
 
 @dataclass(frozen=True)
 class Opening:
-    """One opening point of one table height; as `kernels.goldilocks.DeepPoint`."""
+    """The openings of columns of one height at one point, in the form of `kernels.goldilocks.DeepPoint`."""
 
     point: Ext
     columns: Sequence[Columns]
@@ -123,7 +124,8 @@ class Opening:
     factor: Ext = ONE
 
     def on(self, coset: int, scale: int) -> DeepPoint:
-        """For the extensions on a coset, there polynomials f(s x), s = `scale`: 1 / (s x - z) is 1/s / (x - z/s)."""
+        """Move the columns to a coset, where they are polynomials f(s x) with s = `scale`: the term there, which is
+        rescaled because 1 / (s x - z) = (1/s) / (x - z/s)."""
         matrices = tuple(c.on(coset) for c in self.columns)
         if scale == 1:
             return DeepPoint(self.point, matrices, self.weights, self.value, self.factor)
@@ -132,7 +134,7 @@ class Opening:
 
 
 class Extender:
-    """Makes extensions, and commits to them, whole or streamed: one coset at a time."""
+    """Makes extensions and commits to them, whole or streamed (one coset at a time)."""
 
     def __init__(self, backend: Backend, log_blowup: int, *, streamed: bool) -> None:
         self._backend = backend
@@ -140,12 +142,12 @@ class Extender:
         self._log_blowup = log_blowup
         self.streamed = streamed
         self._log_together = 0 if streamed else log_blowup
-        """log2 of the cosets that are in memory together."""
+        """log2 of the number of cosets that are in memory together."""
 
     def extend(self, tables: Sequence[Array], *, keep_trace: Sequence[bool] | None = None) -> list[Extension]:
-        """The extensions of (w, n) columns on their trace domains, whose memory they take when they are streamed.
+        """Extend columns, (w, n) on their trace domains. Streamed extensions take over the columns' memory.
 
-        `keep_trace`: for which of them `Extension.trace` will be asked for.
+        `keep_trace` says for which tables `Extension.trace` will be called.
         """
         outs = [columns.reshape(columns.shape[0], 1, -1) if self.streamed else None for columns in tables]
         jobs = [LdeJob(columns, out=out) for columns, out in zip(tables, outs, strict=True)]
@@ -157,15 +159,15 @@ class Extender:
         ]
 
     def extend_present(self, tables: Sequence[Array | None], *, keep_trace: bool = False) -> list[Extension | None]:
-        """`extend`, where some tables have no columns."""
+        """Extend columns as `extend` does; None for a table without columns."""
         present = [columns for columns in tables if columns is not None]
         made = iter(self.extend(present, keep_trace=[keep_trace] * len(present)))
         return [None if columns is None else next(made) for columns in tables]
 
     def extend_chunks(self, tables: Sequence[tuple[Sequence[Array], Sequence[int]]]) -> list[Extension]:
-        """Per table the extension of matrices (w, n), one above the other, each on a coset shift * <w_n> of its own.
+        """Extend the chunks of each table, matrices (w, n) on cosets shift * <w_n> of their own, into one extension.
 
-        `tables`: the matrices and the shifts of each.
+        `tables` holds the matrices of each table and their shifts.
         """
         arrays, jobs = [], []
         for chunks, shifts in tables:
@@ -180,9 +182,10 @@ class Extender:
         return [Extension(self._kernels, array, self._log_blowup) for array in arrays]
 
     def combine(self, extensions: Sequence[Extension], weights: Words) -> Extension:
-        """The extension of the sum of weight * column over columns of one height: its three coordinates.
+        """The extension of the sum of weight * column over columns of one height, as its three coordinates.
 
-        `weights`: (columns, 3). Computed on one coset, that on which a commitment leaves streamed extensions.
+        `weights` is (columns, 3). The sum is computed on one coset, the last, on which a commitment leaves streamed
+        extensions.
         """
         coset = self.cosets()[-1]
         combined = self._kernels.combine(on_cosets(self._kernels, [(e, coset) for e in extensions]), weights)
@@ -190,13 +193,13 @@ class Extender:
         return self.extend_chunks([([combined], [shift])])[0]
 
     def cosets(self) -> Sequence[int]:
-        """What `Extension.on` is asked for, one after the other, to see the whole domain."""
+        """The arguments with which `Extension.on` must be called one after the other to see the whole domain."""
         return range(1 << (self._log_blowup - self._log_together))
 
     def parts(self, count: int) -> list[tuple[int, range]]:
-        """What `Extension.on` is asked for to see cosets t B / count, t < count, each with the t that are there then.
+        """The arguments of `Extension.on` to see the cosets t B / count for t < count, each with the t that it covers.
 
-        From the last one down: commitments leave extensions on their last coset, and openings begin on the first.
+        They go from the last to the first: commitments leave extensions on the last coset, openings start on the first.
         """
         if not self.streamed:
             return [(0, range(count))]
@@ -205,13 +208,13 @@ class Extender:
     def evaluate_at(
         self, extensions: Sequence[Extension], point: Ext, *, next_row: Sequence[Sequence[int]]
     ) -> list[Words]:
-        """`GoldilocksKernels.evaluate_at`, on the first coset."""
+        """Evaluate the columns at a point as `GoldilocksKernels.evaluate_at` does, from the first coset."""
         return self._kernels.evaluate_at(
             on_cosets(self._kernels, [(e, 0) for e in extensions]), point, next_row=next_row
         )
 
     def deep(self, openings: Sequence[Opening]) -> Array:
-        """`GoldilocksKernels.deep`: (3, B, n), put together from its cosets when the extensions are streamed."""
+        """The codeword of `GoldilocksKernels.deep`, (3, B, n), assembled coset by coset from streamed extensions."""
         if not self.streamed:
             return self._kernels.deep([o.on(0, 1) for o in openings])
         log_n = openings[0].columns[0].extension.log_n
@@ -223,13 +226,13 @@ class Extender:
         return codeword
 
     def commit(self, extensions: Sequence[Extension]) -> MerkleTree:
-        """The tree of `GoldilocksKernels.commit` over all their rows. It opens them too, and so holds them."""
+        """The Merkle tree of `GoldilocksKernels.commit` over all rows. It keeps the extensions, to open their rows."""
         if not self.streamed:
             return self._kernels.commit([e.on(0) for e in extensions])
         return CosetTrees(self._kernels, extensions, self._log_blowup)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """`GoldilocksKernels.open`, of streamed extensions' trees too."""
+        """Open trees at `indices` as `GoldilocksKernels.open` does, those over streamed extensions included."""
         streamed = [tree for tree in trees if isinstance(tree, CosetTrees)]
         others = iter(self._kernels.open([tree for tree in trees if not isinstance(tree, CosetTrees)], indices))
         moved = iter(open_over_cosets(self._kernels, streamed, indices) if streamed else ())
@@ -237,23 +240,24 @@ class Extender:
 
 
 class CosetTrees:
-    """A tree over streamed extensions: one for each coset, and the log2 B levels above their roots, on the host.
+    """A tree over streamed extensions: one tree for each coset, and on the host the log2 B levels above their roots.
 
-    Children lie half a level apart, so down to the level of B nodes only nodes of one coset meet: node k there is the
-    root of a tree of blow-up 1 over coset k. That tree's row j is row j B + k of the whole, its node of number i the
-    node of number i B + k (see `kernels.query_paths`).
+    The two children of a node lie half a level apart, so that from the leaves up to the level of B nodes only nodes of
+    the same coset meet. Node k of that level is the root of a tree of blow-up 1 over coset k. Row j of that tree is row
+    j B + k of the whole tree, and its node number i is node number i B + k (see `kernels.query_paths`).
     """
 
     def __init__(self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int) -> None:
         self._kernels = kernels
         self._extensions = tuple(extensions)
         self._log_blowup = log_blowup
-        # Each keeps the arrays it was made from, whose contents move on: it opens rows only when they are back.
+        # Each tree keeps the arrays it was made from, whose contents move: it opens rows only while they are back on
+        # its coset.
         self._trees = [kernels.commit(on_cosets(kernels, [(e, k) for e in extensions])) for k in range(1 << log_blowup)]
 
     @cached_property
     def top(self) -> Bytes:
-        """(2 B, 32): the nodes from the root to those of the cosets, by number; there is no node 0."""
+        """The nodes from the root down to the roots of the cosets, by number, (2 B, 32) uint8; there is no node 0."""
         nodes = [bytes(32)] * self.cosets + [tree.root for tree in self._trees]
         for log_size in reversed(range(self._log_blowup)):
             size = 1 << log_size
@@ -274,7 +278,7 @@ class CosetTrees:
         return max(e.log_n for e in self._extensions) + self._log_blowup
 
     def on(self, coset: int) -> MerkleTree:
-        """The tree over this coset's rows, ready to open them."""
+        """Move the extensions to this coset and return the tree over its rows, which can then open them."""
         on_cosets(self._kernels, [(extension, coset) for extension in self._extensions])
         return self._trees[coset]
 
@@ -282,7 +286,7 @@ class CosetTrees:
         return open_over_cosets(self._kernels, [self], indices)[0]
 
     def joined(self, paths: QueryPaths, parts: Mapping[int, tuple[QueryPaths, TreeOpening]]) -> TreeOpening:
-        """The opening along `paths`, when the trees of some cosets open to `parts`."""
+        """Join the openings `parts` of the trees of some cosets into the opening of the whole tree along `paths`."""
         rows = []
         for m, extension in enumerate(self._extensions):
             given = [(own.known(extension.log_n), opening.rows[m]) for own, opening in parts.values()]
@@ -302,7 +306,7 @@ class CosetTrees:
 def open_over_cosets(
     kernels: GoldilocksKernels, trees: Sequence[CosetTrees], indices: Sequence[int]
 ) -> list[TreeOpening]:
-    """`GoldilocksKernels.open`, all trees on a coset after the other, the last one first; a transfer for each."""
+    """Open trees as `GoldilocksKernels.open` does, coset by coset from the last to the first, a transfer for each."""
     cosets, log_leaves = trees[0].cosets, max(tree.log_leaves for tree in trees)
     at = np.array(indices, dtype=np.int64)
     opened = {}
@@ -319,11 +323,11 @@ def open_over_cosets(
 
 
 def _found(wanted: Indices, numbers: Indices, items: NDArray[Any]) -> NDArray[Any]:
-    """Those of `items` whose `numbers`, distinct and in any order, are `wanted`, in that order."""
+    """The items whose numbers are `wanted`, in that order. `numbers` are distinct and in any order."""
     order = np.argsort(numbers)
     return items[order[np.searchsorted(numbers, wanted, sorter=order)]]
 
 
 def coset_scale(log_n: int, log_blowup: int, coset: int) -> int:
-    """w_{Bn}^coset: coset k of an extension lies at 7 w_{Bn}^k <w_n>."""
+    """The scale w_{Bn}^k of coset k of an extension, which lies at 7 w_{Bn}^k <w_n>."""
     return pow(root_of_unity(log_n + log_blowup), coset, P)

@@ -1,11 +1,11 @@
 """Goldilocks and its cubic extension: vectors in NumPy, single elements as Python ints.
 
-Written apart from the kernels, so that the verifier shares no arithmetic with the prover. F_p with
-p = 2^64 - 2^32 + 1, F = F_p[x]/(x^3 - x - 1). Arrays are uint64 and canonical; extension arrays have a last axis of 3,
-in whatever order of memory: products of them lie coordinate by coordinate, which is how they are fastest.
+The module shares no code with the kernels, so that the verifier shares no arithmetic with the prover. F_p has
+p = 2^64 - 2^32 + 1, and F = F_p[x]/(x^3 - x - 1). Arrays are uint64 and canonical; extension arrays have a last axis of
+3 in any memory order. Products of extension arrays lie coordinate by coordinate in memory, the fastest order.
 
-A verifier's vectors are short, so that the number of NumPy's operations is the cost; those that are long are worked on
-in blocks, whose temporary arrays stay in the cache.
+A verifier's vectors are short, so that the number of NumPy operations is the cost. Long vectors are processed in
+blocks, whose temporary arrays stay in the cache.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 _63 = np.uint64(63)
 _EPSILON = np.uint64(0xFFFFFFFF)
-"""2^64 mod p."""
+"""The constant 2^64 mod p."""
 
 
 # -- vectors over F_p -------------------------------------------------------------------------------------------------
 
 
 def add(a: Words, b: Words) -> Words:
-    """a + b, elementwise with broadcasting."""
+    """The sums a + b, elementwise with broadcasting."""
     total = a + b
     total += (total < a) * _EPSILON  # 2^64 = epsilon; a + b < 2p, so this cannot wrap again
     total -= (total >= _P) * _P
@@ -45,14 +45,14 @@ def add(a: Words, b: Words) -> Words:
 
 
 def sub(a: Words, b: Words) -> Words:
-    """a - b."""
+    """The differences a - b, elementwise with broadcasting."""
     difference = a - b
     difference += (a < b) * _P
     return difference
 
 
 def mul(a: Words, b: Words) -> Words:
-    """a b; right, and canonical, for any 64-bit words."""
+    """The products a b, elementwise with broadcasting. Correct and canonical for any 64-bit words, canonical or not."""
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
     carry = a0 * b0
     carry >>= _32
@@ -63,7 +63,7 @@ def mul(a: Words, b: Words) -> Words:
     left >>= _32
     right >>= _32
     left += right
-    left += a1 * b1  # the product's upper word; its lower one is a b modulo 2^64
+    left += a1 * b1  # the product's upper word; its lower word is a b modulo 2^64
     # With left = h1 2^32 + h0, 2^64 = 2^32 - 1 and 2^96 = -1: the product is lower - h1 + h0 (2^32 - 1).
     lower = a * b
     h1 = left >> _32
@@ -78,9 +78,9 @@ def mul(a: Words, b: Words) -> Words:
 
 
 def join(low: Words, high: Words) -> Words:
-    """low + 2^32 high, for `low` between -2^62 and 2^62 modulo 2^64 and `high` below 2^62. Overwrites both."""
+    """The elements low + 2^32 high, for `low` from -2^62 to 2^62 modulo 2^64 and `high` below 2^62. Overwrites both."""
     top = high >> _32
-    top *= _EPSILON  # 2^64 times it
+    top *= _EPSILON  # 2^64 top
     low += top
     low += (low >> _63) * _P
     high <<= _32  # at most p - 1
@@ -88,12 +88,12 @@ def join(low: Words, high: Words) -> Words:
 
 
 def total(a: Words, axis: int = 0) -> Words:
-    """The sum along an axis."""
+    """The sums of field elements along an axis."""
     return join((a & _LOW).sum(axis=axis), (a >> _32).sum(axis=axis))
 
 
 def inverse(a: Words) -> Words:
-    """1 / a; zero stays zero. Products of pairs, of pairs of pairs, ... (Montgomery's trick): few are inverted."""
+    """The inverses 1 / a; zero stays zero. Montgomery's trick on a tree of products leaves few real inversions."""
     level = np.where(a == 0, np.uint64(1), a).reshape(-1)
     levels = []
     while len(level) > _INVERTED_SINGLY:
@@ -108,11 +108,11 @@ def inverse(a: Words) -> Words:
 
 
 _INVERTED_SINGLY = 32
-"""So many inversions of integers take as long as one more level of products."""
+"""Number of elements that are inverted one by one. They take as long as one more level of products."""
 
 
 def powers_at(base: int, exponents: NDArray[np.int64], bits: int) -> Words:
-    """base^e for each of `exponents` below 2^bits: a product of two from tables of 2^(bits / 2) powers."""
+    """The powers base^e for `exponents` below 2^bits, each a product of two entries of cached tables of powers."""
     low, high = _power_tables(base, bits)
     bottom = len(low) - 1
     return mul(low[exponents & bottom], high[exponents >> bottom.bit_length()])
@@ -120,7 +120,7 @@ def powers_at(base: int, exponents: NDArray[np.int64], bits: int) -> Words:
 
 @lru_cache(maxsize=4)
 def _power_tables(base: int, bits: int) -> tuple[Words, Words]:
-    """base^i and base^(2^k i), k = ceil(bits / 2). Proofs of one shape need the same."""
+    """Tables of base^i and base^(2^k i) with k = ceil(bits / 2). Cached, since proofs of one shape need the same."""
     half = (bits + 1) // 2
     low, high = powers(base, 1 << half), powers(pow(base, 1 << half, P), 1 << (bits - half))
     low.setflags(write=False)
@@ -129,7 +129,7 @@ def _power_tables(base: int, bits: int) -> tuple[Words, Words]:
 
 
 def powers(base: int, count: int) -> Words:
-    """1, base, base^2, ... (count,): by doubling, so that few Python steps are taken."""
+    """The powers 1, base, base^2, ..., (count,), computed by doubling, which takes few Python steps."""
     out = np.ones(count, dtype=np.uint64)
     done, step = 1, base % P
     while done < count:
@@ -143,7 +143,7 @@ def powers(base: int, count: int) -> Words:
 
 
 def ext_mul(a: Words, b: Words) -> Words:
-    """a b for arrays (..., 3), which broadcast."""
+    """The products a b of extension arrays (..., 3), which broadcast."""
     if a.shape != b.shape:
         a, b = np.broadcast_arrays(a, b)
     axes = range(a.ndim)
@@ -157,18 +157,18 @@ def ext_mul(a: Words, b: Words) -> Words:
 
 
 _BLOCK = 1024
-"""Elements multiplied at once: nine products of so many take 72 KiB, which the allocator hands out again and again;
-twice as much it gives back to the system each time, and the page faults take longer than the arithmetic."""
+"""Number of elements multiplied at once. Nine products of so many take 72 KiB, which the allocator reuses. It returns
+twice as much to the system each time, and the page faults take longer than the arithmetic."""
 
 
 def _products(a: Words, b: Words) -> Words:
-    """a b for (3, n), with x^3 = x + 1 and x^4 = x^2 + x.
+    """The products a b of extension elements (3, n), with x^3 = x + 1 and x^4 = x^2 + x.
 
-    The nine products of coordinates are kept as low + 2^32 high, and so summed, and each sum is reduced once.
+    The nine products of coordinates are kept and summed as low + 2^32 high, and each sum is reduced once.
     """
     a0, a1, b0, b1 = (a & _LOW)[:, None], (a >> _32)[:, None], b & _LOW, b >> _32
     low, top, left, right = a0 * b0, a1 * b1, a0 * b1, a1 * b0
-    # With 2^64 = 2^32 - 1 and 2^96 = -1: what stands at 2^64 counts for `high` and against `low`.
+    # With 2^64 = 2^32 - 1 and 2^96 = -1: the part at 2^64 is added to `high` and subtracted from `low`.
     upper = top & _LOW
     upper += left >> _32
     upper += right >> _32
@@ -184,7 +184,7 @@ def _products(a: Words, b: Words) -> Words:
 
 
 def _coordinates(p: Words) -> Words:
-    """(3, n): sums of at most five parts p[i, j] of the products of x^i and x^j, modulo 2^64."""
+    """The coordinates (3, n) of sum p[i, j] x^i x^j: sums of at most five parts of products, modulo 2^64."""
     out = np.empty(p.shape[1:], dtype=np.uint64)
     c3, c4 = p[1, 2] + p[2, 1], p[2, 2]
     np.add(p[0, 0], c3, out=out[0])
@@ -198,7 +198,7 @@ def _coordinates(p: Words) -> Words:
 
 
 def ext_powers(base: Ext, count: int) -> Words:
-    """1, base, base^2, ...: (count, 3), products of base^i and base^(k i) with k near the square root of `count`."""
+    """The powers 1, base, base^2, ..., (count, 3), as products of base^i and base^(k j) with k near sqrt(count)."""
     step = 1 << (count.bit_length() + 1) // 2
     low = e_powers(base, min(step, count))
     if count <= step:
@@ -209,16 +209,16 @@ def ext_powers(base: Ext, count: int) -> Words:
 
 
 def ext_scale(a: Words, b: Words) -> Words:
-    """a b for extension a (..., 3) and base b (...)."""
+    """The products a b of extension elements a (..., 3) and base elements b (...)."""
     return mul(a, b[..., None])
 
 
 def ext_inverse(a: Words) -> Words:
-    """1 / a for (..., 3); zero stays zero. By the conjugates: the norm is in F_p."""
+    """The inverses 1 / a of extension elements (..., 3); zero stays zero. Only the norms, in F_p, are inverted."""
     a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
     s = add(a0, a2)
     t = add(a1, a2)
-    # First row of the adjugate of the matrix of multiplication by a, columns a, a x, a x^2; its product with a is det.
+    # The adjugate's first row, for the matrix of multiplication by a with columns a, a x, a x^2; times a it gives det.
     c0 = sub(mul(s, s), mul(t, a1))
     c1 = sub(mul(t, a2), mul(a1, s))
     c2 = sub(mul(a1, a1), mul(s, a2))
@@ -227,7 +227,7 @@ def ext_inverse(a: Words) -> Words:
 
 
 def embed(a: Words) -> Words:
-    """Base elements (...) as extension elements (..., 3)."""
+    """Convert base elements (...) to extension elements (..., 3)."""
     out = np.zeros((*a.shape, 3), dtype=np.uint64)
     out[..., 0] = a
     return out
@@ -259,7 +259,7 @@ def e_scale(a: Ext, b: int) -> Ext:
 
 
 def e_inv(a: Ext) -> Ext:
-    """1 / a. Raises ZeroDivisionError for zero."""
+    """The inverse 1 / a. Raises ZeroDivisionError for zero."""
     if a == ZERO:
         raise ZeroDivisionError("zero has no inverse")
     s, t = a[0] + a[2], a[1] + a[2]
@@ -269,7 +269,7 @@ def e_inv(a: Ext) -> Ext:
 
 
 def e_pow(a: Ext, exponent: int) -> Ext:
-    """a^exponent for exponent >= 0."""
+    """The power a^exponent for exponent >= 0."""
     result = ONE
     for bit in bin(exponent)[2:] if exponent else "":
         result = e_mul(result, result)
@@ -279,7 +279,7 @@ def e_pow(a: Ext, exponent: int) -> Ext:
 
 
 def e_powers(a: Ext, count: int) -> list[Ext]:
-    """1, a, a^2, ..."""
+    """The first `count` powers 1, a, a^2, ..."""
     out = [ONE]
     while len(out) < count:
         out.append(e_mul(out[-1], a))
@@ -291,12 +291,12 @@ def e_sum(values: Sequence[Ext]) -> Ext:
 
 
 def e_dot(a: Words, b: Words) -> Ext:
-    """sum_i a_i b_i for arrays (n, 3)."""
+    """The sum over i of a_i b_i for extension arrays (n, 3)."""
     return e_dots(a[:, None], spread(b))[0]
 
 
 def e_dots(columns: Words, weights: Spread) -> list[Ext]:
-    """sum_i columns[i, j] weights[i] for each j of an array (n, j, 3), and `spread` weights."""
+    """The sums over i of columns[i, j] weights[i], for each j of an array (n, j, 3) and `spread` weights."""
     products = dot([columns.reshape(len(columns), 3 * columns.shape[1]).T], weights).reshape(-1, 3, 3).tolist()
     basis = (ONE, (0, 1, 0), (0, 0, 1))
     return [e_sum([e_mul((p, q, r), x) for (p, q, r), x in zip(rows, basis, strict=True)]) for rows in products]
@@ -310,32 +310,32 @@ def is_canonical(a: Words) -> bool:
 # -- many columns times weights ----------------------------------------------------------------------------------------
 
 Spread = NDArray[np.float64]
-"""Weights as `dot` takes them; see `spread`. Slices of it are the spread of slices of the weights."""
+"""Weights in the form that `spread` makes and `dot` takes. A slice of it is the spread of a slice of the weights."""
 
 _LIMBS = 3
 _LIMB_BITS = 22
 _LIMB_MASK = np.uint64((1 << _LIMB_BITS) - 1)
 _DIAGONALS = 2 * _LIMBS - 1
 _COLUMNS = 256
-"""Columns that `dots` takes at once. Their products, of 44 bits each, add up exactly below 2^53. And they stay in the
-cache and in one thread: for larger products BLAS starts threads, which wait for each other longer than they compute.
+"""Number of columns that `dots` processes at once. Their products of 44 bits each add up exactly, below 2^53. They also
+stay in the cache and in one thread: for larger products BLAS starts threads, which wait longer than they compute.
 """
 
 
 def spread(weights: Words) -> Spread:
-    """(w, 3 * 3) of extension weights (w, 3): limb by limb of 22 bits their coordinates."""
+    """Split extension weights (w, 3) into limbs of 22 bits: (w, 3 * 3), limb by limb the three coordinates."""
     return np.ascontiguousarray(np.moveaxis(_limbs(weights), 0, 1).reshape(len(weights), -1))
 
 
 def dot(matrices: Sequence[Words], weights: Spread) -> Words:
-    """(q, 3): sum_i rows[q, i] weights[i] for base matrices (q, w) side by side, and `spread` weights."""
+    """The sums over i of rows[q, i] weights[i], (q, 3), for base matrices (q, w) side by side and `spread` weights."""
     return dots(matrices, [weights])[0]
 
 
 def dots(matrices: Sequence[Words], sets: Sequence[Spread]) -> list[Words]:
-    """`dot` with each of several sets of weights, for little more than one takes.
+    """Compute `dot` for each of several sets of weights, at little more than the cost of one.
 
-    Limbs' products and their sums are exact in floating point, so that matrix products do the work: a verifier's rows
+    Products of limbs and their sums are exact in floating point, so that matrix products do the work. A verifier's rows
     may have thousands of columns.
     """
     weights = sets[0] if len(sets) == 1 else np.concatenate(sets, axis=1)
@@ -360,7 +360,7 @@ _DIAGONAL_WEIGHTS = np.array([pow(2, _LIMB_BITS * k, P) for k in range(_DIAGONAL
 
 
 def _limbs(a: Words) -> NDArray[np.float64]:
-    """(3, ...): the limbs of 22 bits, the lowest first."""
+    """Split elements into three limbs of 22 bits, (3, ...), the lowest first."""
     out = np.empty((_LIMBS, *a.shape))
     for i in range(_LIMBS):
         out[i] = (a >> np.uint64(_LIMB_BITS * i)) & _LIMB_MASK
@@ -368,13 +368,13 @@ def _limbs(a: Words) -> NDArray[np.float64]:
 
 
 def interpolate(values: Words) -> Words:
-    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ...; n small: one matrix product."""
+    """Coefficients (n, 3) of the polynomial with values (n, 3) at w_n^0, w_n^1, ... Uses one matrix product."""
     return dot([_inverse_transform(len(values))], spread(values))
 
 
 @lru_cache(maxsize=4)
 def _inverse_transform(n: int) -> Words:
-    """(n, n): w_n^(-i j) / n."""
+    """The matrix of the inverse transform, w_n^(-i j) / n, (n, n)."""
     root, i = root_of_unity(n.bit_length() - 1), np.arange(n)
     matrix = mul(powers(pow(root, -1, P), n), np.uint64(pow(n, -1, P)))[np.outer(i, i) % n]
     matrix.setflags(write=False)

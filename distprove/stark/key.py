@@ -1,6 +1,6 @@
-"""The verifying key: everything a verifier must know, as plain data, and its digest.
+"""The verifying key: everything that a verifier must know as plain data, and its digest.
 
-A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone; of preprocessed
+A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone. For preprocessed
 columns it holds the root of their tree.
 """
 
@@ -34,48 +34,48 @@ from kernels.keccak import keccak256
 VERSION = 2
 MAX_TABLES = 64
 MAX_BYTES = 1 << 27
-"""Most bytes of an encoded key."""
+"""Maximum bytes of an encoded key."""
 MAX_KEY_SHARE = 0.25
-"""Of a device's memory that preprocessed columns may take whole: they stay beside every proof."""
+"""Maximum share of a device's memory for whole extensions of preprocessed columns, which stay beside every proof."""
 
 
 @dataclass(frozen=True)
 class VerifyingKey:
-    """See the module's text. `digest` binds all of it into every transcript."""
+    """The verifying key of a program under given parameters. `digest` binds all of it into every transcript."""
 
     program: str
     arguments: Mapping[str, int | str]
     params: Parameters
     tables: tuple[CompiledAir, ...]
     buses: tuple[tuple[str, str, int], ...]
-    """Name, scope ("local" or "global") and width; a bus' number is its position, from one."""
+    """Name, scope ("local" or "global") and width of each bus. A bus's number is its position, from one."""
     statement: Statement
     fixed_heights: tuple[int | None, ...]
-    """Per table log2 of the rows that it has in every proof, as preprocessed columns need; None where it may be any."""
+    """log2 of the rows of each table that are the same in every proof, as preprocessed columns need; else None."""
     preprocessed_root: bytes
-    """32 bytes, empty when no table has preprocessed columns."""
+    """Root of the preprocessed columns' tree, 32 bytes; empty when no table has preprocessed columns."""
 
     @cached_property
     def digest(self) -> bytes:
-        """Keccak-256 of the canonical encoding."""
+        """Keccak-256 of the canonical encoding of the key, 32 bytes."""
         return keccak256(b"distprove stark key" + canonical.encode(self.to_record()))
 
     @property
     def anchored(self) -> bool:
-        """Whether a table is on a global bus: main traces are then anchored before the bus's challenge is drawn."""
+        """Whether a table uses a global bus, so that main traces are anchored before the bus's challenge is drawn."""
         return any(t.has_global for t in self.tables)
 
     def named(self) -> dict[str, Any]:
-        """What a proof file says of its key: a verifier makes it again from that, or is given it."""
+        """The map by which a proof file names its key. A verifier makes the key again from it, or is given the key."""
         arguments, params = dict(self.arguments), self.params.to_record()
         return {"version": VERSION, "program": self.program, "arguments": arguments, "params": params}
 
     def is_named(self, named: Any) -> bool:
-        """Whether a proof file says exactly this of its key: one with an argument more is another file."""
+        """Whether `named`, from a proof file, names exactly this key, without any other argument."""
         return canonical.encode(named) == canonical.encode(self.named())
 
     def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
-        """The tree over one matrix per table, those of width 0 left out. None when nothing is left."""
+        """The shape of the tree over one matrix per table, without those of width 0; None if all have width 0."""
         matrices = [(h + self.params.log_blowup, w) for h, w in zip(log_heights, widths, strict=True) if w]
         return TreeShape(tuple(matrices)) if matrices else None
 
@@ -94,7 +94,7 @@ class VerifyingKey:
 
     @classmethod
     def from_record(cls, record: Any, what: str = "verifying key") -> VerifyingKey:
-        """The key that `to_record` wrote. Checks everything a verifier relies on. Raises FormatError."""
+        """Read what `to_record` wrote, and check everything that a verifier relies on. Raises FormatError."""
         fields = {"version": int, "program": str, "arguments": dict, "params": dict, "tables": list, "buses": list}
         more = {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes}
         check_fields(record, {**fields, **more}, what)
@@ -119,7 +119,7 @@ class VerifyingKey:
         return key
 
     def boundary_terms(self, publics: Sequence[Sequence[int]]) -> list[BoundaryTerm]:
-        """What the statement puts on the global buses, given the public values of all partitions."""
+        """The tuples that the statement puts on the global buses, given the public values of all partitions."""
         return [
             BoundaryTerm(self.bus_numbers[bus], tuple(values), times)
             for bus, values, times in self.statement.boundary_tuples(publics)
@@ -127,11 +127,11 @@ class VerifyingKey:
 
     @property
     def bus_numbers(self) -> dict[str, int]:
-        """Numbers of the buses, from one: what their fingerprints hold."""
+        """Numbers of the buses by name, from one, as they stand in fingerprints."""
         return {name: number for number, (name, _, _) in enumerate(self.buses, start=1)}
 
     def check(self, what: str) -> None:
-        """Raise FormatError unless the parts fit each other."""
+        """Raise FormatError unless the parts of the key fit each other."""
         params, fixed = self.params, self.fixed_heights
         if len(fixed) != len(self.tables):
             raise FormatError(f"{what}: one fixed height, or none, for each table")
@@ -163,19 +163,19 @@ class VerifyingKey:
 
 @dataclass
 class ProvingKey:
-    """A verifying key with what a prover keeps on its device: the preprocessed columns, extended and committed."""
+    """A verifying key with its preprocessed columns, extended and committed, on a prover's device."""
 
     program: Program
     key: VerifyingKey
     backend: Backend
     extensions: list[Extension | None]
-    """Per table, with the trace; or None."""
+    """The extension of each table's preprocessed columns, which keeps the trace; None for a table without."""
     tree: MerkleTree | None
     streamed: bool
-    """Whether they are held on one coset at a time. So are then all proofs' columns."""
+    """Whether the extensions are on one coset at a time. If so, the columns of all proofs are streamed too."""
 
     def extended(self, extender: Extender) -> list[Extension | None]:
-        """The preprocessed columns for a proof whose own are made by `extender`."""
+        """The extensions of the preprocessed columns for a proof whose own extensions `extender` makes."""
         if extender.streamed == self.streamed:
             return self.extensions
         return extender.extend_present(
@@ -186,7 +186,7 @@ class ProvingKey:
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
     """Compile `program`, and extend and commit to its preprocessed columns on `backend`.
 
-    Raises UsageError for a key that no verifier would read, AirError for tables that cannot be compiled.
+    Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
     """
     key = compile_program(program, params)
     tables, kernels = key.tables, backend.goldilocks
@@ -223,16 +223,16 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
 
 
 def copied(backend: Backend, array: Array) -> Array:
-    """A contiguous copy in the backend's memory."""
+    """Copy `array` to a contiguous array in the backend's memory."""
     out = backend.empty(tuple(array.shape))
     out[...] = array
     return out
 
 
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:
-    """A program's key but for what its preprocessed columns add: their heights and root.
+    """Compile the key of a program, without the heights and the root of its preprocessed columns.
 
-    Raises UsageError for a key that no verifier would read, or for the height of a table that does not exist;
+    Raises UsageError for a key that no verifier would accept, or for the height of a table that does not exist;
     AirError for tables that cannot be compiled.
     """
     buses = [bus_record(bus) for bus in program.buses]
@@ -251,7 +251,8 @@ def made_key(
     statement: Statement,
     fixed_heights: Mapping[str, int] | None = None,
 ) -> VerifyingKey:
-    """A key but for what preprocessed columns add. Raises UsageError for one that no verifier would read."""
+    """Make a key from its parts, without the heights and the root of preprocessed columns. Raises UsageError for a key
+    that no verifier would accept."""
     for table in tables:
         degree, name = max(zip(table.degrees, table.constraint_names, strict=True), key=itemgetter(0))
         if table.quotient_chunks > params.blowup:
@@ -264,7 +265,7 @@ def made_key(
     if heights:
         raise UsageError(f"program {program} fixes the height of {', '.join(heights)}, which is none of its tables")
     key = VerifyingKey(program, arguments, params, tuple(tables), tuple(buses), statement, fixed, b"")
-    # Preprocessed columns may not be made yet: any height and root stand for theirs.
+    # Preprocessed columns may not exist yet: any height and root stand in for theirs.
     stand_in = tuple(
         0 if height is None and table.preprocessed_width else height
         for table, height in zip(tables, fixed, strict=True)
@@ -275,7 +276,7 @@ def made_key(
 
 
 def check_version(version: int, what: str) -> None:
-    """Raise FormatError, by name, for a key or a proof of another version of the protocol."""
+    """Raise FormatError for a key or a proof (`what`) of another version of the protocol."""
     if version != VERSION:
         why = ", whose global buses could be forged: prove it again" if version == 1 else ""
         raise FormatError(
@@ -284,7 +285,7 @@ def check_version(version: int, what: str) -> None:
 
 
 def read_back(key: VerifyingKey) -> None:
-    """Raise UsageError unless a verifier reads this key as it is written."""
+    """Raise UsageError unless a verifier accepts the encoding of this key."""
     what = f"program {key.program}"
     try:
         data = canonical.encode(key.to_record())

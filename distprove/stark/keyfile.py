@@ -1,4 +1,4 @@
-"""Where a verifier's key comes from: a key file, or the program itself when it ships with distprove."""
+"""Gets a verifier's key: from a key file, or from the program itself when it ships with distprove."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def write_key(path: Path, key: VerifyingKey) -> None:
 
 
 def key_content(key: VerifyingKey) -> bytes:
-    """What a key file holds."""
+    """The content of a key file."""
     return canonical.encode({"format": FORMAT, "key": key.to_record()})
 
 
 def read_key(path: Path) -> VerifyingKey:
-    """The key that `write_key` wrote. Raises InputError, FormatError."""
+    """Read the key that `write_key` wrote. Raises InputError, FormatError."""
     return parse_key(read_bounded(path, MAX_BYTES), str(path))
 
 
 def parse_key(data: bytes, what: str) -> VerifyingKey:
-    """The key in the content of a key file. Raises FormatError."""
+    """Parse the content of a key file. Raises FormatError."""
     content = canonical.decode(data, what)
     check_fields(content, {"format": str, "key": dict}, what)
     if content["format"] != FORMAT:
@@ -44,14 +44,14 @@ def parse_key(data: bytes, what: str) -> VerifyingKey:
 
 
 def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
-    """The key of what a proof file names as its own (`VerifyingKey.named`), and the program.
+    """The key that a proof file names (`VerifyingKey.named`), and its program.
 
     Only programs that ship are made: a proof file must not choose what code a verifier runs. The last few keys are
-    kept: whoever verifies many proofs waits for the compilation of a program once. Raises FormatError, also for a key
-    that is not named exactly as it says itself, and InputError for a program that does not ship.
+    cached, so that a verifier of many proofs compiles a program once. Raises FormatError, also if `named` is not
+    exactly what the key says of itself, and InputError for a program that does not ship.
     """
     if isinstance(named, dict) and named.keys() == {"program", "arguments", "params"}:
-        check_version(1, "the proof")  # which did not say so
+        check_version(1, "the proof")  # version 1 had no field for it
     check_fields(named, {"version": int, "program": str, "arguments": dict, "params": dict}, "verification key")
     check_version(named["version"], "the proof")
     name = named["program"]
@@ -77,13 +77,13 @@ def _made(name: str, arguments: tuple[tuple[str, int | str], ...], params: Param
 
 
 def key_of(program: Program, params: Parameters) -> VerifyingKey:
-    """The verifying key of a program, made on the CPU. Raises UsageError."""
+    """Make the verifying key of a program on the CPU. Raises UsageError."""
     with CpuBackend() as backend:
         return make_key(program, params, backend).key
 
 
 def program_of(key: VerifyingKey) -> Program | None:
-    """The program that ships under this very key; None for any other key."""
+    """The program that ships with exactly this key; None for any other key."""
     try:
         made, program = shipped_key(key.named())
     except InputError:

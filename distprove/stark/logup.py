@@ -1,7 +1,7 @@
 """LogUp: challenges as scalars of an AIR's programs, the auxiliary columns, and the sums that must vanish.
 
-The terms and constraints are those of `distprove.stark.air.compiler`; prover and verifier both take their scalars from
-here.
+`distprove.stark.air.compiler` explains the terms and makes the constraints. Prover and verifier both take their scalars
+from this module.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from distprove.stark.field import Ext, P, Words
 from kernels.backend import Array, Backend
 
 Challenges = tuple[Ext, Ext]
-"""z and beta."""
+"""The challenges z and beta of one scope."""
 Terminals = tuple[Ext | None, Ext | None]
-"""T of the local and of the global scope; None for a scope without interactions."""
+"""The terminals T of the local and of the global scope; None for a scope without interactions."""
 
 
 @dataclass(frozen=True)
 class BoundaryTerm:
-    """A tuple that the statement itself puts on a global bus (times > 0) or takes from it (times < 0)."""
+    """A tuple that the statement itself sends on a global bus (times > 0) or receives from it (times < 0)."""
 
     bus_number: int
     values: tuple[int, ...]
@@ -46,10 +46,10 @@ def constraint_scalars(
     n: int,
     alpha: Ext,
 ) -> Words:
-    """(air.constraints.scalars, 3): what `air.constraints` is evaluated with, on a table of height n.
+    """The scalars of `air.constraints` for a table of height n, (air.constraints.scalars, 3).
 
-    `public`: all of the partition's public values, canonical. Challenges and terminals of a scope that the AIR does not
-    use are ignored. Raises InputError when one that it uses is missing, or `public` is not as long as it must be.
+    `public` holds all public values of the partition, canonical. Challenges and terminals of a scope that the AIR does
+    not use are ignored. Raises InputError when one that it uses is missing, or `public` has a wrong length.
     """
     inverse_height = pow(n, -1, P)
     parts = _challenge_scalars(air, public, local, global_)
@@ -66,7 +66,7 @@ def constraint_scalars(
 def interaction_scalars(
     air: CompiledAir, public: Sequence[int], *, local: Challenges | None, global_: Challenges | None
 ) -> Words:
-    """(air.interactions.scalars, 3): what `air.interactions` is evaluated with. See `constraint_scalars`."""
+    """The scalars of `air.interactions`, (air.interactions.scalars, 3), from arguments as of `constraint_scalars`."""
     return _words([*_challenge_scalars(air, public, local, global_), field.ZERO])
 
 
@@ -109,7 +109,7 @@ def aux_columns(
     fractions = kernels.evaluate(air.interactions, [preprocessed, main], scalars).reshape(-1, n)
     width = EXTENSION_DEGREE * len(air.groups)
     quotients = kernels.divide(fractions[:width], fractions[width:])
-    del fractions  # before `aux` is there: at most three times the groups' columns live at once
+    del fractions  # before `aux` is allocated: at most three times the groups' columns are alive at once
     aux = backend.empty((air.aux_width, n), np.uint64)
     aux[:width] = quotients
     del quotients
@@ -130,7 +130,7 @@ def aux_columns(
 
 
 def fingerprint(bus_number: int, values: Sequence[int], z: Ext, beta: Ext) -> Ext:
-    """z + bus_number + beta t_1 + .. + beta^w t_w."""
+    """The fingerprint z + bus_number + beta t_1 + .. + beta^w t_w of the tuple `values`."""
     total = field.e_add(z, (bus_number % P, 0, 0))
     power = field.ONE
     for value in values:
@@ -140,9 +140,9 @@ def fingerprint(bus_number: int, values: Sequence[int], z: Ext, beta: Ext) -> Ex
 
 
 def boundary_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
-    """Sum of times / fingerprint: what the boundary adds to the terminals of a global scope.
+    """The sum of times / fingerprint over the boundary, which is added to the terminals of the global scope.
 
-    Raises InvalidProof when a fingerprint is zero, which a random z makes as good as impossible.
+    Raises InvalidProof when a fingerprint is zero, which has a negligible probability for a random z.
     """
     parts = []
     for term in terms:
@@ -154,7 +154,7 @@ def boundary_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
 
 
 def balanced(terminals: Sequence[Ext | None], boundary: Ext = field.ZERO) -> bool:
-    """Whether the terminals of one scope (None where a table has none) and the boundary's share sum to zero."""
+    """Whether the terminals of one scope (None for a table without) and the boundary's sum add up to zero."""
     return field.e_add(field.e_sum([t for t in terminals if t is not None]), boundary) == field.ZERO
 
 
@@ -163,12 +163,12 @@ def check_multiplicities(
 ) -> None:
     """Check that no bus can be balanced by multiplicities that wrap around the field.
 
-    `airs` and `heights`: every table that shares the buses, those of all partitions for global buses; a table that
-    stands in several partitions comes as often. On each bus one side, senders or receivers, must be bounded in all
-    tables, and what that side can put on it in total must be below p. Then a tuple whose multiplicities cancel modulo p
-    and that the other side never has cannot occur on the bounded side at all. Prover and verifier both check this.
+    `airs` and `heights` list every table that shares the buses; for global buses those of all partitions, so that a
+    table in several partitions occurs several times. On each bus one side, senders or receivers, must be bounded in all
+    tables, and its multiplicities must sum up to less than p. Then a tuple that the other side never has cannot cancel
+    modulo p, so that it cannot occur on the bounded side at all. Prover and verifier both check this.
 
-    Raises InputError with the bus that fails, or whose width or scope differs between tables.
+    Raises InputError that names the bus that fails, or whose width or scope differs between tables.
     """
     declared: dict[int, Bus] = {}
     totals: dict[int, list[int | None]] = {}  # bus number -> [receivers, senders]; None: unbounded

@@ -1,7 +1,7 @@
-"""How much memory a partition's proof takes on its device, predicted from its shape before it starts.
+"""Predicts the device memory of a partition's proof from its shape, before it starts.
 
-Only what grows with the tables is counted; a few megabytes of constants, twiddles and partial sums are not. The stages
-are those of `prover.commit` and `prover.prove`: what is alive in each is listed here in the same order.
+Only memory that grows with the tables is counted, not a few megabytes of constants, twiddles and partial sums. The
+stages are those of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from distprove.stark.merkle import TreeShape
 
-if TYPE_CHECKING:  # a key asks here how it is to be held
+if TYPE_CHECKING:  # `key` imports this module to choose how to hold its columns
     from distprove.stark.key import VerifyingKey
     from distprove.stark.shape import ProofShape
 
@@ -21,15 +21,15 @@ EXTENSION = 3
 
 
 def tree_bytes(shape: TreeShape) -> int:
-    """All levels of a tree, leaves included, and the digests of the leaves that enter above them."""
+    """Bytes of all levels of a tree, leaves included, and of the digests of leaves that enter at a higher level."""
     heights = {log for log, _ in shape.matrices}
     return DIGEST * ((2 << shape.log_leaves) + sum(1 << log for log in heights - {shape.log_leaves}))
 
 
 def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) -> int:
-    """What a prover keeps of a key for good: its preprocessed columns, extended and committed to.
+    """Bytes that a prover keeps for a key: its preprocessed columns, extended, and their tree.
 
-    `log_heights`: those of the tables with preprocessed columns; the others' do not matter.
+    `log_heights` holds one value per table; those of tables without preprocessed columns do not matter.
     """
     widths = [t.preprocessed_width for t in key.tables]
     tree = key.tree_shape(widths, log_heights)
@@ -38,7 +38,7 @@ def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) 
 
 
 def committed_bytes(shape: ProofShape, *, streamed: bool = False) -> int:
-    """Bytes held between commitment and proof: extensions, tree, anchor, columns of tables with interactions."""
+    """Bytes held between commitment and proof: extensions, tree, anchor, traces of tables with interactions."""
     total = tree_bytes(shape.rounds["main"]) + anchor_bytes(shape, streamed=streamed)
     for table, air in zip(shape.tables, shape.key.tables, strict=True):
         rows = WORD * air.main_width << table.log_height
@@ -50,21 +50,21 @@ def committed_bytes(shape: ProofShape, *, streamed: bool = False) -> int:
 
 
 def anchor_bytes(shape: ProofShape, *, streamed: bool) -> int:
-    """The combinations of main columns that a key with global buses anchors, extended."""
+    """Bytes of the anchor's extended combinations of main columns; 0 without global buses."""
     log_blowup = 0 if streamed else shape.key.params.log_blowup
     return sum(WORD * EXTENSION << h + log_blowup for h in shape.distinct_heights) if shape.anchors else 0
 
 
 def peak_bytes(shape: ProofShape, *, streamed: bool = False, key_streamed: bool = False) -> int:
-    """The most that is in use at once while one partition is committed to and proven, the key's columns included."""
+    """Peak bytes while one partition is committed to and proven, the key's columns included."""
     kept = key_bytes(shape.key, shape.log_heights, streamed=key_streamed)
-    if streamed and not key_streamed:  # the proof has its own, which it moves
+    if streamed and not key_streamed:  # the proof has its own copy, which it moves from coset to coset
         kept += sum(WORD * t.widths[0] << t.log_height for t in shape.tables)
     return kept + max(stages(shape, streamed=streamed).values())
 
 
 def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
-    """Bytes in use at each stage, without the key's."""
+    """Bytes in use at each stage, without the key's columns."""
     params, rounds = shape.key.params, shape.rounds
     tables = list(zip(shape.tables, shape.key.tables, strict=True))
 
@@ -83,7 +83,7 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     codewords = sum(columns(EXTENSION, h + params.log_blowup) for h in shape.distinct_heights)
     anchored = anchor_bytes(shape, streamed=streamed)
     committed = main + aux + aux_tree + quotient + tree_bytes(rounds["quotient"])
-    if streamed:  # extensions lie where their columns were; a codeword is put together from its cosets
+    if streamed:  # extensions replace their columns in place; a codeword is assembled coset by coset
         trace = traced = aux_trace = 0
         piece = columns(EXTENSION, max(shape.log_heights))
     else:
@@ -103,15 +103,16 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
 
 
 def folding_bytes(shape: ProofShape, table: int) -> int:
-    """Folded constraints on the chunks' cosets, one chunk's columns again, and the selectors there."""
+    """Bytes while a table's constraints are folded and cut into quotient chunks: the folded values on the chunks'
+    cosets, the columns of the chunks, and the selectors."""
     chunks = shape.key.tables[table].quotient_chunks
     return WORD * (2 * EXTENSION + 1) * chunks << shape.log_heights[table]
 
 
 def folded_together(shape: ProofShape, *, streamed: bool) -> list[list[int]]:
-    """The tables in groups whose constraints are folded at once, the tallest first.
+    """Group the tables, the tallest first, such that the constraints of a group are folded at once.
 
-    A group takes no more than the largest table alone, or than the stage with most in use does.
+    A group takes no more memory than the largest table alone, or than the stage with the highest use leaves free.
     """
     sizes = [folding_bytes(shape, i) for i in range(len(shape.tables))]
     known = stages(shape, streamed=streamed)
@@ -127,10 +128,10 @@ def folded_together(shape: ProofShape, *, streamed: bool) -> list[list[int]]:
 
 
 def logup_bytes(shape: ProofShape) -> int:
-    """LogUp columns on the trace's rows, with the fractions of the table that they are being made of."""
+    """Peak bytes while LogUp columns are made: those already made on the trace's rows, and one table's fractions."""
     most = done = 0
     for table, air in zip(shape.tables, shape.key.tables, strict=True):
-        # So many numerators, denominators and quotients at first; then the quotients and the columns made of them.
+        # First so many numerators, denominators and quotients are alive; then the quotients and the auxiliary columns.
         terms = EXTENSION * len(air.groups)
         most = max(most, done + (WORD * max(3 * terms, terms + air.aux_width) << table.log_height))
         done += WORD * air.aux_width << table.log_height
@@ -138,7 +139,7 @@ def logup_bytes(shape: ProofShape) -> int:
 
 
 def fri_bytes(shape: ProofShape) -> int:
-    """All layers with their trees: a layer is kept for its openings."""
+    """Bytes of all FRI layers and their trees. Each layer is kept for its openings."""
     layers: Sequence[TreeShape] = shape.fri_trees
     folded = sum(WORD * EXTENSION << (s.log_reached + shape.key.params.log_blowup) for s in shape.steps)
     return folded + sum(tree_bytes(tree) for tree in layers)

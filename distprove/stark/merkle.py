@@ -1,4 +1,4 @@
-"""Checks openings of the trees that `GoldilocksKernels.commit` makes; all trees and queries at once."""
+"""Checks openings of the trees that `GoldilocksKernels.commit` makes, for all trees and queries at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernels.query_paths import QueryPaths
 
 @dataclass(frozen=True)
 class TreeShape:
-    """What a tree holds: per matrix log2 of its leaves (blow-up included) and its width. Known before it is read."""
+    """The shape of a tree: (log2 of the leaves with blow-up, width) for each matrix. Known before the tree is read."""
 
     matrices: tuple[tuple[int, int], ...]
 
@@ -26,7 +26,7 @@ class TreeShape:
 
 @dataclass(frozen=True)
 class TreeClaim:
-    """What a tree is claimed to hold: rows of widths that the caller has checked, their number and the path's not."""
+    """A claimed opening of a tree. The caller has checked the widths of its rows, but no number of rows or nodes."""
 
     shape: TreeShape
     root: bytes
@@ -34,16 +34,16 @@ class TreeClaim:
 
 
 def openings_hold(trees: Sequence[TreeClaim], paths: QueryPaths) -> bool:
-    """Whether each of `trees` opens along `paths` to its rows, with exactly the rows and nodes that it takes.
+    """Whether each of `trees` opens along `paths` to its rows, with exactly the rows and nodes that this takes.
 
-    Each level is hashed for all trees at once, since a call costs more than what it does for one. They all have the
-    same nodes there, because a tree takes an index modulo its leaves.
+    Each level is hashed for all trees at once, since the overhead of a call exceeds the cost of one tree. The queries
+    meet the same nodes of all trees, because a tree takes an index modulo its leaves.
     """
     if not all(_is_whole(tree, paths) for tree in trees):
         return False
     leaves = _leaves(trees, paths)
     members: list[int] = []
-    """The trees that reach the level, in the order in which `nodes` (trees, known nodes, 32) has them."""
+    """The trees that have the current level, in the order of `nodes`, (trees, known nodes, 32)."""
     nodes: Bytes = np.empty((0, 0, 32), dtype=np.uint8)
     for log_size in range(max(tree.shape.log_leaves for tree in trees), -1, -1):
         if members:
@@ -61,24 +61,26 @@ def openings_hold(trees: Sequence[TreeClaim], paths: QueryPaths) -> bool:
 
 
 def _is_whole(tree: TreeClaim, paths: QueryPaths) -> bool:
-    """Whether there are as many rows and nodes as the queries lead through: no more, so that each counts."""
+    """Whether a claim has exactly as many rows and nodes as the queries need, so that none is left unchecked."""
     rows = zip(tree.shape.matrices, tree.opening.rows, strict=True)
     path = paths.path(tree.shape.log_leaves)
     return len(tree.opening.path) == len(path) and all(len(r) == len(paths.known(log)) for (log, _), r in rows)
 
 
 def _parents(nodes: Bytes, trees: Sequence[TreeClaim], paths: QueryPaths, log_size: int) -> Bytes:
-    """(trees, parents, 32): over the known nodes (trees, known, 32) of the level of 2^log_size and the path's there."""
+    """The parents, (trees, parents, 32), of the known nodes, (trees, known, 32), of the level of 2^log_size nodes and
+    of their siblings from the path."""
     missing, above = paths.missing(log_size), len(paths.path(log_size - 1))
     siblings = [tree.opening.path[len(tree.opening.path) - above - len(missing) :][: len(missing)] for tree in trees]
-    # In ascending order the children of one parent stand at the same place of the two halves.
+    # In ascending order the two children of a parent are at the same place of the two halves.
     left, right = np.argsort(np.concatenate([paths.known(log_size), missing])).reshape(2, -1)
     both = np.concatenate([nodes, np.stack(siblings)], axis=1)
     return _hash(NODE_TAG, both.take(left, axis=1), both.take(right, axis=1))
 
 
 def _leaves(trees: Sequence[TreeClaim], paths: QueryPaths) -> dict[tuple[int, int], Bytes]:
-    """(rows, 32) by tree and log2 of the leaves. Those with as many bytes are hashed together."""
+    """The digests of the opened leaves, (rows, 32), by tree and log2 of the leaves. Leaves of equal length are hashed
+    together."""
     by_length: dict[int, dict[tuple[int, int], Bytes]] = {}
     for i, tree in enumerate(trees):
         for log_size in {log for log, _ in tree.shape.matrices}:
@@ -95,7 +97,7 @@ def _leaves(trees: Sequence[TreeClaim], paths: QueryPaths) -> dict[tuple[int, in
 
 
 def _leaf_bytes(widths: Sequence[int], rows: Sequence[Words]) -> Bytes:
-    """(q, bytes): the leaves over matrices (q, width) of one height."""
+    """The encoded leaves, (q, bytes), over the rows of matrices (q, width) of one height."""
     header = [LEAF_TAG + 256 * len(widths), *widths]
     header += [0] * (len(header) % 2)
     head = np.array(header, dtype="<u4").view("<u8")
@@ -106,7 +108,7 @@ def _leaf_bytes(widths: Sequence[int], rows: Sequence[Words]) -> Bytes:
 
 
 def _hash(tag: int, left: Bytes, right: Bytes) -> Bytes:
-    """(.., 32) of the nodes (.., 32) under a tag."""
+    """The digests, (.., 32), of pairs of nodes (.., 32) under a tag."""
     data = np.zeros((*left.shape[:-1], 72), dtype=np.uint8)
     data[..., 0] = tag
     data[..., 8:40] = left

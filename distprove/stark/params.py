@@ -1,4 +1,4 @@
-"""The parameters of a proof, and what follows from them and the tables' heights: the shape of FRI."""
+"""The parameters of a proof, and the schedule of FRI, which follows from them and the tables' heights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distprove.errors import FormatError, UsageError
 from distprove.stark.field import TWO_ADICITY
 
 MAX_LOG_HEIGHT = 28
-"""Rows of a table, at most 2^28: with blow-up 8 an extension's indices stay below 2^32."""
+"""Maximum log2 of a table's rows. With blow-up 8 an extension's indices stay below 2^32."""
 MAX_BLOWUP = 8
 MAX_LOG_ARITY = 3
 MAX_GRINDING_BITS = 40
@@ -18,18 +18,18 @@ MAX_GRINDING_BITS = 40
 
 @dataclass(frozen=True)
 class Parameters:
-    """What prover and verifier agree on beside the program. Part of the verifying key."""
+    """The parameters that prover and verifier agree on, beside the program. They are part of the verifying key."""
 
     log_blowup: int
     queries: int
     grinding_bits: int
-    """Proof of work before the queries are drawn."""
+    """Bits of proof of work before the queries are drawn."""
     security_bits: int
-    """What a proof must reach, proven, for the verifier to accept it."""
+    """Bits of proven security that the verifier requires of a proof."""
     log_arity: int = 3
-    """FRI folds by 2^log_arity where it can."""
+    """FRI folds by 2^log_arity, or by less to stop at a table's height."""
     log_final: int = 5
-    """FRI stops at 2^log_final coefficients, or at the lowest table."""
+    """FRI stops at 2^log_final coefficients, or at the height of the lowest table."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -54,7 +54,7 @@ class Parameters:
 
     @classmethod
     def from_record(cls, record: Any) -> Parameters:
-        """Raises FormatError for what is not a set of parameters."""
+        """Read parameters from what `to_record` wrote. Raises FormatError."""
         if not isinstance(record, dict) or record.keys() != {f.name for f in fields(cls)}:
             raise FormatError("not a set of STARK parameters")
         try:
@@ -65,7 +65,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class FoldStep:
-    """A FRI step from 2^log_height rows, folding by 2^log_arity. `mixes`: tables of the height reached enter then."""
+    """A step of FRI that folds 2^log_height rows by 2^log_arity. `mixes` says if tables of the height reached enter."""
 
     log_height: int
     log_arity: int
@@ -77,10 +77,10 @@ class FoldStep:
 
 
 def fri_schedule(params: Parameters, log_heights: Iterable[int]) -> tuple[list[FoldStep], int]:
-    """The steps from the tallest table down, and log2 of the coefficients of the final polynomial.
+    """The FRI steps from the tallest table down, and log2 of the number of coefficients of the final polynomial.
 
-    Follows from parameters and heights alone, so a proof has no say in it. Folds stop at each height that has tables,
-    because these enter there.
+    The schedule follows from parameters and heights alone; a proof cannot change it. Folds stop at each height that has
+    tables, because these enter there.
     """
     heights = sorted(set(log_heights), reverse=True)
     final = min(params.log_final, heights[-1])

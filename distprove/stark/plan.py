@@ -1,8 +1,8 @@
-"""Which of a prover's memory plans a partition is proven under: the fastest that fits.
+"""Chooses the memory plan for a partition's proof: the fastest that fits.
 
 *whole*: extensions are held on all their cosets, from their commitment to the queries. *streamed*: they are held on one
-coset, in the memory of the trace, and moved from coset to coset where they are read (`distprove.stark.extension`). The
-proof is the same. A partition that is committed and waits for its job's challenge keeps what its plan holds.
+coset, in the memory of the trace, and moved from coset to coset when they are read (`distprove.stark.extension`). The
+proof is the same. A committed partition that waits for its job's challenge keeps the memory `held` of its plan.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from kernels.backend import OutOfMemory
 from kernels.units import format_bytes
 
 UNPLANNED = 64
-"""One part of so many of a device's memory is left to what no plan counts: tables of roots, partial sums, and what
-arrays of other sizes leave between them.
+"""1 / UNPLANNED of a device's memory is reserved for what no plan counts: tables of roots, partial sums, and
+fragmentation.
 """
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A way to prove one partition, and what it takes, in bytes."""
+    """A way to prove one partition, with the memory that it takes in bytes."""
 
     streamed: bool
     peak: int
-    """The most in use at once from commitment to proof, the key included, other partitions not."""
+    """Peak memory from commitment to proof, including the key but no other partitions."""
     held: int
-    """What is kept between commitment and proof."""
+    """Memory that is kept between commitment and proof."""
 
     @property
     def name(self) -> str:
@@ -36,12 +36,12 @@ class MemoryPlan:
 
 
 def usable(budget: int) -> int:
-    """What plans may take of a backend's memory budget."""
+    """The bytes of a backend's memory budget that plans may use."""
     return budget - budget // UNPLANNED
 
 
 def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
-    """The plans for a partition, the fastest first. A streamed key leaves no other plan to its proofs."""
+    """The plans for a partition, the fastest first. With a streamed key the only plan is streamed."""
     return [
         MemoryPlan(
             streamed,
@@ -53,10 +53,10 @@ def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
 
 
 def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = False, more: bool = False) -> MemoryPlan:
-    """The plan for one more partition in a `usable` budget of which others hold `held` bytes: the fastest that fits.
+    """Choose the fastest plan for one more partition that fits a `usable` budget, of which others hold `held` bytes.
 
-    With `more` to come while this one waits for its challenge, rather the fastest that leaves room for them.
-    Raises OutOfMemory, which says what was needed.
+    If `more` partitions follow while this one waits for its challenge, choose the fastest that leaves room for one more
+    if there is one. Raises OutOfMemory, which says what was needed.
     """
     known = plans(shape, key_streamed=key_streamed)
     fitting = [plan for plan in known if held + plan.peak <= budget]
@@ -72,6 +72,6 @@ def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = Fa
 
 
 def leaves_room(shape: ProofShape, plan: MemoryPlan, budget: int, held: int, *, key_streamed: bool = False) -> bool:
-    """Whether another partition of this shape fits beside one that waits under `plan`, and `held` bytes of others."""
+    """Whether another partition of this shape fits beside one that waits under `plan` and `held` bytes of others."""
     leanest = plans(shape, key_streamed=key_streamed)[-1]
     return held + plan.held + leanest.peak <= budget

@@ -1,4 +1,4 @@
-"""What is proven: a program of several tables that meet on buses, and how its traces are made."""
+"""The interface of a STARK program: several tables that share buses, and the generation of their traces."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from kernels.backend import Array, Backend
 
 @dataclass(frozen=True)
 class Slice:
-    """One partition of a job, from the prover's side."""
+    """One partition of a job as the program cuts it, for the prover."""
 
     name: str
     source: dict[str, Any] = field(repr=False)
-    """Plain data from which `Program.inputs` makes the partition's inputs: numbers, paths, offsets. May be secret."""
+    """Plain data (numbers, paths, offsets) from which `Program.inputs` makes the partition's inputs. May be secret."""
 
 
 @dataclass
 class Trace:
-    """A partition's trace: per table of the program its main columns, and the public values."""
+    """A partition's trace: the main columns of each table of the program, and the public values."""
 
     main: list[Array] = field(repr=False)
-    """(width, rows) per table, canonical uint64 in the backend's memory; rows a power of two."""
+    """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two."""
     public: tuple[int, ...]
 
 
 class Program(ABC):
-    """A program with its arguments. Subclasses are what `distprove prove stark NAME` proves."""
+    """A program with its arguments. `distprove prove stark NAME` proves one of its subclasses."""
 
     name: ClassVar[str]
 
     @property
     @abstractmethod
     def arguments(self) -> dict[str, int | str]:
-        """What the program was made with that its key binds: the verifier is told of these and makes the key from them.
+        """The public arguments of the program that its key binds. The verifier reads them and makes the key from them.
 
         Each must change the tables, their fixed heights, the preprocessed columns or the statement, or the program is
-        refused (`check_arguments`). What only the prover needs, such as a file or where to start, is none of them: it
-        is in the slices, and what it leads to is in the public values. Nothing secret.
+        refused (`check_arguments`). An argument that only the prover needs, such as a file or a starting value, does
+        not belong here but in the slices, and its effect in the public values. Secrets do not belong here either.
         """
 
     @property
@@ -59,7 +59,7 @@ class Program(ABC):
 
     @cached_property
     def compiled_tables(self) -> tuple[CompiledAir, ...]:
-        """`tables`, compiled: once per program, since a table of thousands of columns takes half a second.
+        """The compiled `tables`. Cached, since compiling a table of thousands of columns takes half a second.
 
         Raises AirError.
         """
@@ -72,28 +72,28 @@ class Program(ABC):
     def statement(self) -> Statement: ...
 
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
-        """Fixed columns by table name, (width, rows): such a table always has this many rows."""
+        """Preprocessed columns by table name, (width, rows). Such a table always has this many rows."""
         return {}
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:
-        """log2 of the rows of tables, by name, that have as many in every proof. Part of the key.
+        """log2 of the rows of the tables, by name, that have the same height in every proof. Part of the key.
 
-        All other tables without preprocessed columns have as many rows as a prover likes: what a program states must
-        not rest on these, unless its constraints count them.
+        A prover chooses the heights of all other tables without preprocessed columns: the statement of a program must
+        not depend on these, unless its constraints count the rows.
         """
         return {}
 
     @property
     def row_functions(self) -> Sequence[CppRows]:
-        """The row functions in C++ that `trace` uses: a GPU's prover compiles them when it starts."""
+        """The row functions in C++ that `trace` uses. A prover on a GPU compiles them when it starts."""
         return ()
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        """Per partition log2 of each table's rows, known before a trace is made: the number of queries follows from it.
+        """log2 of each table's rows in each partition, known before a trace is made; it decides the number of queries.
 
-        Raises UsageError for a program that does not say, whose jobs must name their queries. One whose tables all have
-        fixed heights says so with these.
+        By default they are the fixed heights, if all tables have one. Otherwise raises UsageError, and a job of the
+        program must give its number of queries.
         """
         fixed = [self.fixed_heights.get(air.name) for air in self.tables]
         known = tuple(height for height in fixed if height is not None)
@@ -106,24 +106,24 @@ class Program(ABC):
 
     @abstractmethod
     def slices(self, partitions: int) -> list[Slice]:
-        """The job cut into partitions. Deterministic. Raises UsageError for a number that does not fit."""
+        """Cut the job into partitions, deterministically. Raises UsageError for a number that does not fit."""
 
     @abstractmethod
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """What the trace of a slice is generated from, as host arrays. Raises InputError for files that do not hold."""
+        """Read the inputs of a slice, from which its trace is generated, as host arrays. Raises InputError."""
 
     @abstractmethod
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
-        """The trace of one partition. `inputs` are in the backend's memory, where the trace is made.
+        """Generate the trace of one partition. `inputs` are in the backend's memory, where the trace is made.
 
-        Its arrays may be among the inputs; otherwise they are made anew each time, since the prover writes over them.
+        Its arrays may be among the inputs; otherwise they must be new each time, since the prover overwrites them.
         """
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
-        """What a verified job says, for people: for example the root in hexadecimal. Per partition in order, the public
-        values and log2 of the rows of each table.
+        """What a verified job states, for people, for example the root in hexadecimal. The arguments are the public
+        values and log2 of the rows of each table, for each partition in order.
 
-        It is said as proven, so it is made of these and of what the key fixes (`arguments`), and of nothing else: a
-        verifier's program was made without the prover's own arguments.
+        The text counts as proven, so it must follow from these and from what the key fixes (`arguments`), and from
+        nothing else: a verifier's program is made without the prover's own arguments.
         """
         return {}

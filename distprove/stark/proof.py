@@ -1,7 +1,7 @@
-"""A partition's proof as data, and its encoding: every length is known from the shape before it is read.
+"""A partition's proof as data, and its encoding, whose lengths are all known from the shape before it is read.
 
-But for the openings of trees: how many rows and nodes they take follows from the queries, so `merkle` checks that, and
-the shape only bounds it here.
+The only exception are the openings of trees: their numbers of rows and nodes follow from the queries, so `merkle`
+checks them, and this module only bounds them by the shape.
 """
 
 from __future__ import annotations
@@ -29,48 +29,48 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class TableValues:
-    """A table's columns at the out-of-domain points."""
+    """The values of a table's columns at the out-of-domain points."""
 
     here: Words
-    """(preprocessed + main + aux columns, 3): at zeta."""
+    """Values at zeta, (preprocessed + main + aux columns, 3)."""
     after: Words
-    """(columns read at the next row, 3): at w zeta."""
+    """Values at w zeta, (columns read at the next row, 3)."""
     quotient: Words
-    """(3 * chunks, 3): at zeta."""
+    """Values of the quotient's columns at zeta, (3 * chunks, 3)."""
 
     @classmethod
     def split(cls, words: Words, table: TableShape) -> TableValues:
-        """The three, one after the other, of a table."""
+        """Split words that hold here, after and quotient of a table one after the other."""
         return cls(*np.split(words, np.cumsum([table.columns, len(table.next_row)])))
 
 
 @dataclass(frozen=True)
 class StarkProof:
-    """The proof of one partition; its public values stand beside it."""
+    """The proof of one partition, without its public values."""
 
     challenge: bytes
-    """The job's, 32 bytes; see `barrier`."""
+    """The job's challenge (`distprove.stark.barrier`), 32 bytes."""
     log_heights: tuple[int, ...]
     roots: tuple[bytes, ...]
-    """Of the rounds that the prover commits to (not the preprocessed one), in order."""
+    """Roots of the rounds that the prover commits to (without the preprocessed one), in order."""
     anchors: Words
-    """(anchors, 3): see `distprove.stark.anchor`."""
+    """Values of the anchor (`distprove.stark.anchor`), (anchors, 3)."""
     terminals: Words
-    """(terminals, 3)"""
+    """Terminals of the buses, (terminals, 3)."""
     values: tuple[TableValues, ...]
     fri_roots: tuple[bytes, ...]
     final: Words
-    """(2^log_final, 3): coefficients of the last polynomial."""
+    """Coefficients of FRI's final polynomial, (2^log_final, 3)."""
     nonce: int
     trees: tuple[TreeOpening, ...]
-    """The openings of the rounds' trees, the preprocessed one included, then FRI's."""
+    """Openings of the rounds' trees, the preprocessed one included, then of FRI's trees."""
 
     def commitment(self, name: str, public: Sequence[int]) -> Commitment:
-        """What the partition committed to before the job's challenge was drawn."""
+        """The partition's commitment before the job's challenge was drawn."""
         return Commitment(name, self.log_heights, tuple(public), self.roots[0], _pack(self.anchors))
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for proof.msgpack."""
+        """The proof as plain data for proof.msgpack."""
         return {
             "challenge": self.challenge,
             "heights": bytes(self.log_heights),
@@ -86,7 +86,7 @@ class StarkProof:
 
     @classmethod
     def from_record(cls, record: Any, key: VerifyingKey, what: str = "proof") -> tuple[StarkProof, ProofShape]:
-        """Parse a proof under `key`; every element is canonical, every length as the module's text says.
+        """Parse a proof under `key` and check that every element is canonical and every length fits the shape.
 
         Raises FormatError.
         """
@@ -120,14 +120,14 @@ class StarkProof:
 
 
 def content_bytes(shape: ProofShape) -> int:
-    """Bytes that a partition's proof holds on average, without what its encoding adds, less than a hundredth of them.
+    """Mean size of a partition's proof in bytes, without the overhead of its encoding, which is below 1 %.
 
-    How many depends on the rows and nodes that its queries share.
+    The actual size depends on the rows and nodes that the queries share.
     """
     queries = shape.key.params.queries
 
     def distinct(level: int) -> float:
-        """Nodes of a level of 2^level that random queries meet."""
+        """Expected number of nodes of a level of 2^level nodes that random queries meet."""
         return -math.expm1(queries * math.log1p(-(0.5**level))) * 2**level if level else 1.0
 
     opened = 0.0
@@ -139,7 +139,7 @@ def content_bytes(shape: ProofShape) -> int:
 
 
 def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int, ...]:
-    """The heights that a proof under `key` states, its other fields unread. Raises FormatError."""
+    """The heights that a proof under `key` states, without reading its other fields. Raises FormatError."""
     fields = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
     more = {"values": list, "fri_roots": list, "final": bytes, "nonce": int, "trees": list}
     if isinstance(record, dict) and "anchors" not in record and fields.keys() - {"anchors"} <= record.keys():
@@ -166,7 +166,7 @@ def _pack(words: Words) -> bytes:
 
 
 def _unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
-    """Field elements, each below p. Raises FormatError."""
+    """Decode field elements of a given shape and check that each is below p. Raises FormatError."""
     if not isinstance(data, bytes) or len(data) != 8 * int(np.prod(shape)):
         raise FormatError(f"{what}: field elements of another number than {shape}")
     words = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(shape)
@@ -176,7 +176,7 @@ def _unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
 
 
 def _count(data: Any, size: int, most: int, what: str) -> int:
-    """How many items of `size` bytes there are. Raises FormatError for parts of one and for more than `most`."""
+    """Number of items of `size` bytes in `data`. Raises FormatError for incomplete items and for more than `most`."""
     if not isinstance(data, bytes) or len(data) % size or len(data) > size * most:
         raise FormatError(f"{what}: not at most {most} items of {size} bytes")
     return len(data) // size

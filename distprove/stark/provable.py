@@ -1,6 +1,7 @@
-"""Whether a job can be proven so that a verifier accepts it, as far as that is seen before its traces are made.
+"""Checks whether a verifier would accept the proof of a job, as far as that can be told before its traces are made.
 
-`prove` asks when a job is made, `air check` of the traces it checks; what is refused is what a verifier would refuse.
+`prove` checks this when a job is made, and `air check` for the traces that it checks. They refuse only jobs that a
+verifier would refuse.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.statement import Boundary, Statement
 
 Heights = Sequence[Sequence[int]]
-"""Per partition log2 of each table's rows."""
+"""log2 of each table's rows, for each partition."""
 
 
 def check_program(program: Program, params: Parameters, partitions: int) -> None:
-    """Raise UsageError, or AirError, for a job of `program` that no verifier would accept, whatever its traces are."""
+    """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are."""
     key = compile_program(program, params)
     try:
         heights = program.log_heights(partitions)
-    except UsageError:  # a program that does not say; its provers look at each trace
+    except UsageError:  # the program does not tell its heights; provers check each trace
         check_sides(key)
         check_multiplicities(key, least_heights(key, partitions))
         return
@@ -55,7 +56,7 @@ def check_job(key: VerifyingKey, heights: Heights) -> None:
 
 
 def check_security(key: VerifyingKey, heights: Heights) -> None:
-    """Raise UsageError for partitions whose proofs would have fewer bits than the key asks for."""
+    """Raise UsageError for partitions whose proofs would have fewer bits of security than the key requires."""
     reached = job_security(key, heights).bits
     if reached < key.params.security_bits:
         raise UsageError(
@@ -65,7 +66,7 @@ def check_security(key: VerifyingKey, heights: Heights) -> None:
 
 
 def check_sides(key: VerifyingKey) -> None:
-    """Raise UsageError for a bus that some table or the boundary uses and that nobody answers there."""
+    """Raise UsageError for a bus on which tables and boundary only send, or only receive."""
     sides: dict[str, set[bool]] = {}
     for use in (use for table in key.tables for use in table.uses):
         sides.setdefault(use.bus.name, set()).add(use.sends)
@@ -82,7 +83,7 @@ def check_sides(key: VerifyingKey) -> None:
 def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
     """Raise UsageError when multiplicities could wrap around the field over all partitions and the boundary.
 
-    What the boundary's tuples are does not matter there, so that no public value is needed.
+    The values of the boundary's tuples do not matter for this, so that no public values are needed.
     """
     publics = [(0,) * key.statement.public_values] * len(heights)
     rows = [1 << height for log_heights in heights for height in log_heights]
@@ -93,14 +94,14 @@ def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
 
 
 def least_heights(key: VerifyingKey, partitions: int) -> Heights:
-    """The lowest tables that so many partitions can have."""
+    """The minimum heights of the tables of so many partitions."""
     return [[height or 0 for height in key.fixed_heights]] * partitions
 
 
 def tables_key(
     airs: Sequence[Air], layout: Layout, params: Parameters, boundary: Sequence[BoundaryTuple] = ()
 ) -> VerifyingKey:
-    """The key of tables that stand in no program. Raises AirError, UsageError."""
+    """Make the key of tables that belong to no program. Raises AirError, UsageError."""
     definitions = [trace_air(air, layout) for air in airs]
     numbers = number_buses(definitions)
     buses = {i.bus.name: i.bus for definition in definitions for i in definition.interactions}

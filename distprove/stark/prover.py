@@ -1,7 +1,7 @@
-"""The prover of one partition. Read `prove` from top to bottom; `verifier.verify` has the same steps in the same order.
+"""The prover of one partition. `prove` reads from top to bottom, and `verifier.verify` has the same steps in order.
 
-Everything large stays in the backend from the trace to the queries; roots, terminals, values at the out-of-domain
-points, the last polynomial and the opened rows are what reaches the host.
+All large data stays in the backend from the trace to the queries. Only roots, terminals, values at the out-of-domain
+points, FRI's final polynomial and the opened rows reach the host.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from kernels.goldilocks import MerkleTree, column_runs
 
 @dataclass
 class Committed:
-    """A partition after its first round. Holds secret columns; never leaves the prover."""
+    """A committed partition, after its first round. It holds secret columns and never leaves the prover."""
 
     commitment: Commitment
     shape: ProofShape
     plan: MemoryPlan
     extensions: list[Extension]
-    """With the traces of the tables that have interactions, whose LogUp columns are made from them."""
+    """Extensions of the main columns. Those of tables with interactions keep the trace, for the LogUp columns."""
     tree: MerkleTree
     anchor: Anchor | None
-    """What fixes the main columns before the global buses' challenge; None when the key has no global buses."""
+    """The anchor of the main columns; None when the key has no global buses."""
     peak: int | None = None
-    """The most bytes that its commitment had in use at once; None where the backend does not count."""
+    """Peak memory of the commitment in bytes; None where the backend does not count it."""
 
     @property
     def nbytes(self) -> int:
-        """Device memory it holds, the tree included."""
+        """Device memory that it holds in bytes, the tree included."""
         anchor = 0 if self.anchor is None else self.anchor.nbytes
         return sum(e.nbytes for e in self.extensions) + tree_bytes(self.shape.rounds["main"]) + anchor
 
@@ -70,9 +70,10 @@ def commit(
 ) -> Committed:
     """Make the trace of a partition, extend it, commit to it and, for global buses, anchor it.
 
-    `held`: bytes of the device that other partitions keep. `more`: whether another is to fit beside this one, waiting.
-    `expected`: log2 of each table's rows, where they are known: what cannot fit is refused before its trace is made.
-    Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device cannot hold.
+    `held` is the number of bytes of the device that other partitions keep. `more` says whether another partition should
+    fit beside this one while it waits. `expected` is log2 of each table's rows, if known: what cannot fit is refused
+    before its trace is made. Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device
+    cannot hold.
     """
     backend, params = pk.backend, pk.key.params
 
@@ -109,7 +110,7 @@ def commit(
 def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases) -> StarkProof:
     """Prove a committed partition under the job's challenge.
 
-    A trace that violates a constraint gives a proof that does not verify; callers verify.
+    A trace that violates a constraint gives a proof that does not verify, so callers must verify the proof.
     """
     backend, kernels, key = pk.backend, pk.backend.goldilocks, pk.key
     params, shape = key.params, committed.shape
@@ -117,7 +118,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     extender = Extender(backend, params.log_blowup, streamed=committed.plan.streamed)
     preprocessed, main = pk.extended(extender), committed.extensions
 
-    # 1. Bind the statement, and draw the challenges of the buses: the main columns are fixed.
+    # 1. Bind the statement, and draw the challenges of the buses, now that the main columns are fixed.
     transcript = ProofTranscript(shape, challenge, committed.commitment.name, public)
     anchor = committed.anchor
     anchored = np.zeros((0, 3), dtype=np.uint64) if anchor is None else anchor.values
@@ -127,7 +128,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     with phases("logup"):
         aux_columns, terminals = logup_columns(pk, preprocessed, main, public, buses)
         for extension in main:
-            extension.forget_trace()  # all that follows is made from the extensions
+            extension.forget_trace()  # later steps need only the extensions
     with phases("aux_lde"):
         aux = extender.extend_present(aux_columns)
         del aux_columns
@@ -136,8 +137,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         flat = flatten_terminals(terminals)
         alpha = transcript.constraint_challenge(None if aux_tree is None else aux_tree.root, flat)
 
-    # 3. The quotient: all constraints folded with alpha, divided by what vanishes on the trace's rows, cut into chunks.
-    # Tables go together as far as that adds nothing to the most that a proof has in use.
+    # 3. The quotient: all constraints folded with alpha, divided by x^n - 1, cut into chunks. Tables are done together
+    # as far as that does not raise the proof's peak memory.
     rounds = list(zip(preprocessed, main, aux, strict=True))
     with phases("constraints"):
         folded = [
@@ -172,13 +173,13 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
         assert quotient_tree is not None, "every table has a quotient"
         zeta = transcript.out_of_domain_point(quotient_tree.root)
 
-    # 4. Open every column at zeta, and at the next row's point those that the constraints read there.
+    # 4. Open every column at zeta, and the columns that the constraints read at the next row also at that row's point.
     with phases("openings"):
         groups = [[e for e in extensions if e is not None] for extensions in rounds]
         values = out_of_domain_values(extender, shape, groups, quotients, zeta)
         gamma = transcript.batching_challenge(values)
 
-    # 5. DEEP: one codeword per height, low-degree exactly when all these values are right.
+    # 5. DEEP: one codeword per height, which has low degree exactly when all these values are right.
     with phases("deep"):
         weights = ext_powers(gamma, shape.weights)
         codewords = {
@@ -186,7 +187,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
             for h in shape.distinct_heights
         }
 
-    # 6. FRI: fold from the tallest height down; shorter ones enter where the fold reaches them.
+    # 6. FRI: fold from the tallest height down; codewords of lower heights enter where the fold reaches their height.
     layers: list[MerkleTree] = []
     codeword = codewords.pop(shape.distinct_heights[0])
     for step in shape.steps:
@@ -214,7 +215,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
 
 
 def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
-    """log2 of each table's rows. Raises UsageError when the trace is not one of this key's program."""
+    """log2 of each table's rows. Raises UsageError when the trace does not have the shape that this key needs."""
     if len(trace.main) != len(key.tables):
         raise UsageError(f"the trace has {len(trace.main)} tables; the program has {len(key.tables)}")
     if len(trace.public) != key.statement.public_values or not all(0 <= v < P for v in trace.public):
@@ -234,9 +235,9 @@ def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
 
 
 def take_over(trace: Trace, inputs: Iterable[NDArray[Any]], backend: Backend) -> None:
-    """Make the trace's memory the prover's own, to be written over: a copy of what the inputs lend to it.
+    """Make the prover the owner of the trace's memory, which it will overwrite: copy arrays that belong to the inputs.
 
-    Where the backend's memory is the host's, a program's trace may be its inputs, which a later attempt needs again.
+    On a backend in host memory a program's trace may be its inputs themselves, which a later attempt needs again.
     """
     lent = list(inputs)
     for i, columns in enumerate(trace.main):
@@ -251,7 +252,7 @@ def logup_columns(
     public: Sequence[int],
     buses: BusChallenges,
 ) -> tuple[list[Array | None], list[logup.Terminals]]:
-    """Per table the LogUp columns on the trace's rows, and the local and global terminal."""
+    """The LogUp columns of each table on the trace's rows (None without interactions), and its terminals."""
     columns: list[Array | None] = []
     terminals: list[logup.Terminals] = []
     for table, fixed, extension in zip(pk.key.tables, preprocessed, main, strict=True):
@@ -268,7 +269,7 @@ def logup_columns(
 
 
 def flatten_terminals(terminals: Sequence[logup.Terminals]) -> Words:
-    """(terminals, 3): those that exist, table by table."""
+    """The existing terminals, table by table, (terminals, 3)."""
     flat = [t for pair in terminals for t in pair if t is not None]
     return np.array(flat, dtype=np.uint64).reshape(-1, 3)
 
@@ -276,7 +277,7 @@ def flatten_terminals(terminals: Sequence[logup.Terminals]) -> Words:
 def commit_present(
     extender: Extender, shape: ProofShape, round_name: str, extensions: Sequence[Extension | None]
 ) -> MerkleTree | None:
-    """The tree over the extensions of a round, None when no table has any."""
+    """Commit to the extensions of a round: their tree, or None when no table has columns in it."""
     if round_name not in shape.rounds:
         return None
     return extender.commit([e for e in extensions if e is not None])
@@ -285,7 +286,7 @@ def commit_present(
 def out_of_domain_values(
     extender: Extender, shape: ProofShape, groups: list[list[Extension]], quotients: list[Extension], zeta: Ext
 ) -> tuple[TableValues, ...]:
-    """Every table's columns at zeta, and those of its next row at that row's point, all in one call."""
+    """Evaluate every table's columns at zeta, and those read at the next row at that row's point, in one call."""
     opened = [e for group in groups for e in group]
     next_row = [columns for t, group in zip(shape.tables, groups, strict=True) for columns in next_row_of(t, group)]
     found = iter(extender.evaluate_at([*opened, *quotients], zeta, next_row=[*next_row, *([()] * len(quotients))]))
@@ -298,7 +299,7 @@ def out_of_domain_values(
 
 
 def next_row_of(table: TableShape, extensions: Sequence[Extension]) -> list[list[int]]:
-    """Per extension of a table, but the quotient's, the columns that are opened at the next row's point too."""
+    """The columns of each of a table's extensions, without the quotient's, that are opened at the next row's point."""
     edges = np.cumsum([0, *(e.width for e in extensions)]).tolist()
     return [[c - a for c in table.next_row if a <= c < b] for a, b in pairwise(edges)]
 
@@ -314,8 +315,8 @@ def deep_codeword(
     weights: Words,
     zeta: Ext,
 ) -> Array:
-    """(3, B, n): the sum over this height's tables, columns and points of gamma^k (f(x) - f(point)) / (x - point), and
-    the like of its anchor.
+    """The DEEP codeword of a height, (3, B, n): the sum over its tables, columns and points of
+    gamma^k (f(x) - f(point)) / (x - point), plus the same term of its anchor.
     """
     twice, once = [], []
     for i in shape.by_height:
@@ -331,7 +332,7 @@ def deep_codeword(
         here, after = values[i].here, values[i].after
         if table.next_row:
             columns = [c for c, both in runs if both]
-            c0, c1, c2 = weights[table.columns].tolist()  # at the next row the weights are times this power of gamma
+            c0, c1, c2 = weights[table.columns].tolist()  # the factor of the weights at the next row
             factor = (c0, c1, c2)
             at_zeta, at_next = e_dots(np.stack([here[list(table.next_row)], after], axis=1), spread(near))
             twice += [
@@ -347,5 +348,5 @@ def deep_codeword(
 
 
 def interpolate_final(codeword: Words) -> Words:
-    """(n, 3): coefficients of the last codeword (3, B, n); its first coset has them when every step was honest."""
+    """Coefficients (n, 3) of the last codeword (3, B, n), from its first coset, which suffices after honest steps."""
     return interpolate(np.ascontiguousarray(codeword[:, 0].T))

@@ -1,4 +1,4 @@
-"""Quotients of a prover's tables: all constraints folded, divided by what vanishes on the trace, cut into chunks."""
+"""Quotients of a prover's tables: all constraints folded, divided by x^n - 1, cut into chunks."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ class Folded:
     air: CompiledAir
     log_height: int
     extensions: Sequence[Extension | None]
-    """Of its columns, round by round."""
+    """Extensions of its columns, one for each round."""
     scalars: Words
-    """`logup.constraint_scalars`."""
+    """The scalars of the constraint program, from `logup.constraint_scalars`."""
 
     @property
     def chunks(self) -> int:
-        """Of its quotient, a power of two."""
+        """Number of chunks of the quotient, a power of two."""
         return self.air.quotient_chunks
 
 
 def folded_constraints(
     backend: Backend, extender: Extender, log_blowup: int, tables: Sequence[Folded]
 ) -> list[list[Array]]:
-    """Per table its constraints, folded and divided by what vanishes on its trace domain, on the cosets of its
-    quotient's chunks: those in order, as many together (3, chunks, n) as the extensions have in memory together.
+    """Fold the constraints of each table and divide them by x^n - 1, on the cosets of its quotient's chunks.
+
+    Each array, (3, chunks, n), holds the chunks whose cosets the extensions have in memory together, in order.
     """
     kernels = backend.goldilocks
     selectors = [kernels.selectors(t.log_height, log_blowup, t.chunks.bit_length() - 1) for t in tables]
@@ -76,14 +77,14 @@ def extend_quotients(
     tables: Sequence[Folded],
     evaluations: Sequence[Sequence[Array]],
 ) -> list[Extension]:
-    """The extensions of the tables' quotients, given what `folded_constraints` made of them."""
+    """Extend the tables' quotients, given as the evaluations that `folded_constraints` returned."""
     shifts = [quotient_cosets(table.log_height, log_blowup, table.chunks) for table in tables]
     chunks = [chunk_columns(backend, made) for made in evaluations]
     return extender.extend_chunks(list(zip(chunks, shifts, strict=True)))
 
 
 def chunk_columns(backend: Backend, evaluations: Sequence[Array]) -> list[Array]:
-    """The (3, n) columns of each chunk, from what `folded_constraints` gave of a table."""
+    """The columns (3, n) of each chunk of a table, from the evaluations that `folded_constraints` returned for it."""
     return [
         part.reshape(3, -1) if part.shape[1] == 1 else copied(backend, part[:, t])
         for part in evaluations

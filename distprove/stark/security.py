@@ -1,9 +1,9 @@
-"""How sound a proof is: the error of every round, proven, and the parameters that a target asks for.
+"""Soundness of a proof: the proven error of every round, and the parameters that reach a target.
 
-A round's error bounds the chance that one challenge of it turns a false statement into an accepted one; a proof has as
-many bits as its weakest round. Nothing here rests on the conjectures up to capacity, which are refuted. Two regimes are
+A round's error bounds the probability that one of its challenges makes a false statement accepted; a proof has as many
+bits as its weakest round. Nothing here depends on the conjectures up to capacity, which are refuted. Two regimes are
 proven: unique decoding, and list decoding up to the Johnson bound with a multiplicity m that trades queries against the
-other rounds; whichever is better counts. The formulas are those of the Ethereum Foundation's soundcalc:
+other rounds; the better one counts. The formulas are those of the Ethereum Foundation's soundcalc:
 
 * proximity gaps: Ben-Sasson, Carmon, Haboeck, Kopparty, Saraf, On proximity gaps for Reed-Solomon codes (eprint
   2025/2055), theorem 4.2 (Johnson); Ben-Sasson, Carmon, Ishai, Kopparty, Saraf, Proximity gaps for Reed-Solomon codes
@@ -35,9 +35,9 @@ from distprove.stark.shape import ProofShape
 
 FIELD_BITS = 3 * math.log2(P)
 HASH_BITS = 128.0
-"""Collisions of Keccak-256."""
+"""Bits of security of Keccak-256 against collisions."""
 POINTS = 2
-"""Out-of-domain points at which a column is opened."""
+"""Maximum number of out-of-domain points at which a column is opened."""
 MULTIPLICITIES = range(3, 1001)
 MAX_QUERIES = 1024
 QUERIES = "FRI queries"
@@ -46,47 +46,47 @@ ANCHOR, GLOBAL_BUSES, LOCAL_BUSES = "anchors", "LogUp, global buses", "LogUp, lo
 
 @dataclass(frozen=True)
 class BusLoad:
-    """What meets on the buses of one scope."""
+    """The load of the buses of one scope, on which the error of LogUp depends."""
 
     tuples: int = 0
-    """Interactions times rows, over all tables, and the boundary's tuples."""
+    """Number of tuples: interactions times rows, over all tables, plus the boundary's tuples."""
     width: int = 0
-    """Elements of a tuple on the widest bus."""
+    """Number of elements of a tuple on the widest bus."""
 
     @property
     def bits(self) -> float:
-        """Against buses of one fixed trace that balance by chance. There must be tuples."""
+        """Bits of security against the buses of one fixed trace balancing by chance. `tuples` must not be 0."""
         return FIELD_BITS - math.log2(self.tuples * (self.width + 2))
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What of a proof, and of the job it is a part of, the errors depend on; everything else is in its parameters."""
+    """The facts about a proof and its job on which the errors depend, beside the parameters."""
 
     log_heights: tuple[int, ...]
     constraints: int
-    """Over all tables."""
+    """Number of constraints of all tables."""
     degree: int
-    """The highest of a constraint."""
+    """Maximum degree of a constraint."""
     columns: int
     """Powers of gamma in the batched codeword: every column once for each point it is opened at, and the anchors."""
     chunks: int = 1
-    """The most quotient chunks of a table."""
+    """Maximum number of quotient chunks of a table."""
     transitions: int = 0
-    """The most transition selectors, of degree 1, that a constraint multiplies."""
+    """Maximum number of transition selectors, of degree 1, in a product of a constraint."""
     local: BusLoad = BusLoad()
-    """Within the partition."""
+    """Load of the local buses of the partition."""
     shared: BusLoad = BusLoad()
-    """On global buses, over all partitions of the job."""
+    """Load of the global buses over all partitions of the job."""
     anchored: int = 0
-    """The most main columns that one anchor combines; 0 when the key has no global buses, and so no anchors."""
+    """Maximum number of main columns that one anchor combines; 0 without global buses, and so without anchors."""
     partitions: int = 1
     """Number of partitions of the job."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of the protocol and its bits."""
+    """One round of the protocol with its bits of security and the formula of its error."""
 
     name: str
     bits: float
@@ -95,7 +95,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Regime:
-    """Up to which distance a committed word is decoded, and how many candidates may lie within it.
+    """A decoding regime: the distance up to which a committed word is decoded, and the number of candidates within it.
 
     A candidate is a polynomial of degree n, not n - 1, on the N = n / rate points of the domain: the quotients of DEEP
     have degree n - 1. So candidates are counted at the rate (n + 1) / N, while the quotients' own code has rate n / N.
@@ -103,16 +103,16 @@ class Regime:
 
     name: str
     multiplicity: int | None
-    """m of the Johnson bound; None for unique decoding."""
+    """The multiplicity m of the Johnson bound; None for unique decoding."""
 
     def radius(self, rate: float, log_height: int) -> float:
-        """The greatest distance, as a fraction of the domain, that is decoded."""
+        """The maximum distance that is decoded, as a fraction of the domain."""
         if self.multiplicity is None:
             return (1 - _rate_of_candidates(rate, log_height)) / 2
         return 1 - math.sqrt(rate) * (1 + 0.5 / self.multiplicity)
 
     def list_size(self, rate: float, log_height: int) -> float:
-        """The most candidates within the radius; infinite where the Johnson bound of their rate does not reach it."""
+        """Maximum number of candidates within the radius; infinite if the Johnson bound of their rate is smaller."""
         if self.multiplicity is None:
             return 1.0
         root = math.sqrt(_rate_of_candidates(rate, log_height))
@@ -120,12 +120,13 @@ class Regime:
         return math.inf if excess <= 0 else (0.5 / excess + 0.5) / root
 
     def gap_bits(self, rate: float, log_height: int, functions: int, radius: float) -> float:
-        """Bits against a batch of `functions` words by powers of a challenge being closer than all of them."""
+        """Bits of security against a batch of `functions` words, by powers of a challenge, being closer to the code
+        than the words themselves."""
         n = 2.0**log_height / rate
         if self.multiplicity is None:
             error = n
         else:
-            # Theorem 4.2 counts its m by the gap to the Johnson bound, sqrt(rate)/m: twice what `radius` counts by.
+            # Theorem 4.2 defines its m by the gap to the Johnson bound, sqrt(rate)/m: about twice the m of `radius`.
             m, root = 2 * self.multiplicity + 0.5, math.sqrt(rate)
             error = (2 * m**5 + 3 * m * radius * rate) * n / (3 * rate * root) + m / root
         return FIELD_BITS - math.log2(error * max(1, functions - 1))
@@ -143,12 +144,13 @@ def johnson(multiplicity: int) -> Regime:
 
 
 def statistics(shape: ProofShape) -> Statistics:
-    """What the errors of this proof depend on."""
+    """The statistics of a proof that is a whole job by itself."""
     return statistics_of(shape, [shape.log_heights])
 
 
 def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int]]) -> Statistics:
-    """The same for a partition of a job, given the heights of all: global buses and anchors span them."""
+    """The statistics of a partition of a job, given the heights of all partitions, which share global buses and
+    anchors."""
     key, tables = shape.key, shape.key.tables
     boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
     return Statistics(
@@ -174,12 +176,12 @@ def _bus_load(key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int
 
 
 def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]:
-    """Every round of a proof with its bits under `regime`."""
+    """Every round of a proof, with its bits under `regime`."""
     rate = 1 / params.blowup
     log_height = max(stats.log_heights)
     n = 2.0**log_height
     steps, _ = fri_schedule(params, stats.log_heights)
-    usable = math.log2(float(P) ** 3 - n - n / rate)  # out of the domains
+    usable = math.log2(float(P) ** 3 - n - n / rate)  # points outside of the domains
     radius, size = regime.radius(rate, log_height), regime.list_size(rate, log_height)
     pairs = size * (size - 1) / 2
     out = []
@@ -217,7 +219,7 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
 
 
 def fold_bits(regime: Regime, rate: float, step: FoldStep, radius: float) -> float:
-    """Of one FRI step: a batch of 2^arity words, and one more where shorter tables enter."""
+    """Bits of one FRI step, which batches 2^arity words, and one more word where shorter tables enter."""
     return regime.gap_bits(rate, step.log_reached, (1 << step.log_arity) + step.mixes, radius)
 
 
@@ -225,8 +227,8 @@ def fold_bits(regime: Regime, rate: float, step: FoldStep, radius: float) -> flo
 def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, tuple[Round, ...]]:
     """The regime under which the weakest round has the most bits, and its rounds.
 
-    A higher multiplicity gives the queries more bits and every other round fewer, so the best lies where they cross.
-    Results are kept: the partitions of a job have few different heights.
+    A higher multiplicity gives the queries more bits and every other round fewer, so the best one is where they cross.
+    Results are cached, since the partitions of a job have few different heights.
     """
 
     def weakest(regime: Regime) -> float:
@@ -243,14 +245,14 @@ def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, tuple[Ro
 
 
 def security_bits(shape: ProofShape) -> float:
-    """Proven bits of a proof of this shape."""
+    """Proven bits of security of a proof of this shape."""
     return min(r.bits for r in best_rounds(shape.key.params, statistics(shape))[1])
 
 
 def queries_under(
     regime: Regime, stats: Statistics, log_blowup: int, security_bits: int, grinding_bits: int
 ) -> int | None:
-    """The fewest queries that reach `security_bits` in every round, proven under `regime`; None if no number does."""
+    """The minimum number of queries that reaches `security_bits` in every round under `regime`; None if none does."""
     free = Parameters(log_blowup, MAX_QUERIES, grinding_bits, security_bits)
     if min(r.bits for r in rounds(free, stats, regime) if r.name != QUERIES) < security_bits:
         return None
@@ -262,7 +264,7 @@ def queries_under(
 
 
 def choose_queries(stats: Statistics, log_blowup: int, security_bits: int, grinding_bits: int) -> int:
-    """The fewest queries that reach `security_bits` in every round. Raises UsageError when no number does."""
+    """The minimum number of queries that reaches `security_bits` in every round. Raises UsageError if none does."""
     found = [
         queries_under(regime, stats, log_blowup, security_bits, grinding_bits)
         for regime in (UNIQUE_DECODING, *(johnson(m) for m in MULTIPLICITIES))
@@ -285,10 +287,10 @@ def choose_parameters(
     grinding_bits: int = 16,
     queries: int | None = None,
 ) -> Parameters:
-    """Parameters under which every partition's proof, and the job's, has `security_bits`, proven.
+    """Choose parameters under which every partition's proof, and the job's, has `security_bits` proven bits.
 
-    `queries` is for programs that do not say how tall their tables are; proofs of too few do not verify. Raises
-    UsageError.
+    `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
+    Raises UsageError.
     """
     log_blowup = blowup.bit_length() - 1
     params = Parameters(log_blowup, queries or 1, grinding_bits, security_bits)
@@ -307,7 +309,7 @@ def choose_parameters(
 
 @dataclass(frozen=True)
 class SecurityReport:
-    """How secure a proof is, for people and reports."""
+    """The security of a proof, for people and reports."""
 
     params: Parameters
     statistics: Statistics
@@ -331,12 +333,12 @@ class SecurityReport:
 
     @property
     def unique_decoding_bits(self) -> float:
-        """Of the weakest round when nothing beyond unique decoding counts: the oldest theorems, the fewest bits."""
+        """Bits of the weakest round under unique decoding alone: the oldest theorems, which give the fewest bits."""
         return min(r.bits for r in rounds(self.params, self.statistics, UNIQUE_DECODING))
 
     @property
     def unique_decoding_queries(self) -> int | None:
-        """Queries that would reach the target so; None if no number does."""
+        """Number of queries that would reach the target under unique decoding alone; None if none does."""
         params = self.params
         return queries_under(
             UNIQUE_DECODING,
@@ -366,12 +368,12 @@ class SecurityReport:
 
 
 def _two_places(bits: float) -> float:
-    """Rounded down: a report never says more than is proven."""
+    """Round down to two places, so that a report never claims more than is proven."""
     return math.floor(100 * bits) / 100
 
 
 def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int]]) -> SecurityReport:
-    """Of the weakest of a job's partitions, given the log2 heights of each."""
+    """The report of the weakest partition of a job, given the log2 heights of each partition."""
     shapes = [ProofShape(key, heights) for heights in sorted({tuple(h) for h in partitions})]
     reports = [SecurityReport.of(key.params, statistics_of(shape, partitions)) for shape in shapes]
     return min(reports, key=lambda r: r.bits)

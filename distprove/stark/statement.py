@@ -1,4 +1,4 @@
-"""What a job states beyond its partitions' own proofs: how their public values must agree, and what the buses carry."""
+"""The statement of a job beyond its partitions' own proofs: how public values must agree, and boundary tuples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHERE = ("first", "last", "every")
 
 @dataclass(frozen=True)
 class PublicRef:
-    """A public value, by its name and position in it."""
+    """A reference to one element of a public value, by name and index."""
 
     name: str
     index: int = 0
@@ -25,37 +25,37 @@ class PublicRef:
 
 @dataclass(frozen=True)
 class Boundary:
-    """One tuple that the statement itself puts on a global bus, so that the sum over all partitions is zero."""
+    """A tuple that the statement itself sends or receives on a global bus, so that the bus balances over the job."""
 
     bus: str
     values: tuple[int | PublicRef, ...]
     times: int
-    """Above zero: sent; below: received."""
+    """Multiplicity: positive if sent, negative if received."""
     where: str = "every"
-    """Whose public values are meant, and how often: "first", "last" or "every" partition."""
+    """The partitions for which the tuple occurs, with their public values: "first", "last" or "every"."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What the public values of a job's partitions must satisfy beyond each partition's own proof.
+    """The conditions on the public values of a job's partitions beyond each partition's own proof.
 
-    Data, not code: it is part of the verifying key, and a verifier checks it without the program.
+    A statement is data, not code: it is part of the verifying key, and a verifier checks it without the program.
     """
 
     public: tuple[tuple[str, int], ...] = ()
-    """Names of the public values of a partition, and how many elements each has, in order."""
+    """Name and number of elements of each public value of a partition, in order."""
     same: tuple[str, ...] = ()
     """Public values that are equal in all partitions."""
     chain: tuple[tuple[str, str], ...] = ()
-    """(end, start): `end` of a partition equals `start` of the next."""
+    """Pairs (end, start) of public values: `end` of a partition equals `start` of the next."""
     count: str | None = None
-    """A public value that equals the number of partitions."""
+    """Name of a public value that equals the number of partitions."""
     index: str | None = None
-    """A public value that equals the partition's position, from zero."""
+    """Name of a public value that equals the partition's position, from zero."""
     boundary: tuple[Boundary, ...] = ()
 
     def layout(self) -> dict[str, tuple[int, int]]:
-        """Offset and length of each public value in the flat tuple."""
+        """Offset and length of each public value in the flat tuple of all elements."""
         out, offset = {}, 0
         for name, length in self.public:
             out[name] = (offset, length)
@@ -67,7 +67,7 @@ class Statement:
         return sum(length for _, length in self.public)
 
     def violation(self, publics: Sequence[Sequence[int]]) -> str | None:
-        """What does not hold of the public values of all partitions, in order; None when everything does."""
+        """Describe the first condition that the public values of all partitions, in order, violate; None if none."""
         for position, public in enumerate(publics):
             if len(public) != self.public_values or not all(0 <= v < P for v in public):
                 return f"partition {position} does not have {self.public_values} canonical public values"
@@ -91,7 +91,7 @@ class Statement:
         return None
 
     def boundary_tuples(self, publics: Sequence[Sequence[int]]) -> Iterator[tuple[str, list[int], int]]:
-        """Bus, values and signed multiplicity of everything the statement itself puts on the global buses."""
+        """Yield bus, values and signed multiplicity of each tuple that the statement puts on the global buses."""
         layout = self.layout()
         for boundary in self.boundary:
             chosen = {"first": publics[:1], "last": publics[-1:], "every": publics}[boundary.where]
@@ -102,7 +102,7 @@ class Statement:
                 yield boundary.bus, values, boundary.times
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data; `from_record` reads it."""
+        """The statement as plain data, which `from_record` reads."""
         boundary = [
             {
                 "bus": b.bus,
@@ -123,7 +123,7 @@ class Statement:
 
     @classmethod
     def from_record(cls, record: Any, what: str) -> Statement:
-        """The statement of a key that may come from anywhere. Raises FormatError."""
+        """Read the statement of an untrusted key. Raises FormatError."""
         if not isinstance(record, dict) or record.keys() != {"public", "same", "chain", "count", "index", "boundary"}:
             raise FormatError(f"{what}: not a statement")
         if not all(isinstance(record[field], list) for field in ("public", "same", "chain", "boundary")):
@@ -143,7 +143,7 @@ class Statement:
         return statement
 
     def check(self, what: str) -> None:
-        """Raise FormatError unless every name and position it uses exists."""
+        """Raise FormatError unless every name and index that the statement uses exists."""
         layout = self.layout()
         names = [*self.same, *(n for pair in self.chain for n in pair)]
         names += [n for n in (self.count, self.index) if n is not None]

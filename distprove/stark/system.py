@@ -1,4 +1,4 @@
-"""The STARK as a proof system for the driver: commit, barrier, prove, as `distprove.system` runs it."""
+"""The STARK as a proof system for the driver, with the steps commit, barrier and prove of `distprove.system`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kernels.backend import Backend, OutOfMemory
 SharedFiles = dict[str, NDArray[np.uint8]]
 
 MAX_DIAGNOSED_CELLS = 1 << 26
-"""Of a trace that is searched for a violated constraint: half a gigabyte on the host, seconds."""
+"""Maximum size of a trace that is searched for a violated constraint: half a gigabyte on the host, some seconds."""
 
 
 class StarkVerifier:
@@ -46,14 +46,14 @@ class StarkVerifier:
     """
 
     def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
-        """`program` is that of the key, when it is to be had: it explains the public values."""
+        """`program` is the key's program, if it is available, to explain the public values."""
         self.key, self.program = key, program
 
     def key_digest(self) -> bytes:
         return self.key.digest
 
     def verify(self, proof: PartitionProof) -> bool:
-        """Whether this partition's own proof holds. Raises FormatError for what cannot be read."""
+        """Whether this partition's own proof holds. Raises FormatError for a malformed proof."""
         parsed, shape = StarkProof.from_record(proof.data, self.key, proof.name)
         try:
             verify(self.key, proof.name, proof.public, parsed, shape)
@@ -65,7 +65,7 @@ class StarkVerifier:
         return all(self.verify(proof) for proof in proofs)
 
     def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
-        """What only all partitions together can show: none is missing, and they meet on the buses.
+        """Check all partitions together: that none is missing, and that the global buses balance.
 
         Raises InvalidProof, FormatError.
         """
@@ -73,10 +73,10 @@ class StarkVerifier:
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
-        """The program, what was proven, and how secure the job's proof is. For proofs that hold.
+        """The program, what was proven, and the security of the job's proof, given proofs that hold.
 
-        Without the program, its name is all that is told of it: nothing ties the arguments in a key to its tables but
-        the word of who made the key.
+        Without the program only its name is told: nothing but the word of the key's maker ties the arguments in the key
+        to its tables.
         """
         heights = [heights_in(p.data, self.key, p.name) for p in proofs]
         return {
@@ -89,8 +89,8 @@ class StarkVerifier:
 
 
 class StarkSystem:
-    """`ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob`, `Explains` and
-    `HasKeyFile`.
+    """Implements `ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob`,
+    `Explains` and `HasKeyFile`.
     """
 
     name = "stark"
@@ -98,14 +98,14 @@ class StarkSystem:
     verifies_in_python = True
 
     def __init__(self, program: Program, params: Parameters, partitions: int) -> None:
-        """Raises UsageError when the program does not take these parameters or this number of partitions."""
+        """Raises UsageError for less than one partition."""
         if partitions < 1:
             raise UsageError(f"a job has at least one partition, not {partitions}")
         self.program, self.params, self.partitions = program, params, partitions
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> StarkSystem:
-        """The system of a job. Raises UsageError for a program, arguments or a target that cannot be had."""
+        """Make the system of a job. Raises UsageError for a bad program or arguments, or an unreachable target."""
         program = load_program(options.program, options.arguments)
         params = choose_parameters(
             program,
@@ -144,11 +144,12 @@ class StarkSystem:
         return {}
 
     def key_bytes(self) -> int:
-        """The preprocessed columns, extended and committed to. (A device that is short of memory keeps less.)"""
+        """Predicted bytes of a loaded key: the preprocessed columns, extended and committed to. A device that is short
+        of memory keeps less."""
         return key_bytes(self.key, [height or 0 for height in self.key.fixed_heights], streamed=False)
 
     def plan(self) -> list[Partition]:
-        """The program's slices; made once, since a program may read a whole file for them."""
+        """The program's slices as partitions. Cached, since a program may read a whole file for them."""
         return self._plan
 
     @cached_property
@@ -169,7 +170,7 @@ class StarkSystem:
         return StarkProver(self, backend)
 
     def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
-        """The job's challenge, from what `commit` gave for every partition, in order."""
+        """The job's challenge, from the commitments that `commit` returned for all partitions, in order."""
         return job_challenge(self.key_digest(), [Commitment.from_bytes(c) for c in commitments])
 
     def check_commitments(self, commitments: Sequence[bytes]) -> None:
@@ -193,7 +194,8 @@ class StarkSystem:
         return self.verifier.explain(proofs)
 
     def verification_key(self) -> dict[str, Any]:
-        """What names the key: a verifier makes it again from the program, or is given it, and compares the digest."""
+        """The map that names the key. A verifier makes the key again from the program, or is given it, and compares the
+        digest."""
         return self.key.named()
 
     def key_file(self) -> bytes:
@@ -206,7 +208,7 @@ class StarkSystem:
 
 
 class StarkSynthesiser:
-    """Reads a partition's inputs; its trace is made where it is proven."""
+    """Reads a partition's inputs. The prover makes the trace from them."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -218,7 +220,7 @@ class StarkSynthesiser:
 
 
 class StarkProver:
-    """A proving key on one backend, and the partitions that are committed and not yet proven."""
+    """Proves partitions with a proving key on one backend, and keeps those that are committed and not yet proven."""
 
     def __init__(self, system: StarkSystem, backend: Backend) -> None:
         self._backend = backend
@@ -241,8 +243,8 @@ class StarkProver:
     def prove(
         self, partition: Partition, work: Synthesised, challenge: bytes | None = None
     ) -> tuple[PartitionProof, PhaseTimes]:
-        """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside those that
-        are, is committed again, to the same root.
+        """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside the kept
+        ones, is committed again, with the same root.
         """
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
@@ -266,9 +268,9 @@ class StarkProver:
         return made, phases.times
 
     def diagnose(self, partition: Partition, work: Synthesised) -> None:
-        """Raise UnsatisfiedWitness, naming rule and row, when the trace itself breaks a rule of its table.
+        """Raise UnsatisfiedWitness, which names rule and row, when the trace itself violates a rule of its table.
 
-        Values are left out: a trace is secret. A trace too large to be searched is not.
+        The message holds no values, because a trace is secret. A trace that is too large is not searched.
         """
         program = self._key.program
         trace = program.trace(on_device(work.arrays, self._backend), self._backend)
@@ -289,11 +291,11 @@ class StarkProver:
         return usable(self._backend.info().memory_budget)
 
     def _held(self) -> int:
-        """Bytes that committed partitions hold."""
+        """Bytes that the kept, committed partitions hold."""
         return sum(c.nbytes for c in self._kept.values())
 
     def _commit(self, partition: Partition, work: Synthesised, phases: Phases, *, more: bool = False) -> Committed:
-        """Commit to a partition beside those that are kept, or, when it does not fit there, in their place."""
+        """Commit to a partition beside the kept ones or, if it does not fit there, after dropping all of them."""
         try:
             return self._commit_beside(partition, work, phases, more)
         except OutOfMemory:
@@ -312,13 +314,13 @@ class StarkProver:
 
     @cached_property
     def _heights(self) -> Sequence[Sequence[int]]:
-        """Of every partition, as the program says before a trace is made; empty when it does not."""
+        """Heights of every partition's tables, if the program tells them before a trace is made; else empty."""
         try:
             return self._key.program.log_heights(self._partitions)
         except UsageError:
             return ()
 
     def _used(self) -> int | None:
-        """The most memory in use since it was watched, without that of partitions that wait."""
+        """Peak memory in bytes since `watch_memory`, without that of waiting partitions; None if it is not counted."""
         peak = self._backend.memory_peak()
         return None if peak is None else peak - self._held()

@@ -1,4 +1,4 @@
-"""Times of a proof's phases."""
+"""Measures the times of a proof's phases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from distprove.system import PhaseTimes
 class Phases:
     """Adds up the seconds of named phases: `with phases("deep"): ...`.
 
-    A device works behind the host's back, so `settle`, when given, waits for it at the end of each phase; without it
-    the times of a GPU are those of its next wait. Benchmarks settle, proofs in production do not.
+    A device works asynchronously, so `settle`, if given, waits for it at the end of each phase. Without it the time of
+    a GPU's work counts for the phase that next waits for it. Benchmarks settle, proofs in production do not.
     """
 
     settle: Callable[[], None] | None = None

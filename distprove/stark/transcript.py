@@ -5,8 +5,9 @@
     challenge(label):     state = H(0x11, state, u8 len(label), label)
                           blocks H(0x12, state, u64 0), H(0x12, state, u64 1), ...
 
-Integers are little-endian. Labels and lengths keep any two different histories apart; a challenge changes the state, so
-none is drawn twice. A field element is the next 8-byte word of the blocks that is below p (others are skipped).
+Integers are little-endian. Labels and lengths make different histories hash different bytes. A challenge changes the
+state, so that none is drawn twice. A field element is the next 8-byte word of the blocks that is below p; others are
+skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _BLOCK = struct.Struct("<4Q")
 
 
 class Transcript:
-    """See the module's text. Absorb everything a challenge must depend on before drawing it."""
+    """A Fiat-Shamir transcript. Callers must absorb everything that a challenge depends on before they draw it."""
 
     def __init__(self, purpose: bytes) -> None:
         """`purpose` separates the transcripts of one protocol from each other."""
@@ -37,21 +38,21 @@ class Transcript:
         self._state = keccak256(b"\x10" + self._state + _framed(label) + len(data).to_bytes(8, "little") + data)
 
     def absorb_words(self, label: bytes, words: Words) -> None:
-        """Field elements, 8 bytes each, in C order."""
+        """Absorb field elements, 8 little-endian bytes each, in C order."""
         self.absorb(label, np.ascontiguousarray(words).astype("<u8").tobytes())
 
     def extension(self, label: bytes) -> Ext:
-        """A uniform element of the extension field."""
+        """Draw a uniform element of the extension field."""
         elements = (word for word in self._words(label) if word < P)
         return next(elements), next(elements), next(elements)
 
     def indices(self, label: bytes, count: int, bits: int) -> list[int]:
-        """`count` independent uniform integers below 2^bits: the low bits of successive words."""
+        """Draw `count` independent uniform integers below 2^bits, the low bits of successive words."""
         mask = (1 << bits) - 1
         return [word & mask for word in islice(self._words(label), count)]
 
     def grinding_seed(self) -> bytes:
-        """32 bytes that the proof of work is over."""
+        """Draw the seed of the proof of work, 32 bytes."""
         self._state = keccak256(b"\x11" + self._state + _framed(b"grind"))
         return self._state
 

@@ -1,7 +1,7 @@
-"""The verifier: NumPy and Python's integers over Keccak-256; no kernels of the prover, no GPU, no Ray.
+"""The verifier. It uses NumPy, Python's integers and Keccak-256; no kernels of the prover, no GPU, no Ray.
 
-`verify` checks one partition's proof, with the steps of `prover.prove` in the same order; `verify_job` checks what
-binds the partitions of a job. Specification: docs/stark-protocol.md.
+`verify` checks one partition's proof, with the steps of `prover.prove` in the same order; `verify_job` checks that the
+partitions form one job. docs/stark-protocol.md is the specification.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from kernels.query_paths import QueryPaths
 def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProof, shape: ProofShape) -> None:
     """Raise InvalidProof unless `proof` proves the partition `name` with these public values.
 
-    Says nothing of the global buses, whose sum needs all partitions of the job, nor of the job's challenge: see
-    `verify_job`. `proof` and `shape` come from `StarkProof.from_record`, which checked every length and element.
+    This does not check the global buses, whose sum needs all partitions of the job, nor the job's challenge; both are
+    for `verify_job`. `proof` and `shape` come from `StarkProof.from_record`, which checked every length and element.
     """
     params, heights = key.params, shape.log_heights
     if not is_name(name):
@@ -81,16 +81,16 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     transcript = ProofTranscript(shape, proof.challenge, name, public)
     buses = transcript.bus_challenges(roots["main"], proof.anchors)
 
-    # 2. The LogUp terminals: those of the local buses must cancel within the partition.
+    # 2. The LogUp terminals. Those of the local buses must cancel within the partition.
     terminals = terminals_of(key, proof)
     if not logup.balanced([local for local, _ in terminals]):
         raise InvalidProof(f"{name}: the local buses do not balance")
     alpha = transcript.constraint_challenge(roots.get("aux"), proof.terminals)
 
-    # 3. The quotient, at a point nobody could choose.
+    # 3. The quotient. Its root fixes it before the out-of-domain point is drawn.
     zeta = transcript.out_of_domain_point(roots["quotient"])
 
-    # 4. Every table's constraints at zeta must equal its quotient times what vanishes on its rows.
+    # 4. Every table's constraints at zeta must equal its quotient times zeta^n - 1.
     for i, table in enumerate(key.tables):
         scalars = logup.constraint_scalars(
             table,
@@ -108,7 +108,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     # 5 and 6. FRI's challenges, in the order of its layers.
     betas = [transcript.folding_challenge(root) for root in proof.fri_roots]
 
-    # 7. Proof of work, queries, and what the trees hold there.
+    # 7. Proof of work, queries, and the openings of all trees at them.
     seed = transcript.grinding_seed(proof.final)
     if not work_is_done(seed, proof.nonce, params.grinding_bits):
         raise InvalidProof(f"{name}: the proof of work is not done")
@@ -123,7 +123,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     if not openings_hold(claims, queries.paths):
         raise InvalidProof(f"{name}: an opening does not match its commitment")
 
-    # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the last polynomial.
+    # 8. The DEEP codewords at the queries, and the folds from layer to layer down to the final polynomial.
     anchor = anchor_challenges(shape, name, public, roots["main"]) if key.anchored else None
     codewords = deep_codewords(shape, proof, gamma, zeta, anchor, queries)
     if not folds_agree(shape, proof, codewords, betas, queries):
@@ -133,10 +133,10 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 def verify_job(
     key: VerifyingKey, names: Sequence[str], publics: Sequence[Sequence[int]], proofs: Sequence[StarkProof]
 ) -> None:
-    """Raise InvalidProof unless these partitions, each verified on its own, are together one whole job.
+    """Raise InvalidProof unless these partitions, each already verified alone, form one whole job.
 
-    The challenge that each started from must be that of exactly these commitments in this order; the public values must
-    agree as the statement says; the global buses must balance over all partitions and the statement's own tuples.
+    The challenge of each must be the one drawn from exactly these commitments in this order; the public values must
+    satisfy the statement; the global buses must balance over all partitions and the statement's own tuples.
     """
     if not proofs:
         raise InvalidProof("a job has at least one partition")
@@ -155,9 +155,9 @@ def verify_job(
 
 
 def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> list[logup.BoundaryTerm]:
-    """The boundary's tuples. Raises InvalidProof unless what the partitions commit to can be a job under `key`.
+    """Raise InvalidProof unless these commitments can be a job under `key`; returns the boundary's tuples.
 
-    Their prover asks too, before it proves any of them.
+    The job's driver checks this too, at the barrier, before any partition is proven.
     """
     publics, heights = [c.public for c in commitments], [c.log_heights for c in commitments]
     violation = key.statement.violation(publics)
@@ -165,7 +165,7 @@ def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> l
         raise InvalidProof(violation)
     boundary = key.boundary_terms(publics)
     check_multiplicities(key, heights, boundary)
-    # Each partition has enough bits by itself; the errors of the global buses and of the anchors grow with all of them.
+    # Each partition has enough bits alone, but the errors of global buses and anchors grow with their number.
     security = job_security(key, heights)
     if security.bits < key.params.security_bits:
         raise InvalidProof(
@@ -187,17 +187,17 @@ def check_multiplicities(
 
 
 def terminals_of(key: VerifyingKey, proof: StarkProof) -> list[tuple[Ext | None, Ext | None]]:
-    """(local, global) terminal of each table, None where it has no such interactions."""
+    """The (local, global) terminals of each table; None for a scope without interactions."""
     flat = iter([(int(a), int(b), int(c)) for a, b, c in proof.terminals.tolist()])
     return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in key.tables]
 
 
 def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Words, zeta: Ext) -> Ext:
-    """The folded constraints of a table at zeta, from its opened values."""
+    """Evaluate the folded constraints of a table at zeta, from its opened values."""
     air, t = shape.key.tables[table], shape.tables[table]
     cuts = np.cumsum(t.widths[:2])
     values, after = proof.values[table], np.zeros((t.columns, 3), dtype=np.uint64)
-    after[list(t.next_row)] = values.after  # the others are not read
+    after[list(t.next_row)] = values.after  # other columns are not read at the next row
     selectors = np.zeros((3, 3), dtype=np.uint64)
     w_inverse = pow(root_of_unity(t.log_height), -1, P)
     vanishing = e_sub(e_pow(zeta, 1 << t.log_height), ONE)
@@ -209,7 +209,7 @@ def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Wo
 
 
 def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> Ext:
-    """(zeta^n - 1) Q(zeta): chunk t is Q on its own coset, so Q is their interpolation, coset by coset."""
+    """The value (zeta^n - 1) Q(zeta) of a table. Chunk t equals Q on its own coset, so Q interpolates the chunks."""
     t, chunks = shape.tables[table], shape.key.tables[table].quotient_chunks
     n = 1 << t.log_height
     powers = [pow(g, n, P) for g in quotient_cosets(t.log_height, shape.key.params.log_blowup, chunks)]
@@ -229,29 +229,29 @@ def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> 
 
 @dataclass(frozen=True)
 class Queries:
-    """Where a proof is opened, in the domains of all heights and layers."""
+    """The queries of a proof, in the domains of all heights and layers."""
 
     shape: ProofShape
     indices: NDArray[np.int64]
-    """(q,) below 2^log_domain."""
+    """The query indices, (q,), below 2^log_domain."""
 
     def within(self, log_size: int) -> NDArray[np.int64]:
-        """(q,): the indices in a domain of 2^log_size points."""
+        """The indices of the queries in a domain of 2^log_size points, (q,)."""
         return self.indices & ((1 << log_size) - 1)
 
     @cached_property
     def paths(self) -> QueryPaths:
-        """What opens trees at the indices."""
+        """The paths that open trees at the query indices."""
         return QueryPaths(self.indices, self.shape.log_domain)
 
     def of_each(self, opened: Words, log_size: int) -> Words:
-        """(q, width): what belongs to each query, of that which belongs to a domain's distinct indices (k, width)."""
+        """Pick each query's row, (q, width), from the rows `opened`, (k, width), of a domain's distinct indices."""
         return opened[np.searchsorted(self.paths.known(log_size), self.within(log_size))]
 
     def powers(self, exponents: NDArray[np.int64], log_size: int) -> Words:
-        """w^e for the generator w of the domain of 2^log_size points."""
+        """The powers w^e for the generator w of the domain of 2^log_size points."""
         log_domain = self.shape.log_domain
-        # Its w is a power of that of the tallest domain, whose tables of powers serve all.
+        # w is a power of the tallest domain's generator, whose tables of powers serve all domains.
         largest = (exponents << (log_domain - log_size)) & ((1 << log_domain) - 1)
         return powers_at(root_of_unity(log_domain), largest, log_domain)
 
@@ -259,11 +259,11 @@ class Queries:
 def deep_codewords(
     shape: ProofShape, proof: StarkProof, gamma: Ext, zeta: Ext, anchor: tuple[Ext, Ext] | None, queries: Queries
 ) -> dict[int, Words]:
-    """Per height the DEEP codeword (q, 3) at the queries, from the opened rows.
+    """The DEEP codeword of each height at the queries, (q, 3), from the opened rows.
 
     A table adds gamma^a (row - row(zeta)) / (x - zeta) for the columns opened at zeta and those of the quotient, and
-    the like at w zeta: see `TableShape.weights`. `anchor`: eta and delta, for the anchors' terms at eta. All weighted
-    sums of a row are taken at once, since its limbs cost as much as a sum does.
+    the same at w zeta, with the exponents of `TableShape.weights`. `anchor` is (eta, delta), for the anchors' terms at
+    eta. All weighted sums of a row are computed together, since splitting it into limbs costs as much as a sum.
     """
     powers_of_gamma = ext_powers(gamma, max(max(t.columns, t.widths[3]) for t in shape.tables))
     spread_of_gamma = spread(powers_of_gamma)
@@ -274,7 +274,7 @@ def deep_codewords(
         at_zeta[[*t.next_row, *t.others]] = powers_of_gamma[: t.columns]
         weights = spread(at_zeta)
         near, *anchored = dots(opened[:-1], [weights] if anchors is None else [weights, spread(anchors[i])])
-        if len(t.others) < len(t.next_row):  # fewer to leave out than to add
+        if len(t.others) < len(t.next_row):  # subtracting the others takes fewer columns
             after = sub(near, dot(columns_of(opened[:-1], t.others), weights[t.others]))
         else:
             after = dot(columns_of(opened[:-1], t.next_row), weights[list(t.next_row)])
@@ -284,7 +284,7 @@ def deep_codewords(
         (quotient,) = e_dots(values.quotient[:, None], spread_of_gamma)
         first, _, next_first, quotient_first = (r.start for r in t.weights)
         log_leaves = t.log_height + shape.key.params.log_blowup
-        # Per point what is divided by its distance. An anchor's value counts once, with the first table of its height.
+        # The numerators of each point. An anchor's value counts once, with the first table of its height.
         sums = [(near, here, first, 0), (once, quotient, quotient_first, 0), (after, later, next_first, 1)]
         if anchored:
             place = heights.index(t.log_height)
@@ -309,7 +309,7 @@ def deep_codewords(
 
 
 def columns_of(matrices: Sequence[Words], chosen: Sequence[int]) -> list[Words]:
-    """The chosen columns, in ascending order, of matrices (q, w) side by side."""
+    """Take the chosen columns, given in ascending order, of matrices (q, w) side by side."""
     places, out, begin = np.array(chosen, dtype=np.int64), [], 0
     for matrix in matrices:
         end = begin + matrix.shape[1]
@@ -319,7 +319,7 @@ def columns_of(matrices: Sequence[Words], chosen: Sequence[int]) -> list[Words]:
 
 
 def anchor_weights(shape: ProofShape, delta: Ext) -> list[Words]:
-    """Per table (columns, 3): the powers of delta of its main columns, zero for its others; see `anchor`."""
+    """The anchor's weights for each table's columns, (columns, 3): powers of delta for main columns, else zero."""
     weights: list[Words] = [np.zeros((t.columns, 3), dtype=np.uint64) for t in shape.tables]
     for tables in shape.tables_by_height.values():
         rest = ext_powers(delta, sum(shape.tables[i].widths[1] for i in tables))
@@ -332,7 +332,7 @@ def anchor_weights(shape: ProofShape, delta: Ext) -> list[Words]:
 def folds_agree(
     shape: ProofShape, proof: StarkProof, codewords: dict[int, Words], betas: Sequence[Ext], queries: Queries
 ) -> bool:
-    """Whether every layer holds the values that the one before folds to, and the last polynomial the last ones."""
+    """Whether every layer holds the values that the previous one folds to, and the final polynomial the last ones."""
     log_blowup, count = shape.key.params.log_blowup, len(queries.indices)
     layers = [
         queries.of_each(opening.rows[0], step.log_reached + log_blowup).reshape(count, 1 << step.log_arity, 3)
@@ -348,18 +348,18 @@ def folds_agree(
         if step.mixes:
             power = _vector(e_pow(beta, 1 << step.log_arity))
             value = add(value, ext_mul(codewords[step.log_reached], power))
-    # The last polynomial, at the last domain's points.
+    # The final polynomial, at the points of the last domain.
     log_size = shape.log_final + log_blowup
     exponents = queries.within(log_size)[:, None] * np.arange(len(proof.final))
     return np.array_equal(dot([queries.powers(exponents, log_size)], spread(proof.final)), value)
 
 
 def fold_layers(shape: ProofShape, layers: Sequence[Words], betas: Sequence[Ext], queries: Queries) -> list[Words]:
-    """Per step (q, 3), what its layer's opened leaves (q, arity, 3) fold to; steps of one arity are done together."""
+    """Fold each step's opened leaves (q, arity, 3) to (q, 3). Steps of equal arity are done together."""
     folded: dict[int, Words] = {}
     for log_arity in {step.log_arity for step in shape.steps}:
         alike = [i for i, step in enumerate(shape.steps) if step.log_arity == log_arity]
-        first = []  # one over the point of element 0
+        first = []  # the inverse of the point of element 0
         for i in alike:
             log_rows = shape.steps[i].log_reached + shape.key.params.log_blowup
             first.append(queries.powers(-queries.within(log_rows), log_rows + log_arity))
@@ -369,9 +369,9 @@ def fold_layers(shape: ProofShape, layers: Sequence[Words], betas: Sequence[Ext]
 
 
 def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
-    """(s, q, 3): what `leaves` (s, q, arity, 3) fold to by `betas` (s).
+    """Fold `leaves`, (s, q, arity, 3), by the challenges `betas` of s steps: (s, q, 3).
 
-    `first` (s, q) is one over the point of a leaf's element 0; that of element t is w_arity^t times as far.
+    `first`, (s, q), is the inverse of the point of a leaf's element 0; the point of element t is w_arity^t times that.
     """
     log_arity = leaves.shape[2].bit_length() - 1
     for level in range(log_arity, 0, -1):
@@ -381,11 +381,11 @@ def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
         odd = ext_scale(sub(a, b), mul(first[..., None], steps))
         leaves = add(add(a, b), ext_mul(odd, np.array(betas, dtype=np.uint64)[:, None, None]))
         betas, first = [e_mul(beta, beta) for beta in betas], mul(first, first)
-    return mul(leaves[:, :, 0], np.uint64(pow(2, -log_arity, P)))  # the halves of all levels
+    return mul(leaves[:, :, 0], np.uint64(pow(2, -log_arity, P)))  # the factors 1/2 of all levels
 
 
 def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
-    """Opened rows per table, in the order of the rounds; the quotient's last."""
+    """The opened rows of each table, in the order of the rounds, so that the quotient's are last."""
     rows: list[list[Words]] = [[] for _ in shape.tables]
     for name, opening in zip(shape.rounds, proof.trees, strict=False):
         for table, opened in zip(shape.present(name), opening.rows, strict=True):

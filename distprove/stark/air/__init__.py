@@ -1,4 +1,4 @@
-"""AIRs in Python: what authors write, and what the prover, the verifier and the verifying key are given of it."""
+"""AIRs in Python: how authors write them, and the compiled form for the prover, the verifier and the verifying key."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether an AIR's own constraints show that a multiplicity keeps to its declared bound of 1.
+"""Checks whether an AIR's own constraints enforce the declared bound of 1 on its multiplicities.
 
-LogUp is sound only if they do, and forgetting `t.boolean(on)` is easy. What is recognised is what authors write: a
-column or expression that a constraint holds to 0 and 1 on every row, its complement, and products of such. An
-unrecognised multiplicity may still be right, by an argument that only its author knows.
+LogUp is sound only if the bound holds, and forgetting `t.boolean(on)` is easy. The check recognises the usual forms: a
+column or expression that a constraint restricts to 0 and 1 on every row, its complement, and products of these. A
+multiplicity that it does not recognise may still be right, by an argument that only the author knows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from kernels.row_program import Op
 
 
 def unconfirmed(definition: Definition) -> list[Interaction]:
-    """Interactions with a bound that no constraint is seen to enforce.
+    """Interactions with a bound that no recognised constraint enforces.
 
-    Constants are bounded by themselves. Multiplicities out of preprocessed columns alone are fixed by the program.
+    Constants need no constraint. Multiplicities made of preprocessed columns alone are fixed by the program.
     """
     graph = definition.graph
     booleans = _booleans(definition)
@@ -30,7 +30,7 @@ def unconfirmed(definition: Definition) -> list[Interaction]:
 
 
 def _booleans(definition: Definition) -> set[int]:
-    """Nodes x for which x (x - 1), x (1 - x) or x x - x is zero on every row."""
+    """Nodes x that a constraint x (x - 1), x (1 - x) or x x - x makes boolean on every row."""
     graph = definition.graph
     nodes, one = graph.nodes, graph.one
     found = set()
@@ -50,7 +50,7 @@ def _is_boolean(definition: Definition, node: int, booleans: set[int]) -> bool:
     op, a, b, c = graph.nodes[node]
     if node in booleans:
         return True
-    if op == Op.LOAD and c == 1:  # what holds in every row holds in the next
+    if op == Op.LOAD and c == 1:  # what holds in every row holds in the next row
         return graph.load(a, b) in booleans
     if op == Op.MUL:
         return _is_boolean(definition, a, booleans) and _is_boolean(definition, b, booleans)

@@ -1,8 +1,8 @@
-"""Debugging an AIR: which constraint fails in which row, on what values, and which tuples do not balance on their bus.
+"""Debugger for AIRs: finds the constraint that fails, its row and values, and the tuples that do not balance on a bus.
 
-Everything is computed in NumPy on the trace itself, without extension, challenge or proof. What is reported holds
-values of the trace, which may be secret: it is for the desk of an AIR's author. A prover that diagnoses a bad proof
-(`StarkProver.diagnose`) tells rule and row of it, and no value.
+Everything is computed in NumPy on the trace itself, without extension, challenge or proof. A report holds values of the
+trace, which may be secret: it is for the author of an AIR only. A prover that diagnoses a bad proof
+(`StarkProver.diagnose`) reports the rule and the row, and no value.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kernels.row_program import Op, RowProgram
 Indices = NDArray[np.int64]
 
 BLOCK_BYTES = 64 << 20
-"""Bound on the intermediate values of one block of rows."""
+"""Maximum bytes of the intermediate values of one block of rows."""
 MAX_HEIGHT = 1 << 28
 DEFAULT_MOST = 20
-"""Failures listed."""
+"""Default number of failures that are listed."""
 PLACES = 4
-"""Rows named per unbalanced tuple."""
+"""Maximum number of rows that are named for a tuple that does not balance."""
 
 Public = Mapping[str, "int | Sequence[int]"]
 """The program's public values by name, in order."""
@@ -40,7 +40,7 @@ Public = Mapping[str, "int | Sequence[int]"]
 
 @dataclass(frozen=True)
 class Failure:
-    """One rule that a trace breaks."""
+    """A rule that a trace violates."""
 
     table: str
     """Name of the AIR; empty for a bus that does not balance."""
@@ -49,9 +49,9 @@ class Failure:
     row: int | None
     """The first row that fails; None for a bus that does not balance."""
     rows: int
-    """How many rows fail; for a bus, how many different tuples do not balance on it."""
+    """Number of rows that fail; for a bus, number of different tuples that do not balance."""
     values: tuple[tuple[str, int], ...]
-    """The cells that the rule reads in that row and the public values; or the tuple."""
+    """Names and values of the cells in that row and of the public values that the rule reads; for a bus, the tuple."""
     detail: str = ""
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class BoundaryTuple:
-    """A tuple that the statement itself sends on a global bus, `times` times; received when negative."""
+    """A tuple that the statement itself sends on a global bus `times` times, or receives if `times` is negative."""
 
     bus: Bus
     values: tuple[int, ...]
@@ -72,30 +72,30 @@ class BoundaryTuple:
 
 @dataclass(frozen=True)
 class PartitionTrace:
-    """What one partition is filled with."""
+    """The trace and the public values of one partition."""
 
     main: Sequence[Words] = dataclasses.field(repr=False)
-    """Per table its main columns, (width, n), n a power of two; tables may differ in height."""
+    """The main columns of each table, (width, n) with n a power of two; tables may differ in height."""
     public: Public
 
 
 @dataclass(frozen=True)
 class Example:
-    """A small instance, for `distprove air check`: a class named there may offer it as `example()`."""
+    """A small instance of a program, for `distprove air check`. A class named there may return it from `example()`."""
 
     airs: Sequence[Air]
     partitions: Sequence[PartitionTrace]
     preprocessed: Sequence[Words | None] | None = None
     boundary: Sequence[BoundaryTuple] = ()
-    """On the global buses; an example is a whole job, whose buses balance with that."""
+    """Boundary tuples of the global buses. An example is a whole job, whose global buses balance with these."""
 
     @property
     def layout(self) -> Layout:
-        """Of the public values."""
+        """The layout of the public values."""
         return _flatten(self.partitions[0].public)[0]
 
     def check(self, most: int = DEFAULT_MOST) -> list[Failure]:
-        """See `check_partitions`."""
+        """Check all partitions of the example, as `check_partitions` does."""
         return check_partitions(
             self.airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
         )
@@ -110,7 +110,7 @@ def check_trace(
     boundary: Sequence[BoundaryTuple] | None = None,
     most: int = DEFAULT_MOST,
 ) -> list[Failure]:
-    """Check one partition: `check_partitions` of it alone."""
+    """Check the traces of one partition alone, as `check_partitions` does."""
     partition = PartitionTrace(traces, public or {})
     return check_partitions(airs, [partition], preprocessed=preprocessed, boundary=boundary, most=most)
 
@@ -123,11 +123,12 @@ def check_partitions(
     boundary: Sequence[BoundaryTuple] | None = None,
     most: int = DEFAULT_MOST,
 ) -> list[Failure]:
-    """Check the traces of all tables in all partitions; the first `most` failures, none when all rules hold.
+    """Check the traces of all tables in all partitions. Returns the first `most` failures, or none if all rules hold.
 
-    `preprocessed`: per AIR its fixed columns, (width, n), None for one without. Global buses are checked only when
-    their `boundary` is given (empty when nothing enters or leaves), and then over all the partitions given. Raises
-    AirError for an AIR that cannot be compiled, or arrays of a wrong shape or with values that are not field elements.
+    `preprocessed` holds the fixed columns of each AIR, (width, n), or None for an AIR without. Global buses are checked
+    only when their `boundary` is given (empty when nothing enters or leaves), and then over all given partitions.
+    Raises AirError for an AIR that cannot be compiled, or arrays of a wrong shape or with values that are not field
+    elements.
     """
     fixed = [None] * len(airs) if preprocessed is None else list(preprocessed)
     failures: list[Failure] = []
@@ -159,7 +160,7 @@ def check_partitions(
 
 
 class _Table:
-    """One AIR with its trace."""
+    """An AIR with its trace."""
 
     def __init__(
         self, where: str, definition: Definition, main: Words, preprocessed: Words | None, public: Words
@@ -194,7 +195,7 @@ class _Table:
         ]
 
     def check_interactions(self, near: dict[Bus, _Tally], far: dict[Bus, _Tally]) -> list[Failure]:
-        """Add this table's tuples to the tallies; report multiplicities beyond what was declared."""
+        """Add this table's tuples to the tallies, and report multiplicities that exceed their declared bound."""
         failures = []
         interactions = self.definition.interactions
         nodes = [node for i in interactions for node in (*i.values, i.times)]
@@ -231,7 +232,7 @@ class _Table:
         )
 
     def _blocks(self, program: RowProgram) -> list[tuple[int, Words]]:
-        """First row and (outputs, rows) of each block of rows."""
+        """The first row and the program's outputs, (outputs, rows), of each block of rows."""
         size = max(1, BLOCK_BYTES // (8 * max(1, len(program.code))))
         inputs = {PREPROCESSED: self.fixed, MAIN: self.main, SELECTORS: selectors_on_trace(self.height)}
         return [
@@ -256,7 +257,7 @@ class _Table:
 
 
 class _Tally:
-    """All tuples of one bus."""
+    """Collects all tuples of one bus."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
@@ -278,7 +279,7 @@ class _Tally:
         self._times.append(times)
 
     def failures(self, where: str) -> list[Failure]:
-        """At most one failure, on the first tuple that does not balance, with the rows it stands in."""
+        """At most one failure, for the first tuple that does not balance, with the rows that send or receive it."""
         values, times = np.concatenate(self._values), np.concatenate(self._times)
         if not len(values):
             return []
@@ -304,10 +305,10 @@ class _Tally:
 
 
 def selectors_on_trace(n: int) -> Words:
-    """(3, n): the selectors' polynomials on the trace's domain itself, not scaled to one."""
+    """The values of the selector polynomials on the trace's domain, (3, n), not scaled to one."""
     w = root_of_unity(n.bit_length() - 1)
     out = np.zeros((3, n), dtype=np.uint64)
-    # (x^n - 1)/(x - a) is the derivative n x^(n-1) = n/x at its own root a, and zero at the others.
+    # (x^n - 1)/(x - a) equals the derivative n x^(n-1) = n/x at its own root a, and zero at the other roots.
     out[0, 0] = n
     out[1, -1] = n * w % P
     out[2] = field.sub(field.powers(w, n), np.uint64(pow(w, -1, P)))
@@ -315,7 +316,7 @@ def selectors_on_trace(n: int) -> Words:
 
 
 def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: Indices) -> Words:
-    """The outputs (outputs, rows) of a program over the base field."""
+    """Evaluate a program over the base field on the given rows: its outputs, (outputs, rows)."""
     height = inputs[MAIN].shape[1]
     indices = (rows, (rows + 1) % height)
     values: list[Words] = []
@@ -335,7 +336,7 @@ _ARITHMETIC = {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.mul}
 
 
 def _sums(times: Words, group: Indices, count: int) -> Words:
-    """Per group the sum of its times in the field; halves are added apart, so that nothing wraps."""
+    """The sum of the times of each group in the field. Low and high halves are summed separately, so nothing wraps."""
     low, high = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
     np.add.at(low, group, times & np.uint64(0xFFFFFFFF))
     np.add.at(high, group, times >> np.uint64(32))
@@ -368,5 +369,5 @@ def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:
 
 
 def _signed(value: int) -> str:
-    """Small negative numbers as such: -1 and not p - 1."""
+    """Format a field element, small negative numbers with a sign: -1 rather than p - 1."""
     return str(value) if value < P - (1 << 32) else str(value - P)

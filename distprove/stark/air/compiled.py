@@ -1,13 +1,13 @@
-"""An AIR as the prover, the verifier and the verifying key see it: two row programs and what their values mean.
+"""The compiled form of an AIR for prover, verifier and verifying key: two row programs and the meaning of their values.
 
     Constraint program, scalars in order:
         public values | local z, beta .. beta^w | global z, beta .. beta^w | local T/n | global T/n | x, x^2 | weights
     Interaction program:
         public values | local z, beta .. beta^w | global z, beta .. beta^w | 0
 
-A part that an AIR does not use is left out: the challenges and terminal of a scope without interactions, and x, x^2
-(which build an extension column from three base columns) and 0 (which makes an extension element of a base one) where
-there are none at all. Both programs number their public values and challenges alike.
+Scalars that an AIR does not use are left out: the challenges and terminal of a scope without interactions and, without
+any interactions, x, x^2 (which build an extension column from three base columns) and 0 (which turns a base element
+into an extension element). Both programs number their public values and challenges alike.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ EXTENSION_DEGREE = 3
 SELECTOR_COLUMNS = 3
 MAX_DEGREE = 256
 MAX_PUBLIC = 4096
-"""Public values of a partition."""
+"""Maximum number of public values of a partition."""
 MAX_INSTRUCTIONS = 1 << 22
 MAX_BUSES = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
 class ScalarLayout:
-    """Where the scalars of both programs stand."""
+    """The indices of the scalars of both programs."""
 
     public: int
     local_width: int
-    """Longest tuple of a local bus; 0 without local interactions."""
+    """Length of the longest tuple on a local bus; 0 without local interactions."""
     global_width: int
 
     @property
     def local(self) -> int:
-        """Index of the local z; the powers of beta follow."""
+        """Index of the local z, which the powers of beta follow."""
         return self.public
 
     @property
@@ -57,12 +57,12 @@ class ScalarLayout:
 
     @property
     def challenges_end(self) -> int:
-        """Index after the last challenge: of the local T/n, or of the interaction program's 0."""
+        """Index after the last challenge, which is that of the first T/n, or of the interaction program's 0."""
         return self.global_ + _challenges(self.global_width)
 
     @property
     def basis(self) -> int:
-        """Index of x; x^2 follows."""
+        """Index of x, which x^2 follows."""
         return self.challenges_end + (self.local_width > 0) + (self.global_width > 0)
 
     @property
@@ -71,11 +71,11 @@ class ScalarLayout:
         return self.basis + (2 if self.local_width or self.global_width else 0)
 
     def start(self, scope: Scope) -> int:
-        """Index of the scope's z."""
+        """Index of the challenge z of a scope."""
         return self.local if scope == "local" else self.global_
 
     def terminal(self, scope: Scope) -> int:
-        """Index of the scope's T/n."""
+        """Index of the terminal T/n of a scope."""
         return self.challenges_end + (scope == "global" and self.local_width > 0)
 
 
@@ -85,14 +85,14 @@ def _challenges(width: int) -> int:
 
 @dataclass(frozen=True)
 class BusUse:
-    """One interaction of an AIR: what the check of multiplicities needs to know of it."""
+    """One interaction of an AIR, as far as the check of multiplicities needs it."""
 
     bus: Bus
     number: int
-    """The bus's number in its program: part of each fingerprint."""
+    """Number of the bus in its program, which is part of each fingerprint."""
     sends: bool
     at_most: int | None
-    """Bound on how often one row sends or receives; None: unbounded."""
+    """Maximum multiplicity of one row; None means unbounded."""
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,21 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class CompiledAir:
-    """Plain data. What follows from the programs is computed from them, not stated beside them."""
+    """A compiled AIR as plain data. Whatever follows from the programs is computed from them and never stored."""
 
     name: str
     public_count: int
-    """Public values of the partition: all of them, whichever this table uses."""
+    """Number of all public values of the partition, including those that this table does not use."""
     constraints: RowProgram
-    """Inputs preprocessed, main, aux, selectors; folds `constraint_names`, in order, into one extension column."""
+    """The constraint program. Its inputs are preprocessed, main, aux, selectors; it folds the constraints, in the order
+    of `constraint_names`, into one extension column."""
     constraint_names: tuple[str, ...]
-    """The AIR's own, then one per group, then one per scope's running sum."""
+    """Names of the AIR's own constraints, then one for each group, then one for each scope's running sum."""
     interactions: RowProgram | None
-    """Inputs preprocessed, main; outputs the numerators of all groups, then their denominators: all extension."""
+    """The interaction program. Its inputs are preprocessed, main; its outputs are the numerators of all groups, then
+    their denominators, all extension elements."""
     groups: tuple[Group, ...]
-    """Local ones first."""
+    """The groups of interactions, local ones first."""
     uses: tuple[BusUse, ...]
     """The interactions, in the order of the groups."""
 
@@ -131,12 +133,12 @@ class CompiledAir:
 
     @property
     def aux_width(self) -> int:
-        """Base columns of the third commitment: three per group, then three per scope."""
+        """Number of auxiliary base columns, the third commitment: three per group, then three per scope."""
         return self.constraints.widths[AUX]
 
     @cached_property
     def next_row(self) -> tuple[int, ...]:
-        """Columns that the constraints' code loads at the next row, as numbers over all that are not selectors."""
+        """Columns that the constraints load at the next row, numbered over preprocessed, main and aux columns."""
         op, matrix, column, later = self.constraints.code.T
         first = np.cumsum([0, *self.constraints.widths])
         loads = (op == Op.LOAD) & (later == 1)
@@ -144,7 +146,7 @@ class CompiledAir:
 
     @property
     def programs(self) -> tuple[RowProgram, ...]:
-        """The constraints, and the interactions where there are any."""
+        """The constraint program, and the interaction program if there is one."""
         return (self.constraints,) if self.interactions is None else (self.constraints, self.interactions)
 
     @property
@@ -157,7 +159,7 @@ class CompiledAir:
 
     @cached_property
     def local_width(self) -> int:
-        """Longest tuple on a local bus; 0 when there is none."""
+        """Length of the longest tuple on a local bus; 0 without local interactions."""
         return longest(self.uses, "local")
 
     @cached_property
@@ -170,33 +172,33 @@ class CompiledAir:
 
     @cached_property
     def degrees(self) -> tuple[int, ...]:
-        """Per constraint, in units of the table's height."""
+        """The degree of each constraint, in units of the table's height."""
         values = _degrees(self.constraints)
         return tuple(whole_degree(*values[v]) for v in self.constraints.outputs)
 
     @property
     def degree(self) -> int:
-        """The greatest, at least 1."""
+        """The greatest degree of a constraint, at least 1."""
         return max(self.degrees, default=1)
 
     @cached_property
     def transitions(self) -> int:
-        """The most transition selectors that a constraint multiplies; each has degree 1 whatever the table's height."""
+        """Maximum number of transition selectors in a product; each adds degree 1, whatever the table's height."""
         values = _degrees(self.constraints)
         return max((values[v][1] for v in self.constraints.outputs), default=0)
 
     @property
     def quotient_chunks(self) -> int:
-        """The least power of two D >= max(1, degree - 1): cosets that hold the quotient."""
+        """Number of cosets that hold the quotient: the least power of two D >= max(1, degree - 1)."""
         return chunks_for(self.degree)
 
     @cached_property
     def at_point(self) -> PointProgram:
-        """The constraints, ready to be evaluated at points. Cached: preparing it takes as long as an evaluation."""
+        """The constraint program prepared for evaluation at points. Cached: preparing takes as long as evaluating."""
         return PointProgram(self.constraints)
 
     def to_record(self) -> dict[str, Any]:
-        """As plain values, one way only: what a verifying key holds and its digest covers."""
+        """The AIR as plain values, in the one form that a verifying key holds and its digest covers."""
         return {
             "name": self.name,
             "public": self.public_count,
@@ -211,27 +213,28 @@ class CompiledAir:
 
     @staticmethod
     def from_record(record: object) -> CompiledAir:
-        """What `to_record` wrote. Everything is checked: raises FormatError, whatever `record` is."""
+        """Read what `to_record` wrote. Everything is checked; raises FormatError for any other `record`."""
         return _Reader().air(record)
 
 
 def longest(uses: Sequence[BusUse], scope: Scope) -> int:
-    """The longest tuple of a scope's buses; 0 when it has none."""
+    """Length of the longest tuple on the buses of a scope; 0 if the scope has no interactions."""
     return max((use.bus.width for use in uses if use.bus.scope == scope), default=0)
 
 
 def chunks_for(degree: int) -> int:
-    """The least power of two that is at least max(1, degree - 1)."""
+    """Number of quotient chunks for constraints of `degree`: the least power of two >= max(1, degree - 1)."""
     return 1 << (max(1, degree - 1) - 1).bit_length()
 
 
 def scope_widths(groups: Sequence[Group]) -> int:
-    """Auxiliary base columns of these groups and their running sums."""
+    """Number of auxiliary base columns of these groups and their running sums."""
     return EXTENSION_DEGREE * (len(groups) + len({group.scope for group in groups}))
 
 
 def _degrees(program: RowProgram) -> list[tuple[int, int]]:
-    """Per value, (columns, transition selectors), as in `expression`, at most MAX_DEGREE + 1 (nothing overflows)."""
+    """The degree of each value as (columns, transition selectors), which `expression` explains, capped at
+    MAX_DEGREE + 1 so that nothing overflows."""
     degrees: list[tuple[int, int]] = []
     limit = MAX_DEGREE + 1
     for op, a, b, _ in program.code.tolist():
@@ -258,11 +261,11 @@ def _program_record(program: RowProgram) -> dict[str, Any]:
 
 
 class _Reader:
-    """Takes a record apart. Nothing in it is believed."""
+    """Parses a record of an AIR and trusts nothing in it."""
 
     def __init__(self) -> None:
         self._where = "AIR"
-        """What errors begin with: the table's name, as soon as it is read."""
+        """The beginning of error messages, with the table's name as soon as it is read."""
 
     def air(self, record: object) -> CompiledAir:
         fields = self._map(record, ("name", "public", "constraints", "names", "interactions", "groups", "uses"))
@@ -297,7 +300,7 @@ class _Reader:
         return air
 
     def _check_groups(self, groups: tuple[Group, ...], uses: tuple[BusUse, ...]) -> None:
-        # First the sum: a few groups must not unfold to more than the interactions that are there.
+        # The sum comes first: otherwise a few groups could expand to far more entries than there are interactions.
         self._need(sum(group.size for group in groups) == len(uses), "groups that do not fit the interactions")
         scopes = [scope for group in groups for scope in [group.scope] * group.size]
         self._need(scopes == [use.bus.scope for use in uses], "groups that do not fit the interactions")

@@ -1,10 +1,10 @@
-"""From an AIR to what is proven: its constraints, with those of LogUp beside them, as two row programs.
+"""Compiles an AIR: its constraints and those of LogUp, as two row programs.
 
 LogUp (Haböck, Multivariate lookups based on logarithmic derivatives, eprint 2022/1530): the tuple t_1, .., t_w on bus
 number `id` has the fingerprint f = z + id + beta t_1 + .. + beta^w t_w. A bus balances when the sum of times / f over
-all that is sent, less that over all that is received, is zero. Groups of interactions share a column h = sum of
-times / f, those received counting negative. The column s of a scope sums its groups' h down the rows, less T/n in each,
-so that it is cyclic and T is the table's sum.
+all sent tuples equals the sum over all received tuples. The interactions of a group share a column h = sum of
+times / f, in which received tuples count negative. The column s of a scope sums its groups' h down the rows, less T/n
+in each row, so that it is cyclic and T is the table's sum.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from distprove.stark.air.lowering import lower
 from kernels.row_program import RowProgram
 
 LEAST_GROUP_DEGREE = 3
-"""Interactions are grouped up to at least this degree: two of degree 1 share a column, at two quotient chunks."""
+"""Minimum degree up to which interactions are grouped. Two interactions of degree 1 share a column at two quotient
+chunks."""
 
 
 def compile_air(air: Air, public_layout: Layout, buses: Mapping[str, int]) -> CompiledAir:
     """Compile `air` for a program.
 
-    `public_layout`: name -> (offset, count) of all the program's public values. `buses`: bus name -> number, the same
-    in all tables of the program. Raises AirError when the AIR's definition does not hold together.
+    `public_layout` maps the name of each of the program's public values to (offset, count). `buses` maps bus names to
+    numbers, the same in all tables of the program. Raises AirError when the AIR's definition is inconsistent.
     """
     return compile_definition(trace_air(air, public_layout), buses)
 
 
 def number_buses(definitions: Sequence[Definition]) -> dict[str, int]:
-    """Bus name -> number, from 1, in the order of first use. Raises AirError for a bus that is declared in two ways."""
+    """Number the buses from 1 in the order of first use, by name. Raises AirError for a bus declared in two ways."""
     buses: dict[str, Bus] = {}
     for definition in definitions:
         for interaction in definition.interactions:
@@ -57,7 +58,7 @@ def number_buses(definitions: Sequence[Definition]) -> dict[str, int]:
 
 
 def compile_definition(definition: Definition, buses: Mapping[str, int]) -> CompiledAir:
-    """`compile_air` of an AIR that `trace_air` has run. Adds the LogUp expressions to the definition's graph."""
+    """Compile an AIR that `trace_air` has run, as `compile_air` does. Adds the LogUp expressions to its graph."""
     if definition.public_count > MAX_PUBLIC:
         raise AirError(f"{definition.name}: {definition.public_count} public values, at most {MAX_PUBLIC} are possible")
     if len(set(buses.values())) < len(buses):
@@ -69,7 +70,7 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
 
     own = [constraint.node for constraint in definition.constraints]
     degree = max((graph.degree(node) for node in own), default=1)
-    # D quotient chunks carry constraints of degree D + 1: whatever the AIR's own leave of them is free.
+    # D quotient chunks hold constraints of degree D + 1, so LogUp may use that degree at no cost.
     limit = 1 + chunks_for(max(LEAST_GROUP_DEGREE, degree))
     parts = [
         _Group(graph, scope, list(group), [_fingerprint(graph, layout, i, buses) for i in group])
@@ -104,7 +105,7 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
 
 
 class _Group:
-    """Interactions that share a column h: sum of times_i / f_i, as numerator / denominator."""
+    """Interactions that share a column h, the sum of times_i / f_i, with the nodes of its numerator and denominator."""
 
     def __init__(self, graph: Graph, scope: Scope, members: list[Interaction], fingerprints: list[int]) -> None:
         self.scope = scope
@@ -135,7 +136,7 @@ def _fingerprint(graph: Graph, layout: ScalarLayout, interaction: Interaction, b
 
 
 def _grouped(graph: Graph, interactions: Sequence[Interaction], limit: int) -> list[list[Interaction]]:
-    """Consecutive interactions, as many per group as the degree allows; one that exceeds it alone stands alone."""
+    """Group consecutive interactions, as many per group as the degree allows. One that exceeds the limit is alone."""
     groups: list[list[Interaction]] = []
     for interaction in interactions:
         if groups and len(groups[-1]) < limit and _group_degree(graph, [*groups[-1], interaction]) <= limit:
@@ -146,14 +147,14 @@ def _grouped(graph: Graph, interactions: Sequence[Interaction], limit: int) -> l
 
 
 def _group_degree(graph: Graph, group: Sequence[Interaction]) -> int:
-    """Degree of h prod f_i = sum_i times_i prod_{k != i} f_k."""
+    """Degree of a group's constraint h prod f_i = sum_i times_i prod_{k != i} f_k."""
     tuples = [max(graph.degree(value) for value in i.values) for i in group]
     rest = (graph.degree(i.times) - own for i, own in zip(group, tuples, strict=True))
     return sum(tuples) + max(1, *rest)
 
 
 def _logup_constraints(graph: Graph, layout: ScalarLayout, groups: Sequence[_Group]) -> list[tuple[str, int]]:
-    """Name and node of each group's constraint on h, then of each scope's on s."""
+    """Name and node of each group's constraint on its column h, then of each scope's constraint on its column s."""
     found = []
     columns: dict[Scope, list[int]] = {scope: [] for scope in SCOPES}
     for index, group in enumerate(groups):
@@ -179,7 +180,7 @@ def _logup_constraints(graph: Graph, layout: ScalarLayout, groups: Sequence[_Gro
 
 
 def _extension_element(graph: Graph, layout: ScalarLayout, coordinates: Sequence[int]) -> int:
-    """a + b x + c x^2 out of base expressions."""
+    """The extension element a + b x + c x^2 from three base expressions."""
     a, b, c = coordinates
     x, xx = (graph.scalar(layout.basis + k, extension=True) for k in range(2))
     return graph.sum([a, graph.mul(b, x), graph.mul(c, xx)])
@@ -188,7 +189,7 @@ def _extension_element(graph: Graph, layout: ScalarLayout, coordinates: Sequence
 def _interaction_program(
     graph: Graph, layout: ScalarLayout, groups: Sequence[_Group], widths: tuple[int, int]
 ) -> RowProgram:
-    # This program's scalars end with a 0 where the constraint program's go on with a terminal.
+    # The scalars of this program end with a 0, at the index where the constraint program has a terminal.
     zero = graph.scalar(layout.challenges_end, extension=True)
     numerators = [g.numerator if graph.extension[g.numerator] else graph.add(g.numerator, zero) for g in groups]
     return lower(

@@ -1,9 +1,10 @@
-"""Columns of a trace by a C++ function of the row: one text that runs on a GPU and on the CPU.
+"""Columns of a trace made by a C++ function of the row, one source that runs on GPUs and on the CPU.
 
     SQUARES = CppRows(Path(__file__).with_name("squares.cpp"), columns={"value": 1, "square": 1}, inputs=("values",))
     made = SQUARES.make(backend, rows, values=inputs["values"])     # (2, rows), in the backend's memory
 
-For what is not arithmetic modulo p, or takes too many vectorised steps; see docs/airs.md. Only a prover compiles it.
+It serves for columns that are not arithmetic modulo p, or would take too many vectorised steps; see docs/airs.md. Only
+a prover compiles it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class CppRows:
     def __init__(
         self, source: Path | str, columns: Mapping[str, int], inputs: Sequence[str], function: str = "row"
     ) -> None:
-        """`source`: a file, or the text itself. `columns`: names and widths, as an AIR's `main`, in the trace's order.
+        """`source` is a file or the text itself. `columns` maps names to widths as an AIR's `main`, in trace order.
 
-        Raises AirError for a file that cannot be read and names that are none in C++.
+        Raises AirError for a file that cannot be read, and for names that are not valid in C++.
         """
         try:
             name, text = (source.name, source.read_text(encoding="utf-8")) if isinstance(source, Path) else ("", source)
@@ -33,9 +34,10 @@ class CppRows:
             raise AirError(f"a row function in C++: {error}") from None
 
     def make(self, backend: Backend, rows: int, *, out: Array | None = None, **inputs: Array) -> Array:
-        """(columns, rows), `out` if given: what the function writes. `inputs`: uint64, (n,) or (k, n), on `backend`.
+        """Run the function on all rows; gives (columns, rows) in `out` or a new array. `inputs` are uint64 arrays, (n,)
+        or (k, n), on `backend`.
 
-        Raises BackendError with the compiler's messages for a text that does not compile and, on the CPU, for an
-        element that is not written or no canonical field element; CompilerMissing where there is no compiler.
+        Raises BackendError with the compiler's messages for a source that does not compile and, on the CPU, for an
+        element that is not written or not a canonical field element; CompilerMissing where there is no compiler.
         """
         return backend.goldilocks.generate(self.source, inputs, rows, out=out)

@@ -1,4 +1,4 @@
-"""What an author of an AIR writes: a class with columns, and `define`, which states constraints and interactions.
+"""The definition of an AIR: a class with columns, and a method `define` that states constraints and interactions.
 
     class Fibonacci(Air):
         main = {"left": 1, "right": 1}
@@ -10,7 +10,7 @@
             t.transition(t.next.right - t.this.left - t.this.right)
             t.last(t.this.right - t.public.last)
 
-`trace_air` runs `define` once on symbols and keeps what it stated.
+`trace_air` runs `define` once on symbols and records what it states.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Scope = Literal["local", "global"]
 Kind = Literal["always", "first", "last", "transition"]
 Value = Expression | int
 Layout = Mapping[str, tuple[int, int]]
-"""Name of a public value -> (offset among the partition's public values, count)."""
+"""Maps the name of a public value to (offset among the partition's public values, count)."""
 
 
 @dataclass(frozen=True)
 class Bus:
-    """A named multiset of tuples of `width` elements: what is sent on it must be received, as often.
+    """A named multiset of tuples of `width` elements. Each tuple must be received as often as it is sent.
 
-    A local bus balances among the tables of one partition, a global one over all partitions and the public boundary.
+    A local bus balances among the tables of one partition, a global bus over all partitions and the public boundary.
     """
 
     name: str
@@ -67,34 +67,35 @@ class Bus:
 
 
 class Air(ABC):
-    """The rules of one table. Subclass it; instances may have parameters."""
+    """The rules of one table, to be subclassed. Instances may have parameters."""
 
     main: Mapping[str, int] = {}
-    """Name -> number of columns of the trace, in order. 1: a symbol; k > 1: a tuple of k symbols."""
+    """The columns of the trace in order: maps a name to its number of columns. A name with one column gives a symbol, a
+    name with k > 1 columns a tuple of k symbols."""
     preprocessed: Mapping[str, int] = {}
-    """Likewise, of the columns that are fixed by the program and committed to in its verifying key."""
+    """The columns that the program fixes and commits to in its verifying key, in the form of `main`."""
     public: Sequence[str] | Mapping[str, int] = ()
-    """Names of the program's public values that this table uses; a mapping also says how many elements each has."""
+    """Names of the program's public values that this table uses. A mapping also gives their numbers of elements."""
 
     @property
     def name(self) -> str:
-        """The table's name in reports, unique within a program. The class's, unless overridden."""
+        """The table's name in reports, unique within a program. It is the name of the class, unless overridden."""
         return type(self).__name__
 
     @abstractmethod
     def define(self, t: Table) -> None:
-        """State all constraints and interactions. Runs once, on symbols: no row is known here."""
+        """State all constraints and interactions of `t`. Runs once, on symbols, not on the values of a row."""
 
 
 class Columns:
-    """Named cells of one row: `t.this.left`. `t.this["left"]` is always a tuple, whatever its length."""
+    """Named cells of one row, such as `t.this.left`. `t.this["left"]` is always a tuple, even of length 1."""
 
     def __init__(self, what: str, cells: Mapping[str, tuple[Expression, ...]]) -> None:
         self._what = what
         self._cells = cells
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # no column's: Python's own questions about the object
+        if name.startswith("_"):  # not a column: Python looks up special attributes of the object
             raise AttributeError(name)
         cells = self[name]
         return cells[0] if len(cells) == 1 else cells
@@ -106,13 +107,13 @@ class Columns:
         return self._cells[name]
 
     def __iter__(self) -> Iterator[Expression]:
-        """All cells, in order."""
+        """Iterate over all cells in order."""
         return (cell for cells in self._cells.values() for cell in cells)
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """An expression that is zero on every row, its selector multiplied in."""
+    """A constraint: the node of an expression, multiplied by its selector, that is zero on every row."""
 
     name: str
     kind: Kind
@@ -121,7 +122,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Interaction:
-    """One tuple per row, sent or received `times` times."""
+    """An interaction: one tuple per row that is sent or received `times` times. Values and times are nodes."""
 
     bus: Bus
     sends: bool
@@ -132,7 +133,7 @@ class Interaction:
 
 @dataclass
 class Definition:
-    """What `define` stated."""
+    """The columns, constraints and interactions that `Air.define` stated."""
 
     air: Air
     name: str
@@ -145,11 +146,11 @@ class Definition:
 
     @property
     def public_count(self) -> int:
-        """Public values of the whole program."""
+        """Number of public values of the whole program."""
         return max((offset + count for offset, count in self.public.values()), default=0)
 
     def public_names(self) -> dict[int, str]:
-        """Position among the program's public values -> `name`, or `name[i]`."""
+        """Names of the program's public values by index: `name`, or `name[i]` where a name has several elements."""
         return {
             offset + i: name if count == 1 else f"{name}[{i}]"
             for name, (offset, count) in self.public.items()
@@ -157,7 +158,7 @@ class Definition:
         }
 
     def column_names(self, matrix: int) -> list[str]:
-        """`name`, or `name[i]` where a name has several columns."""
+        """Names of the columns of a matrix in order: `name`, or `name[i]` where a name has several columns."""
         counts = self.main if matrix == MAIN else self.preprocessed
         return [name if k == 1 else f"{name}[{i}]" for name, k in counts.items() for i in range(k)]
 
@@ -166,7 +167,7 @@ class Definition:
 
 
 class Table:
-    """Handed to `Air.define`: the cells, and the statements to make about them."""
+    """The argument of `Air.define`: the cells of a table, and the methods that state constraints and interactions."""
 
     def __init__(self, definition: Definition, layout: Layout) -> None:
         self._definition = definition
@@ -175,9 +176,9 @@ class Table:
         self._unnamed: Counter[str] = Counter()
         self._buses: dict[str, Bus] = {}
         self.this = Columns("main column", self._cells(MAIN, definition.main, next_row=False))
-        """Main columns of this row."""
+        """The main columns of this row."""
         self.next = Columns("main column", self._cells(MAIN, definition.main, next_row=True))
-        """Main columns of the next row; after the last row comes the first."""
+        """The main columns of the next row. The first row follows the last."""
         self.fixed = Columns("preprocessed column", self._cells(PREPROCESSED, definition.preprocessed, next_row=False))
         self.fixed_next = Columns(
             "preprocessed column", self._cells(PREPROCESSED, definition.preprocessed, next_row=True)
@@ -189,7 +190,7 @@ class Table:
                 for name, (offset, count) in layout.items()
             },
         )
-        # Selectors are zero where they should be but elsewhere not one: they are there to be multiplied with.
+        # Selectors are zero on the rows that they exclude, but not one elsewhere: they only serve as factors.
         self.is_first, self.is_last, self.is_transition = (
             Expression(graph, graph.load(SELECTORS, column)) for column in (FIRST, LAST, TRANSITION)
         )
@@ -205,23 +206,23 @@ class Table:
     # -- constraints ------------------------------------------------------------------------------------------------
 
     def always(self, e: Value, name: str | None = None) -> None:
-        """`e` is zero on every row. On the last row, `next` is the first."""
+        """Constrain `e` to zero on every row. On the last row, `next` is the first row."""
         self._constrain("always", operand(self._graph, e), name)
 
     def first(self, e: Value, name: str | None = None) -> None:
-        """`e` is zero on the first row."""
+        """Constrain `e` to zero on the first row."""
         self._constrain("first", self._graph.mul(self.is_first.node, operand(self._graph, e)), name)
 
     def last(self, e: Value, name: str | None = None) -> None:
-        """`e` is zero on the last row."""
+        """Constrain `e` to zero on the last row."""
         self._constrain("last", self._graph.mul(self.is_last.node, operand(self._graph, e)), name)
 
     def transition(self, e: Value, name: str | None = None) -> None:
-        """`e` is zero on every row but the last."""
+        """Constrain `e` to zero on every row but the last."""
         self._constrain("transition", self._graph.mul(self.is_transition.node, operand(self._graph, e)), name)
 
     def boolean(self, e: Value, name: str | None = None) -> None:
-        """`e` is 0 or 1 on every row."""
+        """Constrain `e` to 0 or 1 on every row."""
         node = operand(self._graph, e)
         self._constrain("always", self._graph.mul(node, self._graph.sub(node, self._graph.one)), name)
 
@@ -241,16 +242,16 @@ class Table:
     # -- interactions -----------------------------------------------------------------------------------------------
 
     def send(self, bus: Bus, values: Sequence[Value], times: Value = 1, at_most: int | None = 1) -> None:
-        """Put the tuple `values` on `bus`, `times` times in each row.
+        """Send the tuple `values` on `bus`, `times` times in each row.
 
-        `at_most`: the bound on `times`, which the AIR's constraints must enforce (`boolean` for 1); None when they
-        enforce none; a constant bounds itself. At least one side of each bus must be bounded on all its tables, so that
-        multiplicities, summed over all rows, cannot wrap around the field.
+        `at_most` is the bound on `times`, which the AIR's constraints must enforce (`boolean` for 1), or None if they
+        enforce none; a constant `times` is its own bound. At least one side of each bus must be bounded in all tables,
+        so that multiplicities, summed over all rows, cannot wrap around the field.
         """
         self._interact(bus, True, values, times, at_most)
 
     def receive(self, bus: Bus, values: Sequence[Value], times: Value = 1, at_most: int | None = None) -> None:
-        """Take the tuple `values` from `bus`, `times` times in each row. See `send`."""
+        """Receive the tuple `values` on `bus`, `times` times in each row. `send` explains `at_most`."""
         self._interact(bus, False, values, times, at_most)
 
     def _interact(self, bus: Bus, sends: bool, values: Sequence[Value], times: Value, at_most: int | None) -> None:
@@ -280,7 +281,7 @@ class Table:
 
 
 def trace_air(air: Air, layout: Layout | None = None) -> Definition:
-    """Run `air.define` on symbols. `layout` is that of the program; by default the AIR's own `public`, in order.
+    """Run `air.define` on symbols. `layout` is the program's; by default it is the AIR's own `public`, in order.
 
     Raises AirError for a definition that cannot be compiled.
     """
@@ -307,7 +308,7 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
 
 
 def default_layout(air: Air) -> dict[str, tuple[int, int]]:
-    """The public values of `air` alone, one after the other, of one element each where it does not say how many."""
+    """The layout of the public values of `air` alone, in order, with one element each unless it gives numbers."""
     layout, offset = {}, 0
     for name in air.public:
         count = air.public[name] if isinstance(air.public, Mapping) else 1

@@ -1,8 +1,8 @@
-"""Expressions over the cells of a table, as one graph in which equal expressions are the same node.
+"""Expressions over the cells of a table, stored in one graph in which equal expressions are the same node.
 
-A node is `(op, a, b, c)` with the meaning of `RowProgram.code`, except that a CONST holds its value. Sums, differences
-and products of constants are folded, and operations with 0 and 1 disappear, as they are built. Each node knows its
-degree, as a multiple of the table's height.
+A node is `(op, a, b, c)` with the meaning of `RowProgram.code`, except that a CONST holds its value. Building an
+expression folds sums, differences and products of constants, and drops operations with 0 and 1. Each node has a degree,
+as a multiple of the table's height.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kernels.goldilocks_field import P
 from kernels.row_program import Op
 
 PREPROCESSED, MAIN, AUX, SELECTORS = range(4)
-"""Input matrices of a constraint program. An interaction program has the first two."""
+"""Input matrices of a constraint program. An interaction program has only the first two."""
 FIRST, LAST, TRANSITION = range(3)
-"""Columns of the selectors' matrix."""
+"""Columns of the matrix of selectors."""
 
 MAX_POWER = 64
 
@@ -25,23 +25,23 @@ Node = tuple[int, int, int, int]
 
 
 class Graph:
-    """The expressions of one AIR. Nodes are numbered in the order in which they were built: operands come first."""
+    """The expressions of one AIR. Nodes are numbered in the order in which they are built, operands first."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.extension: list[bool] = []
-        """Per node, whether its value is an extension element."""
+        """Whether the value of each node is an extension element."""
         self._degrees: list[tuple[int, int]] = []
         self._ids: dict[Node, int] = {}
         self._constants: dict[int, int] = {}
-        """Node -> value."""
+        """Maps constant nodes to their values."""
         self._negations: dict[int, int] = {}
-        """Node 0 - x -> node x."""
+        """Maps nodes 0 - x to nodes x."""
         self.zero = self.constant(0)
         self.one = self.constant(1)
 
     def degree(self, node: int) -> int:
-        """Degree in units of the height n; see `whole_degree`."""
+        """Degree of a node in units of the table's height, as `whole_degree` counts it."""
         return whole_degree(*self._degrees[node])
 
     # -- leaves -----------------------------------------------------------------------------------------------------
@@ -127,11 +127,11 @@ class Graph:
     # -- queries ----------------------------------------------------------------------------------------------------
 
     def value(self, node: int) -> int | None:
-        """The canonical value of a constant node; None for any other."""
+        """The canonical value of a constant node; None for any other node."""
         return self._constants.get(node)
 
     def leaves(self, roots: Sequence[int], op: Op = Op.LOAD) -> list[Node]:
-        """The leaves of one kind that the expressions `roots` depend on, sorted."""
+        """The leaves of the kind `op` that the expressions `roots` depend on, sorted."""
         seen = set(roots)
         stack = list(seen)
         found = []
@@ -166,28 +166,28 @@ class Graph:
 
 
 def leaf_degree(matrix: int, column: int) -> tuple[int, int]:
-    """(columns, transition selectors) that a loaded cell multiplies into a term: (1, 0), or (0, 1)."""
+    """The degree of a loaded cell as (columns, transition selectors): (1, 0), or (0, 1) for the transition selector."""
     return (0, 1) if matrix == SELECTORS and column == TRANSITION else (1, 0)
 
 
 def whole_degree(columns: int, transitions: int) -> int:
-    """The degree to plan with for a product of so many columns and transition selectors.
+    """The degree, in units of the height n, of a product of so many columns and transition selectors.
 
     A column's polynomial has degree n - 1 and the transition selector x - w^-1 degree 1. Divided by x^n - 1, a product
-    of d columns and k selectors has degree (d - 1) n - d + k, which is below max(1, d - 1) n unless k > max(1, d - 1):
-    then it counts as one column more.
+    of d columns and k selectors has degree (d - 1) n - d + k, which is below max(1, d - 1) n unless k > max(1, d - 1).
+    In that case the product counts as one column more.
     """
     return columns + (transitions > max(1, columns - 1))
 
 
 class Expression:
-    """A value of each row: a cell, a public value, a constant, or sums and products of them.
+    """A value of each row: a cell, a public value, a constant, or sums and products of these.
 
-    Arithmetic with ints and with each other gives expressions; `**` takes exponents 0 to 64. There is nothing to
-    compare or to branch on: an expression has a value only in each row of a trace.
+    Arithmetic with ints and other expressions gives expressions; `**` takes exponents 0 to 64. An expression cannot be
+    compared or branched on, because it has a value only in a row of a trace.
     """
 
-    __array_ufunc__ = None  # a NumPy integer on the left leaves the operation to us
+    __array_ufunc__ = None  # makes a NumPy integer on the left defer to our operators
     __hash__ = None  # type: ignore[assignment]
     __slots__ = ("graph", "node")
 
@@ -197,7 +197,7 @@ class Expression:
 
     @property
     def degree(self) -> int:
-        """In units of the table's height: a column counts 1, a constant 0."""
+        """Degree in units of the table's height: 1 for a column, 0 for a constant."""
         return self.graph.degree(self.node)
 
     def __add__(self, other: Expression | int) -> Expression:

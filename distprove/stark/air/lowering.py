@@ -1,8 +1,8 @@
-"""From a graph of expressions to a straight-line `RowProgram`: what is needed, once, few values alive at a time.
+"""Lowers a graph of expressions to a straight-line `RowProgram` that keeps few values alive at a time.
 
 The order is depth first from the outputs, the operand that needs more registers before the other (Sethi and Ullman, The
 generation of optimal code for arithmetic expressions, 1970, applied to a graph whose shared nodes are computed at their
-first use). Leaves count for nothing there: they are loaded where they are used, and again when that is far away.
+first use). Leaves need no register in this order: they are loaded where they are used, and again for a distant use.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from distprove.stark.air.expression import SELECTORS, Graph
 from kernels.row_program import Op, RowProgram
 
 KEEP = 256
-"""Instructions for which a value that is cheap to do again is kept without being used.
+"""Maximum number of instructions for which a value that is cheap to recompute is kept without being used.
 
-A long program reads the same columns in constraints far apart. For Keccak-f (2633 columns, 34,000 instructions) 82
-values are alive at most instead of 3500, for a third more instructions, most of them loads; the CPU's interpreter takes
-half to two thirds of the time. 128 to 512 are alike.
+A long program reads the same columns in constraints far apart. For Keccak-f (2633 columns, 34,000 instructions) at most
+82 values are alive instead of 3500, for a third more instructions, most of them loads; the CPU's interpreter takes half
+to two thirds of the time. Values from 128 to 512 perform alike.
 """
 
 
 def lower(
     graph: Graph, outputs: Sequence[int], *, widths: tuple[int, ...], scalars: int, fold: int | None = None
 ) -> RowProgram:
-    """The program that computes the nodes `outputs`, in this order."""
+    """Lower the graph to the program that computes the nodes `outputs`, in this order."""
     emitter = _Emitter(graph)
     for node in _schedule(graph, outputs):
         emitter.emit(node)
@@ -41,7 +41,7 @@ def lower(
 
 
 class _Emitter:
-    """Writes instructions; what is cheap, a cell or one operation on cells, is done again when last used long ago."""
+    """Emits instructions. A cheap value (a cell, or one operation on cells) is recomputed if not used for long."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes = graph.nodes
@@ -68,12 +68,12 @@ class _Emitter:
     def _is_cheap(self, node: int) -> bool:
         op, a, b, _ = self.nodes[node]
         if op == Op.LOAD:
-            return a != SELECTORS  # so that a backend sees the factor that constraints have in common
+            return a != SELECTORS  # loaded once, so that a backend sees the common factor of the constraints
         return op >= Op.ADD and all(self.nodes[x][0] in (Op.LOAD, Op.CONST) for x in (a, b))
 
 
 def _schedule(graph: Graph, outputs: Sequence[int]) -> list[int]:
-    """The nodes that `outputs` need, operands first. Iterative: a sum over many columns is a deep expression."""
+    """The nodes that `outputs` need, operands first. Iterative, because a sum over many columns is deep."""
     nodes = graph.nodes
     registers = _registers(graph)
     done = bytearray(len(nodes))
@@ -88,7 +88,7 @@ def _schedule(graph: Graph, outputs: Sequence[int]) -> list[int]:
                 continue
             elif nodes[node][0] >= Op.ADD:
                 _, a, b, _ = nodes[node]
-                # The operand on top is done first.
+                # The operand on top of the stack is computed first.
                 stack += (~node, b, a) if registers[a] >= registers[b] else (~node, a, b)
                 continue
             done[node] = 1
@@ -97,7 +97,7 @@ def _schedule(graph: Graph, outputs: Sequence[int]) -> list[int]:
 
 
 def _registers(graph: Graph) -> list[int]:
-    """Per node, the Sethi-Ullman number of its expression."""
+    """The Sethi-Ullman number of each node's expression."""
     numbers: list[int] = []
     for op, a, b, _ in graph.nodes:
         if op < Op.ADD:

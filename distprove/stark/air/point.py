@@ -1,8 +1,8 @@
-"""A constraint program at one point outside the trace's domain: the verifier's evaluation.
+"""Evaluates a constraint program at one point outside the trace's domain, for the verifier.
 
-At such a point every column is an extension element. Instructions of equal depth in the expression graph are done
-together, a NumPy operation for each kind, so that the cost is a few hundred array operations and not a Python step per
-instruction.
+At such a point every column is an extension element. Instructions of equal depth in the expression graph are evaluated
+together, with one NumPy operation for each kind, so that the cost is a few hundred array operations and not a Python
+step per instruction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernels.row_program import Op, RowProgram
 Indices = NDArray[np.int64]
 
 BLOCK = 4096
-"""Values done at once: nine products of so many still lie in the second-level cache."""
+"""Number of values computed at once. Nine products of so many values still fit the second-level cache."""
 
 
 class _Kind(IntEnum):
@@ -31,13 +31,13 @@ class _Kind(IntEnum):
     ADD = 1
     SUB = 2
     SCALE = 3
-    """Product of which one side, the second, is a base field element."""
+    """A product whose second factor is a base field element."""
     MUL = 4
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Values `start` to `stop`, all of one kind and depth, out of the values at `a` and `b`."""
+    """Computes values `start` to `stop` - 1, all of one kind and depth, from the values at `a` and `b`."""
 
     kind: _Kind
     start: int
@@ -48,7 +48,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Cells:
-    """The leaves that load from one row of one matrix: their places, and the columns they load."""
+    """The leaves that load from one row of one matrix: their places among the values, and the columns they load."""
 
     matrix: int
     next_row: int
@@ -60,7 +60,7 @@ class PointProgram:
     """A fold program prepared for evaluation at points. Values are numbered by depth and kind."""
 
     def __init__(self, program: RowProgram) -> None:
-        """Raises SizeError when `program` does not fold."""
+        """Prepare `program`. Raises SizeError when it does not fold."""
         if program.fold is None:
             raise SizeError("only a program that folds has one value at a point")
         self.program = program
@@ -70,7 +70,7 @@ class PointProgram:
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         self._outputs = place[list(program.outputs)]
-        self._leaves = code[order[kinds[order] == _Kind.LEAF]]  # at places 0, 1, ..: no other value has depth 0
+        self._leaves = code[order[kinds[order] == _Kind.LEAF]]  # at places 0, 1, ..: only leaves have depth 0
         self._cells = _cells(self._leaves, len(program.widths))
         a, b = code[:, 1], code[:, 2]
         first, second = np.where(swapped, b, a)[order], np.where(swapped, a, b)[order]
@@ -82,10 +82,11 @@ class PointProgram:
         ]
 
     def __call__(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Ext:
-        """The fold of the program at a point.
+        """Evaluate the fold of the program at a point.
 
-        `this`, `next_`: per input matrix its columns' values (w, 3) at the point and at w_n times the point, canonical;
-        None for a matrix that is not read there. `scalars`: (program.scalars, 3). Raises SizeError for other shapes.
+        `this` and `next_` hold the values of each input matrix's columns, (w, 3), at the point and at w_n times the
+        point, canonical; None for a matrix that is not read there. `scalars` is (program.scalars, 3). Raises SizeError
+        for other shapes.
         """
         self._check(this, next_, scalars)
         values = np.empty((3, len(self.program.code)), dtype=np.uint64)
@@ -117,7 +118,7 @@ class PointProgram:
                 raise SizeError(f"matrix {cells.matrix} is read, but has no values at {where}")
 
     def _load(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Words:
-        """(3, leaves): cells, constants and scalars."""
+        """The values of all leaves (cells, constants and scalars), (3, leaves)."""
         op, a = self._leaves[:, 0], self._leaves[:, 1]
         out = np.zeros((len(op), 3), dtype=np.uint64)
         for cells in self._cells:
@@ -142,14 +143,14 @@ def _cells(leaves: NDArray[np.int32], matrices: int) -> list[_Cells]:
 
 
 def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.bool_]]:
-    """Per instruction its depth, its kind, and whether its operands change places."""
+    """The depth and the kind of each instruction, and whether its operands must be swapped."""
     op, a, b, _ = code.T
     depths = [0] * len(code)
     operations = np.flatnonzero(op >= Op.ADD)
     for i, x, y in zip(operations.tolist(), a[operations].tolist(), b[operations].tolist(), strict=True):
         dx, dy = depths[x], depths[y]
         depths[i] = 1 + (dx if dx > dy else dy)
-    # At a point only constants and public values are base field elements (what is computed from them alone is rare).
+    # At a point only constants and public values are base field elements (values made of these alone are rare).
     base = (op == Op.CONST) | (op == Op.BASE_SCALAR)
     multiplies = op == Op.MUL
     left, right = (multiplies & base[np.where(multiplies, x, 0)] for x in (a, b))
@@ -159,7 +160,7 @@ def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.boo
 
 
 def _mul(a: Words, b: Words) -> Words:
-    """a b for (3, n): the other way round in memory than the field's arrays usually are, and the faster one."""
+    """The products a b of extension elements (3, n). This layout is faster here than the usual (n, 3)."""
     product: Words = field.ext_mul(a.T, b.T).T
     return product
 

@@ -1,4 +1,4 @@
-"""What an AIR costs: widths, the degree of each constraint, interactions, instructions, quotient chunks."""
+"""Reports what an AIR costs: widths, the degree of each constraint, interactions, instructions, quotient chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOWUPS = (2, 4, 8)
 class ConstraintReport:
     name: str
     kind: str
-    """"always", "first", "last", "transition" or "logup"."""
+    """One of "always", "first", "last", "transition" and "logup"."""
     degree: int
 
 
@@ -32,12 +32,12 @@ class InteractionReport:
     direction: str
     at_most: int | None
     group: int
-    """Index of the auxiliary column that it shares."""
+    """Index of the group whose auxiliary column the interaction shares."""
 
 
 @dataclass(frozen=True)
 class AirReport:
-    """Widths in base field columns; instructions per row of the extended domain, by kind."""
+    """The costs of an AIR: widths in base field columns, and instructions per row of the extended domain by kind."""
 
     name: str
     main_columns: int
@@ -46,25 +46,26 @@ class AirReport:
     public_values: int
     degree: int
     quotient_chunks: int
-    """Of three columns each."""
+    """Number of quotient chunks, of three columns each."""
     blowups: tuple[int, ...]
-    """Those of 2, 4 and 8 that leave room for the chunks."""
+    """The blow-ups among 2, 4 and 8 that are large enough for the quotient chunks."""
     constraints: tuple[ConstraintReport, ...]
     interactions: tuple[InteractionReport, ...]
     constraint_instructions: dict[str, int]
     interaction_instructions: dict[str, int]
     unread_columns: tuple[str, ...]
-    """Main and preprocessed columns that no constraint and no interaction reads: free for a prover to fill."""
+    """Main and preprocessed columns that no constraint and no interaction reads, so that a prover can fill them freely.
+    """
     unconfirmed_bounds: tuple[str, ...]
-    """Interactions whose `at_most` no constraint is seen to enforce. See `bounds`."""
+    """Interactions with an `at_most` that no recognised constraint enforces (`distprove.stark.air.bounds`)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """The report as plain values for JSON."""
         return asdict(self)
 
 
 def report_airs(airs: Sequence[Air], layout: Layout | None = None) -> list[AirReport]:
-    """The reports of the tables of a program. Without its `layout`, each has the public values that it says itself."""
+    """Report on the tables of a program. Without `layout`, each table has only its own public values."""
     definitions = [trace_air(air, layout) for air in airs]
     numbers = number_buses(definitions)
     return [_report(definition, compile_definition(definition, numbers)) for definition in definitions]
@@ -103,7 +104,7 @@ def _report(definition: Definition, compiled: CompiledAir) -> AirReport:
 
 
 def _instructions(program: RowProgram) -> dict[str, int]:
-    """How many there are of each kind: operations on the base field and on the extension apart."""
+    """Count the instructions of each kind, with operations on the base field and on the extension apart."""
     counts: dict[str, int] = {}
     for (op, *_), extension in zip(program.code.tolist(), program.is_extension.tolist(), strict=True):
         name = Op(op).name.lower()

@@ -1,10 +1,10 @@
-"""Columns of a trace as functions of the row, written like constraints and compiled like them.
+"""Columns of a trace as functions of the row, which are written and compiled like constraints.
 
     square_and_sum = row_function([2], lambda cells, scalars: (cells[0][0] * cells[0][0], cells[0][0] + cells[0][1]))
     made = apply(backend, square_and_sum, [inputs])      # (2, n), in the backend's memory
 
-One pass over the rows makes all columns: on a GPU one kernel, where a vectorised expression would be one for each
-operation. What is not arithmetic modulo p (bits, sorting) stays with vectorised code.
+One pass over the rows makes all columns. On a GPU this is one kernel, where vectorised code needs one for each
+operation. Anything but arithmetic modulo p (bits, sorting) needs vectorised code or `CppRows`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Cells = Sequence[Sequence[Expression]]
 def row_function(
     widths: Sequence[int], define: Callable[[Cells, Sequence[Expression]], Sequence[Expression | int]], scalars: int = 0
 ) -> RowProgram:
-    """The program that makes columns from matrices of these widths.
+    """Compile the program that makes columns from matrices of these widths.
 
-    `define` gets the cells of a row, matrix by matrix, and `scalars` values that are the same in every row, given when
-    the program is applied; it returns the new columns. It runs once, on symbols.
+    `define` takes the cells of a row, matrix by matrix, and `scalars` values that are the same in every row and are
+    given when the program is applied; it returns the new columns. It runs once, on symbols.
     """
     graph = Graph()
     cells = [[Expression(graph, graph.load(m, c)) for c in range(width)] for m, width in enumerate(widths)]
@@ -37,7 +37,8 @@ def row_function(
 
 
 def apply(backend: Backend, program: RowProgram, inputs: Sequence[Array], scalars: Sequence[int] = ()) -> Array:
-    """(columns, n): what `program` makes of (width, n) `inputs`. `scalars` are canonical field elements."""
+    """Apply `program` to `inputs` of shape (width, n): the new columns, (columns, n). `scalars` are canonical field
+    elements."""
     given = np.zeros((len(scalars), 3), dtype=np.uint64)
     given[:, 0] = scalars
     made = backend.goldilocks.evaluate(program, inputs, given)

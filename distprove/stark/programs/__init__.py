@@ -1,4 +1,4 @@
-"""The programs that ship, by name, and a user's own by MODULE:CLASS."""
+"""The programs that ship, found by name, and a user's own programs, found by MODULE:CLASS."""
 
 from __future__ import annotations
 

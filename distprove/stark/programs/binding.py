@@ -1,4 +1,4 @@
-"""Whether the arguments in a program's key bind anything: that a key mentions an argument proves nothing by itself."""
+"""Checks that the arguments in a program's key bind something; that a key mentions an argument proves nothing alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from distprove.stark.program import Program
 
 
 def check_arguments(program: Program, remake: Callable[[dict[str, int | str]], Program]) -> None:
-    """Raise UsageError for an argument of `program` whose change leaves all of its key but the arguments as it was.
+    """Raise UsageError for an argument of `program` whose change leaves all of its key but the arguments unchanged.
 
-    `remake` makes the program with some arguments changed. Each argument is changed to a few other values; where the
-    program takes none of them, nothing can be told, and the argument passes.
+    `remake` makes the program with some arguments changed. Each argument is changed to a few other values; if the
+    program accepts none of them, nothing can be told, and the argument passes.
     """
     for name, value in program.arguments.items():
-        # Neighbours first: the program with a larger argument may be much larger.
+        # Neighbouring values come first, because the program with a larger argument may be much larger.
         others = (value + 1, value - 1, value // 2, 2 * value) if isinstance(value, int) else (f"{value}x", "")
         same = []
         for other in others:
@@ -35,7 +35,7 @@ def check_arguments(program: Program, remake: Callable[[dict[str, int | str]], P
 
 
 def binds_the_same(a: Program, b: Program) -> bool:
-    """Whether the keys of two programs, under the same parameters, differ in nothing but what they say of arguments."""
+    """Whether the keys of two programs under the same parameters are equal except for the arguments in them."""
     if (a.statement, a.fixed_heights, tuple(a.buses)) != (b.statement, b.fixed_heights, tuple(b.buses)):
         return False
     fixed, other = a.preprocessed(), b.preprocessed()

@@ -1,4 +1,4 @@
-"""The Fibonacci sequence over the field, row by row; partitions are one sequence, cut."""
+"""The Fibonacci sequence over the field, one step a row. The partitions of a job are consecutive parts of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.backend import Array, Backend
 
 
 class FibonacciAir(Air):
-    """left, right = x_i, x_{i+1}; the next row is one further."""
+    """The table of pairs (left, right) = (x_i, x_{i+1}) in row i."""
 
     main: Mapping[str, int] = MappingProxyType({"left": 1, "right": 1})
     public = ("start", "end")
@@ -34,21 +34,21 @@ class FibonacciAir(Air):
         t.first(t.this.right - start[1])
         t.transition(t.next.left - t.this.right)
         t.transition(t.next.right - t.this.left - t.this.right)
-        # `end` is the row that would follow: the next partition's first.
+        # `end` is the row that would follow, which is the next partition's first row.
         t.last(t.this.right - end[0])
         t.last(t.this.left + t.this.right - end[1])
 
 
 class Fibonacci(Program):
-    """`rows` steps a partition, a fixed height. Stated: the pair before the first step and the pair after the last.
+    """The program of `rows` steps a partition, a fixed height. It states the pairs before the first and after the last.
 
-    Which pair a job starts from is the prover's to choose, and public.
+    The prover chooses the pair that a job starts from, which is public.
     """
 
     name = "fibonacci"
 
     def __init__(self, rows: int = 1 << 16, first: int = 0, second: int = 1) -> None:
-        """Raises UsageError."""
+        """Raises UsageError for arguments out of range."""
         log_rows("rows", rows)
         if not (0 <= first < P and 0 <= second < P):
             raise UsageError(f"first and second are field elements, below {P}")
@@ -82,7 +82,7 @@ class Fibonacci(Program):
         return {"start": np.array([source["left"], source["right"]], dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
-        """By doubling: x_{k+i} = x_i F_{k-1} + x_{i+1} F_k, so that 2^k rows take k vector steps."""
+        """Generate the trace by doubling, x_{k+i} = x_i F_{k-1} + x_{i+1} F_k, so that 2^k rows take k vector steps."""
         field = backend.goldilocks
         first, second = (int(v) for v in backend.to_host(inputs["start"]))
         columns = backend.empty((2, self.rows))
@@ -106,13 +106,13 @@ class Fibonacci(Program):
 
 
 def advance_index(pair: tuple[int, int]) -> tuple[int, int]:
-    """(F_{k-1}, F_k) to (F_{2k-1}, F_{2k})."""
+    """Map (F_{k-1}, F_k) to (F_{2k-1}, F_{2k})."""
     a, b = pair
     return (a * a + b * b) % P, (2 * a * b + b * b) % P
 
 
 def advance(pair: tuple[int, int], steps: int) -> tuple[int, int]:
-    """The pair `steps` later, by squaring; steps is a power of two."""
+    """The pair `steps` later, by repeated squaring; `steps` is a power of two."""
     a, b = 0, 1
     for _ in range(steps.bit_length() - 1):
         a, b = advance_index((a, b))

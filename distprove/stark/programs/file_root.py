@@ -1,21 +1,23 @@
-"""The Merkle root of a file, by Keccak-256, cut into partitions that meet on a bus.
+"""The Merkle root of a file, by Keccak-256, cut into partitions that share a bus.
 
-Stated, for a root, a length and a number of leaves: the prover knows a file of exactly this length whose tree, as
-`file_tree` defines it (RFC 6962's over chunks of 128 bytes), has this root. One permutation per leaf and per node.
+The statement, for a root, a length and a number of leaves: the prover knows a file of exactly this length whose tree,
+as `file_tree` defines it (RFC 6962's over chunks of 128 bytes), has this root. Each leaf and each node takes one
+permutation.
 
 Why it holds. The bus `nodes` carries (level, index, digest). A leaf sends (0, index), a node receives (l - 1, 2 i) and
-(l - 1, 2 i + 1) and sends (l, i), and the statement receives (32, 0, root). Only it receives without sending, and
-levels rise by one, so every permutation that takes part belongs to the one tree below the root, at a place of its own:
+(l - 1, 2 i + 1) and sends (l, i), and the statement receives (32, 0, root). Only the statement receives without
+sending, and levels rise by one, so every permutation that takes part has its own place in the one tree below the root:
 nothing can be sent that is not used, nor used twice. Where a node has no second child, a row of `edge` passes the first
-one up; these places follow from n, the number of leaves, alone: on the level of m nodes, when m is odd, the last.
+one up. These places follow from the number of leaves n alone: on a level of m nodes with m odd, it is the last node.
 Leaves are numbered by a counter that runs on from partition to partition (`chain`), from 0 to n (bus `facts`), so their
-indices are 0 to n - 1, each once. With no leaf beyond n, a place that may be passed up cannot hold a node instead, as
-all of its right half would lie beyond n; and elsewhere nothing may be passed up. So the tree has the one right shape.
+indices are 0 to n - 1, each once. With no leaf beyond n, a place that may be passed up cannot hold a node instead,
+because all of its right half would lie beyond n; and elsewhere nothing may be passed up. So the tree has the only right
+shape.
 
-Every leaf but one has 128 bytes. The table `tail` takes the message of leaf n - 1, shows where its padding begins, and
-that the length is 128 (n - 1) + c with 1 <= c <= 128, or c = 0 when n = 1. It does so in one partition of the job,
-because the statement sends the length once. A padding permutation sends and receives nothing; one that the table's end
-cuts off can be none of the others.
+Every leaf but the last has 128 bytes. The table `tail` takes the message of leaf n - 1, finds where its padding begins,
+and proves that the length is 128 (n - 1) + c with 1 <= c <= 128, or c = 0 when n = 1. It does so in one partition of
+the job, because the statement sends the length once. A padding permutation sends and receives nothing; a permutation
+that the table's end cuts off must be a padding one.
 """
 
 from __future__ import annotations
@@ -66,16 +68,17 @@ from kernels.backend import Array, Backend
 from kernels.keccak import keccak256
 
 PIECES = 16
-"""A partition has at least so many of the subtrees at whose ends files are cut: the longest is 1/16 above the mean."""
+"""Minimum number of subtrees in a partition. Files are cut at the ends of subtrees, so that the longest partition is at
+most 1/16 above the mean."""
 
 
 class FileRoot(Program):
-    """See the module's text. Partitions hash consecutive parts of the file; the last also what lies above them all."""
+    """The program `file-root`. Partitions hash consecutive parts of the file; the last also hashes the nodes above."""
 
     name = "file-root"
 
     def __init__(self, file: str = "") -> None:
-        """A verifier needs no file."""
+        """`file` is the path of the file to hash. A verifier needs none."""
         self.file = file
 
     @property
@@ -117,7 +120,7 @@ class FileRoot(Program):
         return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        """From the file's length alone."""
+        """log2 of the tables' rows in each partition, from the file's length alone. Raises UsageError, InputError."""
         leaves, _, cuts = self._cuts(partitions)
         out = []
         for start, stop in pairwise(cuts):
@@ -128,7 +131,7 @@ class FileRoot(Program):
         return out
 
     def slices(self, partitions: int) -> list[Slice]:
-        """Reads the whole file once, for its root; a job's partitions then read their parts."""
+        """Cut the file into partitions. Reads the whole file once, for its root; partitions then read their parts."""
         leaves, level, cuts = self._cuts(partitions)
         path = Path(self.file).absolute()
         tree = FileTree(path, level)
@@ -149,7 +152,8 @@ class FileRoot(Program):
         return out
 
     def _cuts(self, partitions: int) -> tuple[int, int, list[int]]:
-        """The file's leaves; a level; and at which leaves the file is cut, ends included: where its nodes end."""
+        """The file's number of leaves; a level; and the leaves at which the file is cut, both ends included, which are
+        the ends of nodes of that level."""
         if not self.file:
             raise UsageError("file-root needs the argument file: the file to hash")
         path = Path(self.file).absolute()
@@ -163,7 +167,7 @@ class FileRoot(Program):
         return leaves, level, [min(pieces * k // partitions << level, leaves) for k in range(partitions + 1)]
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The messages of all permutations of a partition, from its part of the file."""
+        """Read the part of the file and make the messages of all permutations of the partition. Raises InputError."""
         path, length, level = Path(source["path"]), source["length"], source["level"]
         start, stop, leaves = source["start"], source["stop"], leaf_count(source["length"])
         size = min(stop * CHUNK, length) - start * CHUNK
@@ -209,17 +213,17 @@ class FileRoot(Program):
 
 
 def nodes_inside(start: int, stop: int, *, last: bool) -> int:
-    """How many nodes are hashed from leaves `start` to `stop` - 1 alone. `last`: these end with the file's last."""
+    """Number of nodes that are hashed from leaves `start` to `stop` - 1 alone. `last` says if the file ends there."""
     count = 0
     while stop - start > 1:
         start, end = -(-start // 2), stop // 2
         count += max(0, end - start)
-        stop = end + (last and stop % 2)  # one without a sibling moves up
+        stop = end + (last and stop % 2)  # a node without a sibling is passed up
     return count
 
 
 def nodes_across(leaves: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
-    """Level and index of the nodes that lie across one of these cuts (numbers of leaves)."""
+    """Level and index of the nodes whose leaves lie on both sides of one of `cuts` (numbers of leaves)."""
     return sorted(
         {
             (level, cut >> level)

@@ -1,4 +1,4 @@
-"""The tables of `file-root`: their rules, and what they hold. `file_root` says how they prove a file's root."""
+"""The tables of `file-root`: their rules and their rows. `file_root` explains how they prove a file's root."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from distprove.stark.programs.keccak_rounds import (
 from kernels.backend import Array, Backend
 
 LEVELS = 32
-"""The root stands on this level, whatever the length: files of up to 2^32 chunks, 512 GiB."""
+"""Level of the root, whatever the file's length. Files have up to 2^32 chunks, 512 GiB."""
 DIGEST_WORDS = 8
 BLOCK = 8 * RATE_LANES
 PAD, PAD_END = 0x01, 0x80
-"""First and last byte of Keccak's original padding, in a block that they do not share."""
+"""First and last byte of Keccak's original padding, which here are never the same byte of a block."""
 TAIL_WORDS = 33
-"""Words of a leaf's message that hold its tag, its chunk and, where that is full, the padding's first byte."""
+"""32-bit words of a leaf's message that hold its tag, its chunk and, after a full chunk, the padding's first byte."""
 TAIL_ROWS = 64
 
 NODES = Bus("nodes", 2 + DIGEST_WORDS, "global")
@@ -48,7 +48,8 @@ Words = NDArray[np.uint64]
 
 
 class HashAir(Air):
-    """Permutations: each is a leaf, a node, or idle. `level`, `index` and `leaves` stay the same for its 24 rows."""
+    """The table of permutations, each a leaf, a node, or idle. `level`, `index` and `leaves` are constant in its 24
+    rows."""
 
     name = "hash"
     main: Mapping[str, int] = MappingProxyType(
@@ -87,7 +88,7 @@ class HashAir(Air):
         t.always(this.leaf * this.level)
         t.always(this.leaf * (this.index - this.leaves))
 
-        # The message: tag, chunk or children, padding; then the capacity's zeros.
+        # The message is tag, chunk or children, and padding; then come the zeros of the capacity.
         begin = this.begin_leaf + this.begin_node
         t.always(begin * (before.bits(0, 8) - (NODE * this.begin_node + LEAF * this.begin_leaf)), "tag")
         t.always(begin * (before.word(2 * RATE_LANES - 1) - (PAD_END << 24)), "padding's end")
@@ -99,8 +100,8 @@ class HashAir(Air):
         full = this.begin_leaf - this.begin_tail
         t.always(full * (before.bits(8 * (1 + CHUNK), 8 * (4 + CHUNK)) - PAD), "a full leaf's padding")
 
-        # What the buses carry has columns of its own, zero elsewhere: a fingerprint over the state's bits would
-        # be thousands of operations in one constraint.
+        # The words on the buses have columns of their own, which are zero elsewhere: a fingerprint over the state's
+        # bits would take thousands of operations in one constraint.
         for k, word in enumerate(this.carried):
             t.always(this.begin_tail * (word - before.word(k)), f"tail word {k}")
             carries = this.begin_tail + (this.begin_node if k < 2 * DIGEST_WORDS else 0)
@@ -115,7 +116,7 @@ class HashAir(Air):
 
 
 class EdgeAir(Air):
-    """The nodes that have no sibling: row l passes the last of m nodes on level l to level l + 1 when m is odd."""
+    """The table of nodes without a sibling. If level l has an odd number of nodes, row l passes the last one up."""
 
     name = "edge"
     preprocessed: Mapping[str, int] = MappingProxyType({"level": 1})
@@ -127,7 +128,8 @@ class EdgeAir(Air):
         t.boolean(this.odd)
         t.boolean(this.active)
         t.always(this.active * (1 - this.odd))
-        # From one node on level 32 down, 2 m or 2 m - 1 below m: so every m is that of n leaves, n at most 2^32.
+        # Level 32 has one node, and the level below m nodes has 2 m or 2 m - 1. So every m is right for n leaves, and n
+        # is at most 2^32.
         t.first(this.nodes - t.public.leaves)
         t.transition(2 * t.next.nodes - this.nodes - this.odd)
         t.last(2 - this.nodes - this.odd)
@@ -137,7 +139,8 @@ class EdgeAir(Air):
 
 
 class TailAir(Air):
-    """The last leaf's message, a word per row: its bytes up to the padding's first are counted, later ones zero."""
+    """The table of the last leaf's message, a word per row. It counts the bytes before the padding, and constrains
+    those after the padding's first byte to zero."""
 
     name = "tail"
     preprocessed: Mapping[str, int] = MappingProxyType({"begin": 1, "end": 1})
@@ -149,7 +152,7 @@ class TailAir(Air):
     def define(self, t: Table) -> None:
         this, after = t.this, t.next
         for flag in (*this.bits, *this.pad, this.done, this.active, t.fixed.begin):
-            t.boolean(flag)  # of `begin` it is plain, and said for whoever checks that `times` is bounded
+            t.boolean(flag)  # `begin` is boolean anyway; the constraint lets the check of `times` see it
         t.always(this.words[0] - sum(bit * (1 << i) for i, bit in enumerate(this.bits)))
         for i, word in enumerate(after.words):
             t.transition(word - (this.words[i + 1] if i + 1 < TAIL_WORDS else 0), f"word {i} moves")
@@ -182,7 +185,7 @@ class TailAir(Air):
 
 
 def leaf_messages(data: bytes) -> NDArray[np.uint8]:
-    """(chunks, 136): the padded messages of a part of a file, of one empty chunk when there is none."""
+    """The padded messages of the chunks in a part of a file, (chunks, 136); one empty chunk if `data` is empty."""
     chunks = leaf_count(len(data))
     out = np.zeros((chunks, BLOCK), dtype=np.uint8)
     full, rest = divmod(len(data), CHUNK)
@@ -197,17 +200,17 @@ def leaf_messages(data: bytes) -> NDArray[np.uint8]:
 
 
 def node_messages(children: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(nodes, 136): the padded messages of nodes with these children, (nodes, 64)."""
+    """The padded messages, (nodes, 136), of nodes with these pairs of children, (nodes, 64)."""
     out = np.zeros((len(children), BLOCK), dtype=np.uint8)
     out[:, 0], out[:, 1:65], out[:, 65], out[:, -1] = NODE, children, PAD, PAD_END
     return out
 
 
 def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple[int, int], *, has_tail: bool) -> Array:
-    """The table `hash`: a permutation for each message, leaves first, then idle ones.
+    """The columns of the table `hash`: one permutation for each message, leaves first, then idle ones.
 
-    `messages`: (17, n) lanes; `places`: (2, n), level and index; `leaves`: the first leaf's number, and one after the
-    last's; `has_tail`: the last of them is the file's.
+    `messages` is (17, n) lanes, and `places` is (2, n) with level and index. `leaves` is the first leaf's number and
+    one more than the last one's. `has_tail` says whether the last leaf is the file's last.
     """
     used = messages.shape[1]
     rows = rows_for(used)
@@ -233,7 +236,7 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     carried[:] = 0
     nodes = slice(ROUNDS * count, ROUNDS * used, ROUNDS)
     low = np.uint64(0xFFFFFFFF)
-    for k in range(2 * DIGEST_WORDS):  # a node's children, which stand a byte after the message's begin
+    for k in range(2 * DIGEST_WORDS):  # a node's children, which start at byte 1 of the message
         lane, bit = divmod(8 + 32 * k, 64)
         word = messages[lane, count:] >> np.uint64(bit)
         if bit > 32:
@@ -247,7 +250,8 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
 
 
 def edge_columns(leaves: int, digests: Sequence[bytes]) -> Words:
-    """The table `edge`. `digests`: the last node of each level, or none where another partition passes them up."""
+    """The columns of the table `edge`. `digests` holds the last node of each level, or nothing if another partition
+    passes these up."""
     out = np.zeros((3 + DIGEST_WORDS, LEVELS), dtype=np.uint64)
     nodes = [-(-leaves >> level) for level in range(LEVELS)]
     out[0] = nodes
@@ -259,7 +263,7 @@ def edge_columns(leaves: int, digests: Sequence[bytes]) -> Words:
 
 
 def tail_columns(message: NDArray[np.uint8], active: bool) -> Words:
-    """The table `tail` for the padded message of a leaf of at most 128 bytes."""
+    """The columns of the table `tail` for the padded message of a leaf of at most 128 bytes."""
     text = np.zeros(4 * TAIL_ROWS, dtype=np.uint8)
     text[: 4 * TAIL_WORDS] = message[: 4 * TAIL_WORDS]
     start = int(np.flatnonzero(text)[-1])  # the padding's first byte is the last that is not zero

@@ -1,11 +1,11 @@
-"""The Merkle tree over a file that `file-root` proves, computed plainly: that of RFC 6962 (section 2.1) over chunks of
-128 bytes, with Keccak-256 for its hash.
+"""Computes the Merkle tree over a file that `file-root` proves: that of RFC 6962 (section 2.1) over chunks of 128
+bytes, with the hash Keccak-256.
 
-    leaf i = keccak256(0x00 || chunk i)      the last chunk may be shorter; that of an empty file is empty
+    leaf i = keccak256(0x00 || chunk i)      the last chunk may be shorter; an empty file has one empty chunk
     node   = keccak256(0x01 || left || right)
 
-Level 0 are the n leaves. Node i of the level above has children 2 i and 2 i + 1 below; where the second is missing, it
-is the first one itself, not hashed again. So the root of n leaves stands on every level from log2 n on.
+The n leaves are level 0. Node i of a level has the children 2 i and 2 i + 1 of the level below; if the second is
+missing, the node equals the first, without a hash. So the root of n leaves is on every level from log2 n on.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kernels.keccak import keccak256, keccak256_rows
 
 CHUNK = 128
 LEAF, NODE = 0, 1
-"""First byte of what is hashed."""
+"""First bytes of the hashed messages of leaves and nodes."""
 READ_CHUNKS = 1 << 13
-"""Chunks read at a time, at most: 1 MiB."""
+"""Maximum number of chunks read at a time, 1 MiB."""
 
 Digests = NDArray[np.uint8]
-"""(n, 32)"""
+"""Digests of shape (n, 32)."""
 
 
 def leaf_count(length: int) -> int:
@@ -35,7 +35,7 @@ def leaf_count(length: int) -> int:
 
 
 def leaves_of(data: bytes) -> Digests:
-    """The leaves of a part of a file that starts at a chunk. All chunks but the last of them are full."""
+    """The leaves of a part of a file that starts at a chunk. All its chunks but the last must be full."""
     full = len(data) // CHUNK
     rows = np.zeros((full, CHUNK + 1), dtype=np.uint8)
     rows[:, 1:] = np.frombuffer(data, dtype=np.uint8, count=full * CHUNK).reshape(full, CHUNK)
@@ -56,7 +56,7 @@ def level_above(below: Digests) -> Digests:
 
 
 def levels_of(lowest: Digests) -> list[Digests]:
-    """All levels from `lowest` up to one node."""
+    """All levels from `lowest` up to the level of one node."""
     levels = [lowest]
     while len(levels[-1]) > 1:
         levels.append(level_above(levels[-1]))
@@ -64,12 +64,12 @@ def levels_of(lowest: Digests) -> list[Digests]:
 
 
 class FileTree:
-    """What a job needs to know of a whole file: its levels from some height on, and the right edge below."""
+    """The part of a file's tree that a job needs: all levels from some level on, and the last nodes of those below."""
 
     def __init__(self, path: Path, least_level: int = 0) -> None:
-        """Reads the file once, 1 MiB at a time. Keeps the levels from `least_level` on: 64 bytes / 2^level per chunk.
+        """Read the file once, 1 MiB at a time. Keeps the levels from `least_level` on: 64 bytes / 2^level per chunk.
 
-        Raises InputError for what is not a regular file, or changes meanwhile.
+        Raises InputError unless it is a regular file that does not change meanwhile.
         """
         self.length = file_length(path)
         self.leaves = leaf_count(self.length)
@@ -81,7 +81,7 @@ class FileTree:
         for data in read_slice(path, 0, self.length, self.length, reads):
             level = leaves_of(data)
             for height in range(least_level):
-                # That of the last block read is the file's.
+                # The last block read leaves the file's own edge.
                 self._edge[height] = bytes(level[-1])
                 level = level_above(level)
             found.append(level)
@@ -92,7 +92,7 @@ class FileTree:
         return bytes(self._levels[-1][0])
 
     def node(self, level: int, index: int) -> bytes:
-        """Any node from `least_level` on; below it, the last one of a level."""
+        """The node `index` of a level from `least_level` on; below that, the last node of the level."""
         if level < self.least_level:
             return self._edge[level]
         height = level - self.least_level
@@ -100,7 +100,7 @@ class FileTree:
 
 
 def file_length(path: Path) -> int:
-    """Raises InputError for what is not a regular file that can be seen."""
+    """Length of a file in bytes. Raises InputError unless it is a visible regular file."""
     try:
         if not path.is_file():
             raise InputError(f"{path}: not a regular file" if path.exists() else f"{path}: no such file")
@@ -110,9 +110,9 @@ def file_length(path: Path) -> int:
 
 
 def read_slice(path: Path, start: int, size: int, length: int, chunks: int = READ_CHUNKS) -> Iterator[bytes]:
-    """`size` bytes from `start` on, `chunks` chunks at a time; at least one piece, be it empty.
+    """Yield `size` bytes from `start` on, `chunks` chunks at a time; at least one piece, which may be empty.
 
-    Raises InputError when the file is not `length` bytes long any more, or ends before.
+    Raises InputError when the file is not `length` bytes long any more, or ends earlier.
     """
     if file_length(path) != length:
         raise InputError(f"{path}: the file was {length} bytes long, and is not now; it must not change during a job")

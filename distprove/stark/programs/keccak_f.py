@@ -1,11 +1,11 @@
-"""Keccak-f[1600] of numbered states, one after the other, and the sums of what comes out.
+"""Keccak-f[1600] of numbered states, one after the other, and the sums of the results.
 
-Stated, for each partition: with f(i) the first 256 bits, as eight 32-bit words, of Keccak-f[1600] applied to the state
-whose first 32-bit word is i and whose other 49 are zero, `total[k]` is the sum of word k of f(i) over all i from
-`start` to `end` - 1, modulo p. Each partition starts where the one before ended.
+The statement for each partition: with f(i) the first 256 bits, as eight 32-bit words, of Keccak-f[1600] applied to the
+state whose first 32-bit word is i and whose other 49 are zero, `total[k]` is the sum of word k of f(i) over all i from
+`start` to `end` - 1, modulo p. Each partition starts where the previous one ended.
 
-24 rows make a permutation, and a table has a power of two of rows: 2^15 of them hold 1,365 permutations, 2^20 of them
-43,690. At 2,332 columns the latter are 20 GB, and their extension at blow-up 2 another 39.
+A permutation takes 24 rows, and a table has a power of two of rows: 2^15 rows hold 1,365 permutations, 2^20 rows hold
+43,690. At 2,332 columns the latter take 20 GB, and their extension at blow-up 2 takes another 39 GB.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from distprove.stark.statement import Statement
 from kernels.backend import Array, Backend
 
 SUMMED = 8
-"""Words of each result that are added up."""
+"""Number of words of each result that are summed."""
 MOST = ((1 << MAX_LOG_HEIGHT) - 1) // ROUNDS
 
 
@@ -68,12 +68,12 @@ class KeccakFAir(Air):
 
 
 class KeccakF(Program):
-    """See the module's text. How many permutations a partition has, and from which state on, its public values say."""
+    """The program `keccak-f`. The public values of a partition tell its number of permutations and its first state."""
 
     name = "keccak-f"
 
     def __init__(self, permutations: int = 1365, first: int = 0) -> None:
-        """Raises UsageError."""
+        """Raises UsageError for arguments out of range."""
         if not 1 <= permutations <= MOST:
             raise UsageError(f"permutations must be from 1 to {MOST}, not {permutations}")
         if not 0 <= first < 1 << 32:
@@ -120,7 +120,7 @@ class KeccakF(Program):
         fill_rounds(columns, states, backend)
         on, begin, number, first_sum = range(WIDTH, WIDTH + 4)
         results = results_of(columns, rows) * counted[0, : rows // ROUNDS]
-        # A sum of at most 2^24 words of 32 bits stays below p: no reduction.
+        # A sum of at most 2^24 words of 32 bits stays below p, so that it needs no reduction.
         sums = backend.zeros((SUMMED, blocks))
         sums[:, 1:] = prefix_sums(results)[:, : blocks - 1]
         columns[begin] = 0
@@ -135,20 +135,20 @@ class KeccakF(Program):
         totals = [sum(p[2 + k] for p in public) % P for k in range(SUMMED)]
         start, end = public[0][0], public[-1][1]
         return {
-            # A counted state's number has 32 bits; where none is counted, `start` is any element and `end` the same.
+            # A counted state's number has 32 bits. If none is counted, `start` is any element, and `end` is equal.
             "states": f"{start} to {end - 1}" if end != start else "none",
             "sums of the results' words": ", ".join(map(str, totals)) + " modulo p",
         }
 
 
 def results_of(columns: Array, rows: int) -> Array:
-    """(SUMMED, permutations): the first words after the last round of each permutation that the rows hold whole."""
+    """The first words of the results of all complete permutations, (SUMMED, permutations)."""
     first = sum(COLUMNS[name] for name in ("state", "parity", "theta"))
     return columns[first : first + SUMMED, ROUNDS - 1 : rows : ROUNDS]
 
 
 def prefix_sums(values: Array) -> Array:
-    """Sums of the first 1, 2, .. values of each row, by doubling steps that any array library has."""
+    """The sums of the first 1, 2, .. values of each row, by doubling steps that any array library can do."""
     total, step = values.copy(), 1
     while step < total.shape[1]:
         moved = total[:, :-step].copy()

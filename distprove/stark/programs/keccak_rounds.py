@@ -1,14 +1,14 @@
-"""Keccak-f[1600] (FIPS 202) as rules for a table, one row per round, and the rows themselves.
+"""Keccak-f[1600] (FIPS 202) as rules for a table, one row per round, and the generation of the rows.
 
 A row holds a round's state after theta as bits, A'; the parities of its columns, C'; the bits D that theta added; and
-the state after the round as 32-bit words, `out`. So, with C = C' xor D the parities before theta:
+the state after the round as 32-bit words, `out`. With the parities before theta, C = C' xor D, this gives:
 
     D[x, z] = C[x-1, z] xor C[x+1, z-1]     the five bits D, C'[x-1], D[x-1], C'[x+1], D[x+1] have an even sum
     C'[x, z] = parity of A'[x, ., z]        their sum, less C', is even
-    state before the round = A' xor D       degree 2, so that a selector fits beside it at degree 3
+    state before the round = A' xor D       degree 2, so that with a selector it has degree 3
     out = iota(chi(pi(rho(A'))))            degree 3; where the round constants have bits, chi has a column of its own
 
-2,321 columns in all, where a layout that commits to every state in words and to C besides takes about 2,630.
+These are 2,321 columns. A layout that also commits to every state in words and to C takes about 2,630.
 
 Lanes are numbered x + 5 y, bits from the least significant, words low half first: word k of the state is bytes 4 k to
 4 k + 3 of a message block, little-endian.
@@ -30,24 +30,24 @@ ROUNDS = 24
 LANES = 25
 WORDS = 2 * LANES
 RATE_LANES = 17
-"""Lanes that Keccak-256 absorbs a block into: 136 bytes."""
+"""Number of lanes into which Keccak-256 absorbs a block, 136 bytes."""
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {"state": 64 * LANES, "parity": 320, "theta": 320, "out": WORDS, "chi": 7, "round": ROUNDS}
 )
-"""Columns that `constrain_rounds` uses, first in a table."""
+"""Columns that `constrain_rounds` uses, which must come first in a table."""
 WIDTH = sum(COLUMNS.values())
 ROWS = CppRows(Path(__file__).with_name("keccak_rounds.cpp"), COLUMNS, ("states",))
-"""The rows of these columns, from (25, blocks) lanes of the states that the permutations begin with."""
+"""The function that makes the rows of `COLUMNS` from the lanes (25, blocks) of the permutations' initial states."""
 
 CONSTANT_BITS = (0, 1, 3, 7, 15, 31, 63)
-"""Bits of lane 0 that a round constant can set: `chi` has their values before iota."""
+"""Bits of lane 0 that a round constant can set. The columns `chi` hold their values before iota."""
 _BITS_AT_ONCE = 8
-"""Bit columns made together: bounds the scratch memory of a trace."""
+"""Number of bit columns made together, which bounds the scratch memory of a trace."""
 
 
 def _round_constants() -> tuple[int, ...]:
-    """By the shift register x^8 + x^6 + x^5 + x^4 + 1 of the standard, seven steps a round."""
+    """The round constants, from the standard's shift register x^8 + x^6 + x^5 + x^4 + 1 with seven steps a round."""
     register, constants = 1, []
     for _ in range(ROUNDS):
         constant = 0
@@ -59,7 +59,7 @@ def _round_constants() -> tuple[int, ...]:
 
 
 def _rotations() -> tuple[int, ...]:
-    """rho's offset of each lane."""
+    """The rotation offset of each lane in rho."""
     offsets, x, y = [0] * LANES, 1, 0
     for t in range(24):
         offsets[x + 5 * y] = (t + 1) * (t + 2) // 2 % 64
@@ -70,20 +70,20 @@ def _rotations() -> tuple[int, ...]:
 ROUND_CONSTANTS = _round_constants()
 ROTATIONS = _rotations()
 PI_SOURCE = tuple((x + 3 * y) % 5 + 5 * x for y in range(5) for x in range(5))
-"""pi: lane x + 5 y comes from lane (x + 3 y) + 5 x."""
+"""The source lane of each lane in pi: lane x + 5 y comes from lane (x + 3 y) + 5 x."""
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
 class Rounds:
-    """The cells of one row, as the state before its round."""
+    """The state before a row's round, as expressions in the cells of the row."""
 
     def __init__(self, cells: Sequence[Expression], theta: Sequence[Expression]) -> None:
         self._state, self._theta = cells, theta
 
     def bits(self, start: int, stop: int) -> Expression:
-        """Bits start to stop - 1 of the state before the round, at most 32, as one number. Degree 2."""
+        """Bits start to stop - 1 of the state before the round, at most 32 bits, as one number of degree 2."""
         total: Expression | int = 0
         for weight, bit in enumerate(range(start, stop)):
             lane, z = divmod(bit, 64)
@@ -93,19 +93,19 @@ class Rounds:
         return total
 
     def word(self, k: int) -> Expression:
-        """Word k of the state before the round. Degree 2."""
+        """The 32-bit word k of the state before the round, of degree 2."""
         return self.bits(32 * k, 32 * k + 32)
 
 
 def constrain_rounds(t: Table) -> Rounds:
-    """State that every row is a round; that rounds count 0 to 23 and start over; and that each takes up where the one
-    before ended, but that a round 0 takes any state. Returns the state before this row's round. Degree 3.
+    """Constrain every row to be a round, with rounds counted 0 to 23 repeatedly, each on the state of the previous
+    round; round 0 takes any state. Returns the state before this row's round. The constraints have degree 3.
     """
     rounds = t.this["round"]
     for i, flag in enumerate(rounds):
         t.first(flag - (i == 0), f"round {i}: first")
         t.transition(t.next["round"][(i + 1) % ROUNDS] - flag, f"round {i}: next")
-    for flag in (rounds[0], rounds[-1]):  # implied; stated for interactions that count with them
+    for flag in (rounds[0], rounds[-1]):  # implied; stated for interactions that use them as multiplicities
         t.boolean(flag)
     state, parity, theta = t.this["state"], t.this["parity"], t.this["theta"]
     for bit in (*state, *parity, *theta):
@@ -129,7 +129,7 @@ def constrain_rounds(t: Table) -> Rounds:
 
 
 def _chi(t: Table, lane: int, z: int) -> Expression:
-    """Bit z of a lane after chi. Degree 3."""
+    """Bit z of a lane after chi, of degree 3."""
 
     def rotated(x: int, y: int) -> Expression:
         source = PI_SOURCE[x % 5 + 5 * y]
@@ -154,25 +154,25 @@ def _after_round(t: Table, lane: int, z: int) -> Expression:
 
 
 def rows_for(permutations: int) -> int:
-    """The power of two of rows that hold so many permutations. At least one row more, which no permutation ends in."""
+    """Number of rows, a power of two, for so many permutations and at least one more row, where none of them ends."""
     return 1 << (ROUNDS * permutations).bit_length()
 
 
 def blocks_for(rows: int) -> int:
-    """Permutations begun in so many rows; the last is cut off."""
+    """Number of permutations that begin in so many rows. The last one is cut off."""
     return -(-rows // ROUNDS)
 
 
 def over_rounds(values: Array, rows: int) -> Array:
-    """(k, rows): (k, blocks) `values`, one for each permutation, in all rows of it."""
+    """Repeat `values`, (k, blocks) with one value for each permutation, in all its rows: (k, rows)."""
     return values.repeat(ROUNDS).reshape(len(values), -1)[:, :rows]
 
 
 def fill_rounds(columns: Array, states: Array, backend: Backend) -> None:
-    """Write the columns of `COLUMNS`, the first of `columns` (>= WIDTH, rows), for the permutations of `states`.
+    """Write the first WIDTH columns of `columns`, (>= WIDTH, rows), for permutations of the initial states `states`.
 
-    `states`: (25, blocks_for(rows)) uint64, lanes. By the row function; on a CPU's machine without a C++ compiler by
-    vectorised operations.
+    `states` holds lanes, (25, blocks_for(rows)) uint64. The row function `ROWS` does the work, or vectorised operations
+    on a machine that lacks a C++ compiler for it.
     """
     try:
         ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states)
@@ -181,7 +181,7 @@ def fill_rounds(columns: Array, states: Array, backend: Backend) -> None:
 
 
 def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> None:
-    """What `fill_rounds` writes, by operations on whole columns. Takes scratch memory of about 3 % of what it fills."""
+    """Do what `fill_rounds` does by operations on whole columns, with scratch memory of about 3 % of the columns."""
     rows, blocks = columns.shape[1], states.shape[1]
     lanes = backend.empty((60, blocks, ROUNDS))  # A', C', D, out
     state = [states[i] for i in range(LANES)]
@@ -201,7 +201,7 @@ def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> N
             lanes[35 + i, :, r] = lane
     flat = lanes.reshape(60, blocks * ROUNDS)[:, :rows]
     shifts = backend.to_device(np.arange(64, dtype=np.uint64).reshape(64, 1))
-    for i in range(35):  # the bits of A', C' and D stand in this order in the table too
+    for i in range(35):  # the bits of A', C' and D have this order in the table too
         for z in range(0, 64, _BITS_AT_ONCE):
             bits = columns[64 * i + z : 64 * i + z + _BITS_AT_ONCE]
             bits[...] = flat[i] >> shifts[z : z + _BITS_AT_ONCE]

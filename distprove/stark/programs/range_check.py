@@ -1,7 +1,7 @@
-"""Two tables and a local bus: values cut into limbs, each limb looked up in a table of all that a limb can be.
+"""Two tables and a local bus: values cut into limbs, each of which is looked up in a table of all possible limbs.
 
-Stated, for each partition: the prover knows `count` values, each from 0 to 2^(2 bits) - 1, whose sum is `total` (which
-stays below p: nothing wraps).
+The statement for each partition: the prover knows `count` values, each from 0 to 2^(2 bits) - 1, whose sum is `total`.
+The sum stays below p, so that it does not wrap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_LOG_VALUES = 24
 
 
 class ValuesAir(Air):
-    """A value per row; rows beyond the last are padding, with nothing in them."""
+    """The table of values, one per row. Rows after the last value are padding, with multiplicity 0."""
 
     name = "values"
     main: Mapping[str, int] = MappingProxyType({"limbs": 2, "on": 1, "count": 1, "sum": 1})
@@ -38,7 +38,7 @@ class ValuesAir(Air):
         low, high = t.this.limbs
         t.boolean(t.this.on)
         value = low + high * (1 << self._bits)
-        # What counts and is added up in a row is in `count` and `sum` of the row itself.
+        # `count` and `sum` of a row include the row itself.
         t.first(t.this.count - t.this.on)
         t.transition(t.next.count - t.this.count - t.next.on)
         t.last(t.this.count - t.public.count)
@@ -51,7 +51,7 @@ class ValuesAir(Air):
 
 
 class LimbsAir(Air):
-    """Every limb there is, and how often it is looked up."""
+    """The table of all possible limbs, each with its multiplicity: how often it is looked up."""
 
     name = "limbs"
     preprocessed: Mapping[str, int] = MappingProxyType({"limb": 1})
@@ -62,12 +62,12 @@ class LimbsAir(Air):
 
 
 class RangeCheck(Program):
-    """See the module's text. The prover makes the values up from a seed; how many there are is public."""
+    """The program `range-check`. The prover makes the values from a seed; their number is public."""
 
     name = "range-check"
 
     def __init__(self, values: int = 1 << 16, bits: int = MAX_BITS, seed: int = 1) -> None:
-        """Raises UsageError."""
+        """Raises UsageError for arguments out of range."""
         if not 1 <= values <= 1 << MAX_LOG_VALUES:
             raise UsageError(f"values must be from 1 to 2^{MAX_LOG_VALUES}, not {values}")
         if not 1 <= bits <= MAX_BITS:
@@ -130,7 +130,7 @@ class RangeCheck(Program):
 
 
 def scrambled(first: int, count: int) -> NDArray[np.uint64]:
-    """Elements `first` on of the sequence of SplitMix64 (Steele, Lea, Flood 2014), the same on every machine."""
+    """`count` elements of the SplitMix64 sequence (Steele, Lea, Flood 2014) from index `first`; same on any machine."""
     x: NDArray[np.uint64] = (np.arange(count, dtype=np.uint64) + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Which programs there are, what arguments they take, and how they are made from them."""
+"""The registry of programs: their names, their arguments, and how they are made from these."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Kind = Literal["integer", "path", "text"]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a program, as the command line and job files know it."""
+    """An argument of a program, for the command line and job files."""
 
     name: str
     kind: Kind
     help: str
     default: int | str | None = None
-    """None: it must be given."""
+    """Default value; None means that the argument must be given."""
 
 
 @dataclass(frozen=True)
 class ProgramEntry:
-    """A program that ships."""
+    """The entry of a program that ships."""
 
     name: str
     help: str
     arguments: tuple[Argument, ...]
     module: str
-    """Where its class is: "module:Class". Imported when it is used."""
+    """The place of its class, "module:Class". It is imported when it is used."""
 
     def make(self, given: Mapping[str, int | str], *, proving: bool = True) -> Program:
-        """The program with these arguments; see `values`."""
+        """Make the program with these arguments, which `values` checks. Raises UsageError."""
         return load_class(self.module)(**self.values(given, proving=proving))
 
     def values(self, given: Mapping[str, int | str], *, proving: bool = True) -> dict[str, int | str]:
         """All arguments, checked and with their defaults.
 
-        Paths say where a prover's input is and are no part of a key: a verifier, who is not `proving`, leaves them out,
-        and the program gets "". Raises UsageError for an argument that is unknown, missing or of the wrong kind.
+        Paths tell where a prover's input is and are not part of a key: a verifier, which is not `proving`, leaves them
+        out, and the program gets "". Raises UsageError for an argument that is unknown, missing or of the wrong kind.
         """
         known = {a.name: a for a in self.arguments}
         for name in given:
@@ -118,7 +118,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
 
 
 def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
-    """The program `name`: one that ships, or a user's `MODULE:CLASS`. Raises UsageError."""
+    """Make the program `name`, which ships or is a user's `MODULE:CLASS`, with these arguments. Raises UsageError."""
     if names_code(name):
         try:
             make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}
@@ -131,7 +131,7 @@ def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
 
 
 def find_program(name: str) -> ProgramEntry:
-    """The shipped program `name`. Raises UsageError."""
+    """Find the entry of the shipped program `name`. Raises UsageError."""
     if name not in PROGRAMS:
         near = difflib.get_close_matches(name, PROGRAMS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
@@ -140,7 +140,7 @@ def find_program(name: str) -> ProgramEntry:
 
 
 def load_class(path: str) -> Callable[..., Program]:
-    """The Program subclass at "module:Class". Raises UsageError."""
+    """Import the Program subclass at "module:Class". Raises UsageError."""
     module, _, name = path.partition(":")
     try:
         found: Any = getattr(importlib.import_module(module), name)
@@ -152,7 +152,7 @@ def load_class(path: str) -> Callable[..., Program]:
 
 
 def integer(name: str, value: int | str) -> int:
-    """An integer argument; text may be a number or a power of two, "2^20". Raises UsageError."""
+    """Parse an integer argument. Text may be a number or a power of two such as "2^20". Raises UsageError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     base, caret, exponent = str(value).strip().partition("^")
@@ -171,7 +171,7 @@ def log_rows(name: str, rows: int) -> int:
 
 
 def _number(value: int | str) -> int | str:
-    """An argument of a user's program: a number if it reads like one."""
+    """Parse an argument of a user's program: an integer if it looks like one, else the text."""
     try:
         return integer("", value)
     except UsageError:

@@ -1,7 +1,7 @@
 """Wide Fibonacci: every row is a sequence of its own, c[i+2] = c[i]^2 + c[i+1]^2 across the columns.
 
-It proves that each row was computed right from its first two elements, and nothing about these: a yardstick for
-provers (columns, rows, constraints of degree 2), not a statement to rely on.
+It proves that each row was computed correctly from its first two elements, and nothing about these. It is a benchmark
+for provers (columns, rows, constraints of degree 2) and not a useful statement.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class WideFibonacciAir(Air):
 
 
 class WideFibonacci(Program):
-    """See the module's text. The height is fixed. Partitions have different first elements, from the prover's seed."""
+    """The program `wide-fibonacci`, of a fixed height. Partitions differ in their first elements, made from a seed."""
 
     name = "wide-fibonacci"
 
     def __init__(self, rows: int = 1 << 16, width: int = 32, seed: int = 1) -> None:
-        """Raises UsageError."""
+        """Raises UsageError for arguments out of range."""
         log_rows("rows", rows)
         if not 3 <= width <= MAX_WIDTH:
             raise UsageError(f"width must be from 3 to {MAX_WIDTH}, not {width}")
@@ -78,7 +78,7 @@ class WideFibonacci(Program):
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         (start,) = backend.to_host(inputs["start"]).tolist()
-        # A column that differs from row to row: the last selector, x - w^-1 on a coset.
+        # The last selector, x - w^-1 on a coset, is a column that differs from row to row.
         selectors = backend.goldilocks.selectors(self.rows.bit_length() - 1, 0, 0)
         return Trace([apply(backend, self._rows, [selectors], [start])], ())
 
