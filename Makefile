@@ -4,6 +4,8 @@
 PYTHON ?= python3
 # The CUDA extra follows the driver that nvidia-smi reports: cuda12, cuda13, or none. `make EXTRA= ...` leaves it out.
 EXTRA ?= $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: \(1[23]\)\..*/cuda\1/p')
+# Processes that run tests at once. Most tests wait or use one core; kernels on the CPU use several threads.
+PROCESSES ?= 2
 
 UV := .uv/bin/uv
 VENV := .venv
@@ -19,7 +21,7 @@ demo: $(VENV)/.ready
 	$(BIN)/distprove demo
 
 test: lint node
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadgroup
 
 # Spoiled files for every parser, for an hour: make fuzz FUZZ="--seconds 600 --seed 7". A short run is part of the tests.
 fuzz: $(VENV)/.ready-test

@@ -14,6 +14,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process, where they share fixtures, and all files that use Ray in one, too: a
+    second Ray would start beside the first one, and take as long again."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    with_ray = {item.path for item in items if item.get_closest_marker("ray")}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("ray" if item.path in with_ray else str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real circuits with keys and inputs; skips where it is not to be had."""

@@ -46,7 +46,7 @@ def check(key: VerifyingKey, names, publics, proofs) -> None:
 
 
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])
-@pytest.mark.parametrize("program", [Fibonacci(3), Fibonacci(0), Ring(3), Ring(5)], ids=str)
+@pytest.mark.parametrize("program", [Fibonacci(3), Fibonacci(0), Ring(3), Ring(5)], ids=["f3", "f0", "r3", "r5"])
 def test_honest_jobs_verify(program: Program, log_blowup: int) -> None:
     params = Parameters(log_blowup, 9, 3, 1, log_final=1)
     check(*prove_job(program, 2, params))
