@@ -10,19 +10,18 @@ import functools
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape as escape_markup
-from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
 from distprove.errors import DistproveError, InputError
 from distprove.visible import bounded, visible
-from kernels.backend import BackendError
+from kernels.errors import BackendError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,41 +30,38 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
 
 
-class SafeConsole(Console):
-    """A console that no text can get an escape sequence, a control or a bidirectional override through."""
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Text that is about to be laid out: escapes take their place in it."""
-        return super().render_str(visible(text, keep="\n"), **options)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is printed, whatever it was made of. What moves the cursor for Rich is not text."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text, keep="\n"))
-
-
 def escape(text: str) -> str:
     """Text from anywhere, for use inside of markup: one line of bounded length that has no power of its own."""
+    from rich.markup import escape as escape_markup
+
     return escape_markup(visible(bounded(text)))
 
 
 def out() -> Console:
     """Results, for people."""
+    from distprove.cli.safe_console import SafeConsole
+
     return SafeConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
     """Progress, warnings, errors."""
+    from distprove.cli.safe_console import SafeConsole
+
     return SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
 def plain_table() -> Table:
     """A table without lines, its head dimmed."""
+    from rich.table import Table
+
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
 
 
 def facts_table() -> Table:
     """A table without lines or head: names at the left, dimmed, and what there is to say of each."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     return table

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from distprove.errors import FormatError, UsageError
-from distprove.stark.field import TWO_ADICITY
+from kernels.goldilocks_field import TWO_ADICITY
 
 MAX_LOG_HEIGHT = 28
 """Rows of a table, at most 2^28: with blow-up 8 an extension's indices stay below 2^32."""
