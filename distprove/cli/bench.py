@@ -339,7 +339,8 @@ def _show_contenders(document: dict[str, Any]) -> None:
     for name in document["contenders"]:
         table.add_column(escape(name), justify="right")
     for row in document["rows"]:
-        table.add_row(row["what"], *(format_seconds(row["seconds"][name]) for name in document["contenders"]))
+        times = ((row["seconds"][name], row["cpu_seconds"][name]) for name in document["contenders"])
+        table.add_row(row["what"], *(f"{format_seconds(wall)} ({format_seconds(cpu)} of CPU)" for wall, cpu in times))
     console.print(table)
     console.print(f"\n[dim]timed    [/] {escape(document['timed'])}")
     console.print(f"[dim]checked  [/] {escape(document['checked'])}")
