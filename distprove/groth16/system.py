@@ -29,7 +29,7 @@ from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.encoding import unpack
 from kernels.host_arena import Empty, HostArena
-from kernels.placed import Placement
+from kernels.placement import Placement
 
 SANDBOX_BYTES = 64 << 20
 """Of a witness program beside what grows with the circuit: code, constants, stack."""
