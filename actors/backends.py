@@ -17,10 +17,9 @@ from distprove.phases import Phase
 from distprove.place import ChoosesPlacement, Placing
 from distprove.system import ProofSystem
 from kernels.backend import Backend
-from kernels.cpu import CpuBackend
 from kernels.host_arena import HostArena
 from kernels.leases import Lease
-from kernels.placed import PlacedBackend, Placement
+from kernels.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -135,6 +134,9 @@ def place_operations(
     """
     if not choice.placing:
         return Placed(device, Placement(), "nothing was placed")
+    from kernels.cpu import CpuBackend
+    from kernels.placed import PlacedBackend
+
     host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
     if throttle is not None:
         with suppress(OSError):  # a file that is gone, as when its governor is started anew, holds nobody up

@@ -78,7 +78,7 @@ class Progress:
     """Something happened; for the live display. `done`, `failed` and `total` count partitions."""
 
     event: str
-    """A journal event, or "stage"."""
+    """A journal event, "stage", or "waiting" before there is work: `detail` says for what."""
     partition: str | None
     worker: str | None
     stage: str | None
@@ -176,11 +176,13 @@ class Dispatcher:
         `post` is offered a view of the work now and then, for status.json.
         """
         if self._open():
+            self._executor.waits_for = self._tell_wait
             for worker in self._executor.start(self._system):
                 report = WorkerReport(worker.id, worker.role.value, worker.node)
                 self._report.workers.append(report)
                 self._members[worker.id] = _Member(worker, report, self._deadline())
                 self._executor.load(worker)
+            self._tell_loading()
         while self._open():
             self._hand_out()
             finished = self._executor.wait(timeout=1.0)
@@ -350,6 +352,7 @@ class Dispatcher:
             self._record_span(finished)
             self._run.note("worker-ready", sync=False, worker=member.worker.id, device=finished.value.get("device"))
             self._tell("worker-ready", None, member)
+            self._tell_loading()
             self._check_key()
         elif isinstance(error, InputError):
             raise error
@@ -364,6 +367,7 @@ class Dispatcher:
         if not self._checked and self._checker is None and ready:
             self._checker = ready[0].worker.id
             self._executor.check(ready[0].worker)
+            self._tell_wait(f"the key's check on {self._checker}")
 
     def _key_checked(self, member: _Member, finished: Finished) -> None:
         error = finished.error
@@ -622,6 +626,16 @@ class Dispatcher:
                 for member in self._members.values()
             },
         )
+
+    def _tell_loading(self) -> None:
+        """Provers that have the key, of those that there are."""
+        provers = [member for member in self._members.values() if member.worker.role is Role.PROVER]
+        ready = sum(member.ready for member in provers)
+        if ready < len(provers):
+            self._tell_wait(f"the key, loaded on {ready} of {len(provers)} provers")
+
+    def _tell_wait(self, what: str) -> None:
+        self._tell("waiting", None, None, what)
 
     def _tell(self, event: str, item: _Item | None, member: _Member | None, detail: str | None = None) -> None:
         if self._progress is None:

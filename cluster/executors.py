@@ -60,6 +60,8 @@ class Executor(ABC):
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
+        self.waits_for: Callable[[str], None] = lambda what: None
+        """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: TaskThreads | None = None
         self._keepers: TaskThreads | None = None

@@ -90,10 +90,12 @@ class RayExecutor(Executor):
         placing = parse_place(self.settings.place, system.name)
         shared = system.shared()
         files = sum(array.nbytes for array in shared.values())
+        self.waits_for("Ray")
         self._stack.enter_context(connect(self.settings, files + (256 << 20)))
         nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed(self._name)
+        self.waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         choices = [self._choice(spot, placing) for spot in provers]
         kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
         used = {spot.node.id for spot in (*provers, *synthesisers)}

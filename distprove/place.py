@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from distprove.errors import UsageError
 from distprove.options import nearest
-from kernels import placed
-from kernels.backend import Backend
-from kernels.placed import Placement
+from kernels.placement import OPERATIONS, Placement
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kernels.backend import Backend
 
 AUTO = "auto"
 CPU, GPU = "cpu", "gpu"
@@ -27,7 +28,7 @@ CPU, GPU = "cpu", "gpu"
 _BOTH = (GPU, CPU)
 _PLACES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     # circom's witness programs run on the CPU; a STARK's trace is made by the backend that commits to it.
-    "groth16": {"synthesis": (CPU,), **dict.fromkeys(placed.OPERATIONS, _BOTH)},
+    "groth16": {"synthesis": (CPU,), **dict.fromkeys(OPERATIONS, _BOTH)},
     "stark": {"trace": (GPU,)},
 }
 """The operations that have a name and the places where each can run, by proof system."""
@@ -62,7 +63,7 @@ def parse_place(place: str | Mapping[str, str] | None, system: str | None = None
             )
         if where not in known[operation]:
             raise UsageError(f"place: {operation} runs on {' or '.join(known[operation])}, not on {where!r}")
-        if where == CPU and operation in placed.OPERATIONS:
+        if where == CPU and operation in OPERATIONS:
             host.add(operation)
     return Placing(Placement(frozenset(host)))
 

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 
 from kernels.busy import BusyWatch, QueueWatch
 from kernels.curves import Curve, Field, Group
+from kernels.errors import BackendError as BackendError
+from kernels.errors import OutOfMemory as OutOfMemory
+from kernels.errors import SizeError as SizeError
 
 if TYPE_CHECKING:
     from kernels.goldilocks import GoldilocksKernels
@@ -30,18 +33,6 @@ Array = Any
 HostArray = NDArray[Any]
 
 SelfBackend = TypeVar("SelfBackend", bound="Backend")
-
-
-class BackendError(Exception):
-    """A request that the backend refuses, or a device fault. The message says what was needed and what was there."""
-
-
-class OutOfMemory(BackendError):
-    """The arena's budget or the device's memory is too small for a request."""
-
-
-class SizeError(BackendError, ValueError):
-    """A size, shape or dtype that the kernels do not handle. Raised before anything is launched."""
 
 
 @dataclass(frozen=True)

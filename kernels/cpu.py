@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -27,12 +27,14 @@ from kernels.backend import (
     SizeError,
     Traffic,
 )
-from kernels.cpu_goldilocks import CpuGoldilocks
 from kernels.curves import Curve, Field, Group
 from kernels.host_arena import Empty, HostArena
 from kernels.leases import CPU_MSM, PROVING, SPMV, Lease
 from kernels.processor import processor_facts
 from kernels.throttle import open_word
+
+if TYPE_CHECKING:
+    from kernels.cpu_goldilocks import CpuGoldilocks
 
 Bytes = NDArray[np.uint8]
 
@@ -359,6 +361,8 @@ class CpuBackend(Backend):
     @property
     def goldilocks(self) -> CpuGoldilocks:
         if self._goldilocks is None:
+            from kernels.cpu_goldilocks import CpuGoldilocks
+
             self._goldilocks = CpuGoldilocks(self._native, self._pool)
         return self._goldilocks
 

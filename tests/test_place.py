@@ -10,7 +10,7 @@ import pytest
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job
 from distprove.place import Placing, parse_place
-from kernels.placed import Placement
+from kernels.placement import Placement
 
 G2_AND_SPMV = Placing(Placement(frozenset({"msm_g2", "spmv"})))
 

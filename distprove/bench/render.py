@@ -138,6 +138,8 @@ def _notes(document: dict[str, Any]) -> list[str]:
     notes = [f"Timed: {document['timed']}.", f"Checked: {document['checked']}."]
     if ceilings:
         notes.append(f"Ceilings: {'; '.join(ceilings)}.")
+    if "superseded" in document:
+        notes.append(f"Superseded: {document['superseded']}.")
     return notes
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from distprove.errors import InputError, InvalidProof, JobFailed, UsageError
 from distprove.groth16.keys import VerificationKey
@@ -28,13 +32,20 @@ from kernels.encoding import unpack
 OURS = "distprove"
 TIMED = (
     "witness to proof: ours in this process with the key loaded; the other prover as a whole command, its start and "
-    "its reading of key and witness included; the two in turn"
+    "its reading of key and witness included; the two in turn; CPU time is that of all threads"
 )
 CHECKED = "every proof of both, by the pairing"
 
 _PLACES = ("zkey", "wtns", "proof", "public")
 _PLACE = re.compile(rf"\{{({'|'.join(_PLACES)})\}}")
 _TIMEOUT = 3600.0
+
+
+class Taken(NamedTuple):
+    """What one proof took, in seconds: by the clock, and of all cores together."""
+
+    wall: float
+    cpu: float
 
 
 @dataclass(frozen=True)
@@ -58,36 +69,64 @@ class PeerCommand:
             raise UsageError(f"the command lacks {', '.join(f'{{{place}}}' for place in missing)}")
         return cls(name, arguments)
 
-    def run(self, files: dict[str, Path]) -> float:
-        """Run it once; its wall time in seconds. What it prints is dropped, because it may hold the witness.
+    def run(self, files: dict[str, Path], limit: float = _TIMEOUT) -> Taken:
+        """Run it once. What it prints is dropped, because it may hold the witness.
 
-        Raises UsageError when it cannot be run, JobFailed when it fails.
+        Raises UsageError when it cannot be run, JobFailed when it fails or has not ended after `limit` seconds.
         """
         words = [_PLACE.sub(lambda place: str(files[place[1]]), word) for word in self.arguments]
+        quiet = subprocess.DEVNULL
         begin = time.perf_counter()
         try:
-            done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_TIMEOUT)
+            process = subprocess.Popen(words, stdout=quiet, stderr=quiet, start_new_session=True)
         except OSError as error:
             raise UsageError(f"{self.name}: cannot run {words[0]}: {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise JobFailed(f"{self.name} took more than {_TIMEOUT:g} s") from None
-        if done.returncode != 0:
-            raise JobFailed(f"{self.name} ended with exit code {done.returncode}")
-        return time.perf_counter() - begin
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _kill(process.pid)
+
+        timer = threading.Timer(limit, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            # A wait with a timeout polls, and finds the end up to 50 ms late. What has ended stays a zombie until the
+            # timer is gone, so that no other process can have its number.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            wall = time.perf_counter() - begin
+        finally:
+            timer.cancel()
+            timer.join()
+            _kill(process.pid)  # and what it left behind, or all of it after Ctrl-C
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if late.is_set():
+            raise JobFailed(f"{self.name} took more than {limit:g} s")
+        if process.returncode != 0:
+            raise JobFailed(f"{self.name} ended with exit code {process.returncode}")
+        return Taken(wall, used.ru_utime + used.ru_stime)
+
+
+def _kill(leader: int) -> None:
+    """Kill the processes of a session. macOS refuses to signal a group of which only a zombie is left."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One circuit: the seconds of each proof, by prover."""
+    """One circuit: what each proof took, by prover."""
 
     what: str
-    samples: dict[str, tuple[float, ...]]
+    samples: dict[str, tuple[Taken, ...]]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "what": self.what,
-            "seconds": {name: statistics.median(times) for name, times in self.samples.items()},
-            "samples": {name: list(times) for name, times in self.samples.items()},
+            "seconds": {name: statistics.median(t.wall for t in taken) for name, taken in self.samples.items()},
+            "cpu_seconds": {name: statistics.median(t.cpu for t in taken) for name, taken in self.samples.items()},
+            "samples": {name: [t.wall for t in taken] for name, taken in self.samples.items()},
         }
 
 
@@ -115,8 +154,8 @@ def _compare(backend: Backend, peer: PeerCommand, zkey: Path, wtns: Path, repeat
     witness.check_for(key)
     resident, vk = load_key(key, backend), VerificationKey.from_zkey(key)
     public = unpack(witness.values[1 : key.n_public + 1])
-    ours: list[float] = []
-    theirs: list[float] = []
+    ours: list[Taken] = []
+    theirs: list[Taken] = []
 
     def check(name: str, proof: Groth16Proof) -> None:
         try:
@@ -129,9 +168,9 @@ def _compare(backend: Backend, peer: PeerCommand, zkey: Path, wtns: Path, repeat
     with tempfile.TemporaryDirectory(prefix="distprove-versus-") as folder:
         files = {"zkey": zkey, "wtns": wtns, "proof": Path(folder, "proof.json"), "public": Path(folder, "public.json")}
         for _ in range(1 + repeats):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             proof, _ = prove(resident, witness.values)
-            ours.append(time.perf_counter() - begin)
+            ours.append(Taken(time.perf_counter() - begin, time.process_time() - used))
             check(OURS, proof)
             theirs.append(peer.run(files))
             try:

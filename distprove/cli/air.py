@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distprove.cli.console import escape, out, plain_table, print_json, reports_errors, warn
-from distprove.cli.kernels import compilation, compile_for
 from distprove.cli.option_groups import AsJson
 from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 LEAST_BLOWUP = 2
 """What `prove` chooses unless it is told otherwise."""
 
-app = typer.Typer(no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
 Target = Annotated[
     str, typer.Argument(metavar="MODULE:CLASS|PROGRAM", help="An AIR or a program by its class, or one that ships.")
@@ -100,6 +99,7 @@ def compile_kernels(
     as_json: AsJson = False,
 ) -> None:
     """Compile the CUDA kernels that proving a program takes, and keep them: ahead of time, without a GPU."""
+    from distprove.cli.kernels import compilation, compile_for
     from distprove.stark.program import Program
     from kernels.cuda_sources import goldilocks_sources
 

@@ -1,27 +1,101 @@
-"""The commands, gathered. Modules that compute are imported when a command runs, so that --help is quick."""
+"""The table of commands: each is a file and a line here, and only the module that is asked for is imported."""
 
 from __future__ import annotations
 
-from importlib import metadata
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from distprove.cli import air, bench, prove, security, setup
 from distprove.cli.console import DEBUG_FLAG
-from distprove.cli.demo import demo
-from distprove.cli.doctor import doctor
-from distprove.cli.kernels import kernels
-from distprove.cli.prove import resume
-from distprove.cli.report import report
-from distprove.cli.simulate import simulate
-from distprove.cli.sweep import sweep
-from distprove.cli.top import top
-from distprove.cli.variadic import VariadicCommand
-from distprove.cli.verify import export, verify
+
+
+class Entry(NamedTuple):
+    """A command before its module is imported."""
+
+    target: str
+    """A function or a `typer.Typer`, as "module:name" below distprove.cli."""
+    help: str
+    """The first paragraph of the command's own help."""
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "resume": Entry(
+        "prove:resume",
+        "Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here.",
+    ),
+    "report": Entry(
+        "report:report",
+        "Write one HTML page that says where the time of a run went, and a trace that Perfetto opens.",
+    ),
+    "sweep": Entry(
+        "sweep:sweep",
+        "Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.",
+    ),
+    "top": Entry(
+        "top:top", "Show partitions, GPUs, leases, queues and throughput of a run, live. Ends when the run does."
+    ),
+    "verify": Entry(
+        "verify:verify", "Verify a proof: its binding, then all partitions as one batch with random coefficients."
+    ),
+    "export": Entry(
+        "verify:export",
+        "Write what others verify with. Of Groth16: proof.json and public.json of every partition, and the key, as "
+        "snarkjs has them. Of a STARK: verifying_key.msgpack, for `verify --vk`, and the partitions' proofs.",
+    ),
+    "kernels": Entry(
+        "kernels:app", "Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."
+    ),
+    "simulate": Entry(
+        "simulate:simulate",
+        "Compare the policy auto with off and with the best static setting, on a model of a node (docs/scheduling.md).",
+    ),
+    "doctor": Entry("doctor:doctor", "GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why."),
+    "demo": Entry(
+        "demo:demo",
+        "Prove that some members of a group vote, each once, without saying who: every step of a job, offline.",
+    ),
+    "prove": Entry("prove:app", "Prove every partition of a job, verify each, and bind them into one proof."),
+    "setup": Entry("setup:app", "Make proving keys."),
+    "bench": Entry("bench:app", "Measure this machine: medians, sizes, bytes moved, share of the ceiling."),
+    "air": Entry("air:app", "Inspect and debug AIRs written in Python."),
+    "security": Entry(
+        "security:app",
+        "What a proof of a program is worth: proven bits of every round. `PROGRAM --help` tells its options.",
+    ),
+}
+
+
+class Commands(TyperGroup):
+    """The commands by their names and lines; the one that is asked for is loaded."""
+
+    def __init__(self, **attributes: Any) -> None:
+        listed = {name: TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()}
+        super().__init__(**{**attributes, "commands": listed})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name is not None else None, rest
+
+
+def load(name: str) -> Any:
+    """The command itself, from its module."""
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    found = getattr(import_module(f"distprove.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        made = typer.Typer(add_completion=False)
+        made.command(name)(found)
+        found = made
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
     name="distprove",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,6 +104,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         typer.echo(f"distprove {metadata.version('distprove')}")
         raise typer.Exit
 
@@ -40,20 +116,3 @@ def options(
     debug: Annotated[bool, typer.Option(DEBUG_FLAG, help="Show tracebacks. May also follow a command.")] = False,
 ) -> None:
     """Prove big statements, cut into partitions, on many GPUs or none."""
-
-
-app.add_typer(prove.app, name="prove")
-app.command("resume")(resume)
-app.command("report")(report)
-app.command("sweep")(sweep)
-app.command("top")(top)
-app.command("verify")(verify)
-app.command("export")(export)
-app.add_typer(setup.app, name="setup")
-app.add_typer(bench.app, name="bench")
-app.add_typer(air.app, name="air")
-app.add_typer(security.app, name="security")
-app.command("kernels", cls=VariadicCommand)(kernels)
-app.command("simulate")(simulate)
-app.command("doctor")(doctor)
-app.command("demo")(demo)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +16,17 @@ from distprove.cli.console import err, escape, format_seconds, out, plain_table,
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.errors import UsageError
-from kernels.backend import Backend
 from kernels.curves import CURVES, Curve, Group, curve_by_name
 from kernels.units import format_bytes
 
-app = typer.Typer(no_args_is_help=True, help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.")
+if TYPE_CHECKING:
+    from kernels.backend import Backend
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.",
+)
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
 CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
@@ -333,7 +339,8 @@ def _show_contenders(document: dict[str, Any]) -> None:
     for name in document["contenders"]:
         table.add_column(escape(name), justify="right")
     for row in document["rows"]:
-        table.add_row(row["what"], *(format_seconds(row["seconds"][name]) for name in document["contenders"]))
+        times = ((row["seconds"][name], row["cpu_seconds"][name]) for name in document["contenders"])
+        table.add_row(row["what"], *(f"{format_seconds(wall)} ({format_seconds(cpu)} of CPU)" for wall, cpu in times))
     console.print(table)
     console.print(f"\n[dim]timed    [/] {escape(document['timed'])}")
     console.print(f"[dim]checked  [/] {escape(document['checked'])}")

@@ -13,19 +13,18 @@ import json
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape as escape_markup
-from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
 from distprove.errors import DistproveError, InputError
 from distprove.visible import bounded, shorten_names, visible
-from kernels.backend import BackendError
+from kernels.errors import BackendError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,61 +37,38 @@ LONGEST = 1e10
 """Seconds that are shown as a time: three centuries. What files say may divide by next to nothing."""
 
 
-class SafeConsole(Console):
-    """A console that no text can get an escape sequence, a control or a bidirectional override through, and on which no
-    text can choose what a line begins with."""
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Text that is about to be laid out: escapes take their place in it."""
-        return super().render_str(visible(text, keep="\n"), **options)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is printed, whatever it was made of. What moves the cursor for Rich is not text."""
-        options = options or self.options
-        if isinstance(renderable, str):
-            renderable = self.render_str(renderable, highlight=options.highlight, markup=options.markup)
-        if isinstance(renderable, Text) and not (renderable.no_wrap or options.no_wrap):
-            renderable = _hanging(renderable, self, options)
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text, keep="\n"))
-
-
 def escape(text: str) -> str:
     """Text from anywhere, for use inside of markup: one line of bounded length that has no power of its own."""
+    from rich.markup import escape as escape_markup
+
     return escape_markup(visible(bounded(text)))
-
-
-def _hanging(text: Text, console: Console, options: ConsoleOptions) -> Text:
-    """The same text with its lines broken to fit, and indented after a break unless there is no room for that."""
-    width, overflow = options.max_width, text.overflow or options.overflow
-    lines: list[Text] = []
-    for line in text.split(allow_blank=True):
-        broken = line.wrap(console, width, overflow=overflow)
-        if len(broken) > 1 and width > 2 * INDENT:
-            broken = line.wrap(console, width - INDENT, overflow=overflow)
-            for rest in broken[1:]:
-                rest.pad_left(INDENT)
-        lines += broken
-    return text.blank_copy("\n").join(lines)
 
 
 def out() -> Console:
     """Results, for people."""
+    from distprove.cli.safe_console import SafeConsole
+
     return SafeConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
     """Progress, warnings, errors."""
+    from distprove.cli.safe_console import SafeConsole
+
     return SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
 def plain_table() -> Table:
     """A table without lines, its head dimmed."""
+    from rich.table import Table
+
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
 
 
 def facts_table() -> Table:
     """A table without lines or head: names at the left, dimmed, and what there is to say of each."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     return table
@@ -156,6 +132,8 @@ def reports_errors(command: Command) -> Command:
 
 def _explain(error: Exception, as_json: bool, hint: str | None) -> None:
     if debugging():
+        from rich.text import Text
+
         err().print(Text(textwrap.indent(traceback.format_exc(), " " * INDENT)))
     text = _bounded(str(error)) or type(error).__name__
     if not isinstance(error, (DistproveError, OSError)):

@@ -7,18 +7,19 @@ import secrets
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from distprove.cli.backends import open_backend
 from distprove.cli.console import escape, format_seconds, out, reports_errors
 from distprove.cli.prove import run_job
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job
 from kernels.curves import BN254
 from kernels.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MARKER = "This folder was made by `distprove demo`, which deletes it when it runs again.\n"
 MARKER_NAME = "MADE_BY_DISTPROVE_DEMO"
@@ -39,6 +40,8 @@ def demo(
     A member's secret is a leaf of a Merkle tree under Poseidon. Each proof says "I know a secret in the tree with this
     root, and this is its nullifier in this vote", so that a second vote of the same member would show.
     """
+    from distprove.job import ExecutorSettings, Job
+
     console = out()
     _prepare(destination)
 

@@ -9,15 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
+from distprove.cli.variadic import VariadicCommand
 
 if TYPE_CHECKING:
     from kernels.compiler import KernelRow, KernelSource
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command("kernels", cls=VariadicCommand)
 @reports_errors
 def kernels(
     arch: Annotated[
@@ -38,6 +42,8 @@ def kernels(
 
 def compile_for(archs: Sequence[str], sources: Sequence[KernelSource]) -> list[KernelRow]:
     """Compile what the cache lacks, on all processors, showing progress. Without `archs`: for this machine's GPU."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     from distprove.machine import inspect_machine
     from kernels.compiler import list_kernels
 

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution
 from distprove.cli.sweep import policies
-from distprove.job import Job
-from kernels.backend import DeviceInfo
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cluster.orchestration import Cost
 
 
@@ -42,9 +41,11 @@ def orchestration(
     """
     from cluster import orchestration as bench
     from distprove.bench.results import report
+    from distprove.job import Job
     from distprove.machine import inspect_machine
     from distprove.memory import give_back_large_blocks
     from distprove.systems import load_system
+    from kernels.backend import DeviceInfo
 
     import_from_here()
     job = Job.from_toml(path)

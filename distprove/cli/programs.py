@@ -104,7 +104,7 @@ class ProgramGroup(TyperGroup):
 def program_app(run: Run, help: str) -> typer.Typer:
     """A command group over all programs that does `run` with the one that is named."""
     group = type("Programs", (ProgramGroup,), {"run": staticmethod(run)})
-    app = typer.Typer(cls=group, no_args_is_help=True, help=help)
+    app = typer.Typer(add_completion=False, cls=group, no_args_is_help=True, help=help)
     app.callback()(lambda: None)
     return app
 

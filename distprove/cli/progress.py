@@ -25,6 +25,8 @@ NOTABLE = {
 PLAIN_LINES = 100
 """A log gets at most about this many lines of progress, however many partitions there are."""
 
+PROVING = "proving"
+
 STAGES = (("synthesising", "witnesses"), ("proving", "proving"), ("verifying", "verifying"))
 
 
@@ -35,6 +37,9 @@ class ProgressDisplay:
         self._console = console or err()
         self._stages: dict[str, str] = {}
         self._shown = 0
+        self.doing = "starting"
+        """What the job waits for before there is work, then `PROVING`."""
+        self._said = ""
         self._bar: Bar | None = None
         self._began = time.monotonic()
         if self._console.is_terminal:
@@ -65,6 +70,10 @@ class ProgressDisplay:
     def __call__(self, event: Progress) -> None:
         if event.partition is not None and event.stage is not None:
             self._stages[event.partition] = event.stage
+        if event.event == "waiting" and self.doing != PROVING:  # one that is loaded again has others wait for nothing
+            self.doing = f"waiting for {escape(event.detail or '')}"
+        elif event.done or event.failed or event.stage in ("committing", "proving"):
+            self.doing = PROVING
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
             detail = f": {message(event.detail)}" if event.detail else ""
@@ -79,11 +88,15 @@ class ProgressDisplay:
         activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if counts[stage])
         if event.failed:
             activity += f", [red]{event.failed} failed[/]"
-        bar.update(self._task, description="proving", total=event.total, completed=event.done, activity=activity)
+        bar.update(self._task, description=self.doing, total=event.total, completed=event.done, activity=activity)
 
     def _line(self, event: Progress) -> None:
         if event.event == "worker-ready" and event.worker is not None and event.worker.startswith("prover"):
             self._console.print(f"{escape(event.worker)} ready after {time.monotonic() - self._began:.1f} s")
+        wait = self.doing.partition(",")[0]  # the count after it has the lines of the workers
+        if event.event == "waiting" and self.doing != PROVING and wait != self._said:
+            self._said = wait
+            self._console.print(f"{wait} [dim]({time.monotonic() - self._began:.1f} s)[/]")
         if event.event != "proved":
             return
         step = max(1, event.total // PLAIN_LINES)

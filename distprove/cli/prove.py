@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -15,11 +15,11 @@ from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.programs import Partitions, Soundness, import_from_here, program_app
-from distprove.cli.summary import show_summary
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
-from distprove.job import SYSTEMS, Job, Settings, parse_bytes
-from distprove.owncode import names_code
+
+if TYPE_CHECKING:
+    from distprove.job import Job, Settings
 
 EXECUTION = "How it is run"
 GROTH16 = "Groth16"
@@ -80,6 +80,8 @@ class Execution(OptionGroup):
 
     def given(self) -> dict[str, Any]:
         """By the names of `ExecutorSettings`. Raises UsageError."""
+        from distprove.job import parse_bytes
+
         sizes = {"memory": self.memory, "device_memory": self.device_memory}
         read = {name: parse_bytes(text) if text is not None else None for name, text in sizes.items()}
         return {**asdict(self), "local": self.local or None, **read}
@@ -119,6 +121,7 @@ def subject_first(args: list[str], systems: Collection[str]) -> list[str]:
 
 
 app = typer.Typer(
+    add_completion=False,
     cls=ProveGroup,
     subcommand_metavar="groth16|stark|JOB.toml ...",
     help="Prove every partition of a job, verify each, and bind them into one proof.",
@@ -142,6 +145,8 @@ def job_file(
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
+    from distprove.job import SYSTEMS, Job
+
     import_from_here()
     if path.suffix != ".toml" and not path.exists():
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
@@ -175,6 +180,8 @@ def groth16(
     as_json: AsJson = False,
 ) -> None:
     """Prove a circuit for many inputs or witnesses: a partition for each, named after its file."""
+    from distprove.job import Job
+
     if zkey is None:
         raise UsageError("--zkey is missing: the proving key")
     if bool(inputs) == bool(wtns):
@@ -196,6 +203,8 @@ def stark(
     as_json: AsJson = False,
 ) -> None:
     """Prove a program, cut into partitions: what `distprove prove stark PROGRAM` runs."""
+    from distprove.job import Job
+
     job = Job.from_options(
         "stark",
         program=program,
@@ -229,6 +238,8 @@ def resume(
 
     A run does not choose what code runs here, nor which cluster is joined: --program, --backend and --address do.
     """
+    from distprove.owncode import names_code
+
     if program is not None or names_code(execution.backend or ""):
         import_from_here()
     run_job(run, None, settings=execution.given(), program=program, as_json=as_json)
@@ -291,4 +302,6 @@ def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json({"run": str(run), "proof": str(run / "proof.msgpack"), **report})
     else:
+        from distprove.cli.summary import show_summary
+
         show_summary(stdout(), run, report)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, out, plain_table, print_json
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import Partitions, Soundness, program_app
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @takes_groups

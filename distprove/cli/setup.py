@@ -14,7 +14,7 @@ from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 from kernels.units import format_bytes
 
-app = typer.Typer(no_args_is_help=True, help="Make proving keys.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make proving keys.")
 
 
 @app.callback()

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from distprove.bench.results import SCHEMA
 from distprove.cli.console import out as stdout
 from distprove.cli.console import print_json, reports_errors
 from distprove.cli.option_groups import AsJson
-from distprove.files import write_atomically
 
 Cases = Annotated[int, typer.Option(min=1, help="Random machines with loads.")]
 First = Annotated[int, typer.Option(min=0, help="The first one's seed; the others follow.")]
@@ -40,8 +36,12 @@ def simulate(
     some 1,200 partitions runs under that, off and auto. The published machine comes last. Seconds of a core per case:
     some three, and some ten with long sessions.
     """
+    from concurrent.futures import ProcessPoolExecutor
+
     from cluster.simulator.measured import compare
     from cluster.simulator.study import study, summary
+    from distprove.bench.results import SCHEMA
+    from distprove.files import write_atomically
 
     seeds = range(first, first + cases)
     run = partial(study, long=long)
@@ -73,6 +73,8 @@ def simulate(
 
 
 def _print(name: str, found: dict[str, Any], cases: int) -> None:
+    from rich.table import Table
+
     title = f"{cases} simulated machines, {name} sessions"
     table = Table("seconds of a session", "median", "95 %", "worst", "least", title=title)
     for ratio in ("auto_to_best", "auto_to_off", "off_to_best"):

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
 
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
-from distprove.job import POLICIES, Job
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cluster.sweep.results import Measured, SweepResult
     from cluster.sweep.sweep import Step
 
@@ -62,6 +62,7 @@ def sweep(
     from cluster.sweep.sweep import sweep as run_sweep
     from distprove.cli.pages.sweep import sweep_page
     from distprove.folder import Folder
+    from distprove.job import Job
     from distprove.jobfile import job_text
     from distprove.memory import give_back_large_blocks
     from distprove.systems import load_system
@@ -153,6 +154,8 @@ def _numbers(axis: str, text: str) -> list[int]:
 
 def policies(text: str) -> list[str]:
     """["off", "auto"] from "off,auto". Raises UsageError."""
+    from distprove.job import POLICIES
+
     return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)
 
 

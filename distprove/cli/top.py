@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 from distprove.cli.console import escape, format_seconds, message, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from kernels.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 EVERY = 1.0
 """Seconds between two looks."""
@@ -38,6 +37,8 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Show it once, and end.")] = False,
 ) -> None:
     """Show partitions, GPUs, leases, queues and throughput of a run, live. Ends when the run does."""
+    from rich.live import Live
+
     folder = run if run is not None else latest_run(Path())
     console = out()
     view = look(folder)
@@ -84,6 +85,8 @@ def over(view: dict[str, Any]) -> bool:
 
 def screen(folder: Path, view: dict[str, Any]) -> RenderableType:
     """All that is shown, top to bottom."""
+    from rich.console import Group
+
     parts: list[RenderableType] = [_head(folder, view), ""]
     if view["workers"]:
         parts += [_provers(view), ""]
@@ -94,6 +97,9 @@ def screen(folder: Path, view: dict[str, Any]) -> RenderableType:
 
 
 def _head(folder: Path, view: dict[str, Any]) -> RenderableType:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
     status, total, done, failed = view["status"], view["total"], view["done"], view["failed"]
     colour = {"proved": "green", "failed": "red", "running": "cyan"}.get(status, "yellow")
     table = Table.grid(padding=(0, 2, 0, 0))

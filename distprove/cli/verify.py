@@ -9,7 +9,6 @@ import typer
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
-from distprove.cli.summary import proven_rows
 from distprove.errors import InputError, UsageError
 from distprove.options import SECURITY_BITS
 
@@ -62,6 +61,8 @@ def verify(
             }
         )
     else:
+        from distprove.cli.summary import proven_rows
+
         console = out()
         table = facts_table()
         table.add_column(overflow="fold")

@@ -11,7 +11,7 @@ from distprove.groth16.zkey import ZKey
 from kernels.backend import Backend, HostArray, PointTable
 from kernels.curves import Field, Group
 from kernels.leases import SPMV
-from kernels.placed import MSM, Placement
+from kernels.placement import MSM, Placement
 from kernels.units import format_bytes
 
 G1, G2 = MSM[Group.G1], MSM[Group.G2]

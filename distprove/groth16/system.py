@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,7 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.placement import choose_placement
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, check_key, load_key, matrix_bytes
-from distprove.groth16.snarkjs import read_verification_key
 from distprove.groth16.verifier import Groth16Verifier, verify
-from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
 from distprove.options import Groth16Options, InputFile
@@ -29,7 +27,10 @@ from kernels.backend import Backend
 from kernels.cpu import CpuBackend
 from kernels.encoding import unpack
 from kernels.host_arena import Empty, HostArena
-from kernels.placed import Placement
+from kernels.placement import Placement
+
+if TYPE_CHECKING:
+    from distprove.groth16.witness import WitnessProgram
 
 SANDBOX_BYTES = 64 << 20
 """Memory of a witness program that does not grow with the circuit, in bytes: code, constants, stack."""
@@ -64,6 +65,8 @@ class Groth16System(Groth16Verifier):
         """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
         system = cls(options.zkey, options.inputs or options.witnesses, options.wasm)
         if options.vk is not None:
+            from distprove.groth16.snarkjs import read_verification_key
+
             given = read_verification_key(options.vk)
             if given.digest() != system.key_digest():
                 raise InvalidKey(f"{options.vk.name} is not the verification key inside {options.zkey.name}")
@@ -117,9 +120,12 @@ class Groth16Synthesiser:
 
     def __init__(self, shared: SharedFiles) -> None:
         self._key = read_zkey(shared["zkey"], name="key")
-        self._program = WitnessProgram(shared["wasm"], name="witness program") if "wasm" in shared else None
+        self._program: WitnessProgram | None = None
         self._empty: Empty = np.empty
-        if self._program is not None:
+        if "wasm" in shared:
+            from distprove.groth16.witness import WitnessProgram  # takes wasmtime, a sixth of a prover's start
+
+            self._program = WitnessProgram(shared["wasm"], name="witness program")
             self._program.check_for(self._key)
 
     def use_arena(self, arena: HostArena) -> None:

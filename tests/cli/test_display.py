@@ -154,3 +154,29 @@ def test_a_long_job_shows_what_failed_first() -> None:
     shown = summary(report(parts, status="failed"))
     assert shown.splitlines()[1].startswith("z")
     assert "and 6 more" in shown
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_a_job_waits_for_before_it_works_is_shown(terminal: bool) -> None:
+    console = Console(file=StringIO(), width=100, force_terminal=terminal)
+    seen = []
+    with ProgressDisplay(console) as display:
+        for what in (
+            "Ray",
+            "places for 2 provers and 1 synthesisers",
+            *(f"the key, loaded on {k} of 2" for k in (0, 1)),
+        ):
+            display(Progress("waiting", None, None, None, 0, 0, 3, what))
+            seen.append(display.doing)
+        display(Progress("stage", "p0", None, "proving", 0, 0, 3))
+        display(Progress("waiting", None, None, None, 0, 0, 3, "the key, loaded on 1 of 2"))  # again, after a death
+    assert seen[0] == "waiting for Ray"
+    assert seen[-1] == "waiting for the key, loaded on 1 of 2"
+    assert display.doing == "proving"
+    if not terminal:
+        lines = [line.partition(" (")[0] for line in text(console).splitlines()]
+        assert lines == [
+            "waiting for Ray",
+            "waiting for places for 2 provers and 1 synthesisers",
+            "waiting for the key",
+        ]

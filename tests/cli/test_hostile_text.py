@@ -24,9 +24,10 @@ from cluster.dispatch import Progress
 from distprove import canonical
 from distprove.cli import console as consoles
 from distprove.cli.app import app
-from distprove.cli.console import SafeConsole, escape, fail, plain_table, warn
+from distprove.cli.console import escape, fail, plain_table, warn
 from distprove.cli.pages import html, svg
 from distprove.cli.progress import NOTABLE, ProgressDisplay
+from distprove.cli.safe_console import SafeConsole
 from distprove.cli.summary import show_summary
 from distprove.cli.top import screen
 from distprove.errors import InputError

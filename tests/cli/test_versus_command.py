@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distprove.bench.versus import PeerCommand
+from distprove.errors import JobFailed
 from tests.cli.conftest import SmallJob, run, why_refused
 
 PEER = """
@@ -66,7 +71,7 @@ def test_both_are_timed_and_the_document_renders(small_job: SmallJob, peer: str)
     assert document["contenders"] == ["distprove", "other"]
     (row,) = document["rows"]
     assert {name: len(times) for name, times in row["samples"].items()} == {"distprove": 2, "other": 2}
-    assert row["seconds"].keys() == {"distprove", "other"}
+    assert row["seconds"].keys() == row["cpu_seconds"].keys() == {"distprove", "other"}
     assert f"| {row['what']} |" in render([("x.json", document)])
 
 
@@ -115,3 +120,35 @@ def test_commands_that_cannot_be_used(small_job: SmallJob, command: str, name: s
 def test_each_key_has_its_witness(small_job: SmallJob) -> None:
     done = run("bench", "versus", "p", "--zkey", small_job.zkey, "--zkey", small_job.zkey, "--wtns", small_job.zkey)
     assert "2 keys and 1 witnesses" in why_refused(done)
+
+
+def test_the_end_of_the_other_prover_is_waited_for_and_not_polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def polled(*_: object, **__: object) -> None:
+        raise AssertionError("a poll")
+
+    asked: list[int] = []
+    waitid = os.waitid
+
+    def wait(kind: int, process: int, options: int) -> object:
+        asked.append(options)
+        return waitid(kind, process, options)
+
+    for where, name in ((time, "sleep"), (subprocess.Popen, "wait"), (subprocess.Popen, "poll")):
+        monkeypatch.setattr(where, name, polled)
+    monkeypatch.setattr(os, "waitid", wait)
+    taken = PeerCommand("other", ("sleep", "0.01")).run({})
+    assert asked == [os.WEXITED | os.WNOWAIT]  # without WNOHANG: it returns when the process ends
+    assert taken.wall >= 0.01
+    assert taken.cpu > 0
+
+
+def test_what_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    reader = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
+    command = ("sh", "-c", f"sleep 600 > {shlex.quote(str(started))} & wait")
+    with pytest.raises(JobFailed, match=r"other took more than 0.5 s"):
+        PeerCommand("other", command).run({}, limit=0.5)
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b""  # at its end only once no process holds it open any more
+    os.close(reader)

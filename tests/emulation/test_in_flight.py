@@ -19,7 +19,8 @@ from kernels.backend import HostArray, OutOfMemory
 from kernels.cpu import CpuBackend
 from kernels.cuda import CudaBackend
 from kernels.curves import BN254
-from kernels.placed import PlacedBackend, Placement
+from kernels.placed import PlacedBackend
+from kernels.placement import Placement
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,9 @@ from cluster.sweep.results import SweepResult
 from cluster.sweep.sweep import read_cell
 from cluster.trace import chrome_trace
 from distprove import canonical
-from distprove.cli.console import SafeConsole
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
+from distprove.cli.safe_console import SafeConsole
 from distprove.cli.top import look, screen
 from distprove.errors import DistproveError, FormatError, UntrustedKey
 from distprove.folder import Folder

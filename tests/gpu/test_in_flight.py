@@ -26,7 +26,8 @@ from kernels.backend import HostArray, OutOfMemory
 from kernels.cpu import CpuBackend
 from kernels.cuda import CudaBackend
 from kernels.curves import BN254
-from kernels.placed import OPERATIONS, PlacedBackend, Placement
+from kernels.placed import PlacedBackend
+from kernels.placement import OPERATIONS, Placement
 
 pytestmark = pytest.mark.gpu
 

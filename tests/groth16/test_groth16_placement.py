@@ -21,7 +21,8 @@ from kernels.cpu import CpuBackend
 from kernels.curves import CURVES, Curve, Group
 from kernels.encoding import unpack
 from kernels.leases import SPMV
-from kernels.placed import OPERATIONS, PlacedBackend, Placement
+from kernels.placed import PlacedBackend
+from kernels.placement import OPERATIONS, Placement
 
 PLACEMENTS = [Placement(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 GIB = 1 << 30

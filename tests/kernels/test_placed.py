@@ -17,7 +17,8 @@ from kernels.cpu import CpuBackend
 from kernels.curves import BN254, CURVES, Curve, Group
 from kernels.encoding import field_from_ints
 from kernels.leases import SPMV, Lease
-from kernels.placed import MSM, OPERATIONS, PlacedBackend, Placement
+from kernels.placed import PlacedBackend
+from kernels.placement import MSM, OPERATIONS, Placement
 
 PLACEMENTS = [Placement(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 ROWS, COLS = 37, 21

@@ -6,13 +6,14 @@ import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from distprove.errors import UsageError
 from distprove.owncode import names_code
 from distprove.stark.params import MAX_LOG_HEIGHT
-from distprove.stark.program import Program
-from distprove.stark.programs.binding import check_arguments
+
+if TYPE_CHECKING:
+    from distprove.stark.program import Program
 
 Kind = Literal["integer", "path", "text"]
 
@@ -120,6 +121,8 @@ PROGRAMS: dict[str, ProgramEntry] = {
 def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
     """Make the program `name`, which ships or is a user's `MODULE:CLASS`, with these arguments. Raises UsageError."""
     if names_code(name):
+        from distprove.stark.programs.binding import check_arguments
+
         try:
             make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}
             program = make(**values)
@@ -141,6 +144,8 @@ def find_program(name: str) -> ProgramEntry:
 
 def load_class(path: str) -> Callable[..., Program]:
     """Import the Program subclass at "module:Class". Raises UsageError."""
+    from distprove.stark.program import Program
+
     module, _, name = path.partition(":")
     try:
         found: Any = getattr(importlib.import_module(module), name)

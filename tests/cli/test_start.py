@@ -1,0 +1,91 @@
+"""What is imported before a command's own work begins: nothing that it does not use, and no other command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from distprove.cli.app import COMMANDS, load
+
+HEAVY = {"numpy", "ray", "msgpack", "psutil", "wasmtime", "tomllib", "tomli", "cupy", "cuda", "actors", "cluster"}
+"""Packages that take long to import, or that start something."""
+LISTER = """
+import os, sys
+from distprove.cli import main
+from distprove.cli.app import COMMANDS
+from typer import rich_utils  # what all helps share, imported once
+
+for line in sys.argv[1:]:
+    sys.stdout.flush()
+    if os.fork() == 0:
+        sys.argv[1:] = line.split()
+        try:
+            main()
+        except SystemExit as end:
+            assert not end.code, end.code
+        print("\\nmodules:", line, ":", *sys.modules, flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+BESIDE = {
+    "bench": {"backends", "option_groups", "orchestration", "programs", "prove", "sweep", "variadic"},
+    "air": {"option_groups", "programs"},
+    "demo": {"backends", "option_groups", "programs", "prove", "variadic"},
+    "export": {"option_groups", "verify"},
+    "kernels": {"option_groups", "variadic"},
+    "prove": {"option_groups", "programs", "variadic"},
+    "resume": {"option_groups", "programs", "prove", "variadic"},
+    "security": {"option_groups", "programs"},
+    "setup": {"backends", "option_groups"},
+    "sweep": {"option_groups", "programs", "prove", "variadic"},
+}
+"""The modules of `distprove.cli` that a command needs beside its own, for its options; those not named need one."""
+
+
+PROGRAM = "prove stark fibonacci --help"
+LINES = ("--help", "--version", PROGRAM, *(f"{name} --help" for name in COMMANDS))
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, set[str]]:
+    """The modules that each of `LINES` imports, in a fork of a process that has run no command."""
+    done = subprocess.run([sys.executable, "-c", LISTER, *LINES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = (line.split(" : ") for line in done.stdout.splitlines() if line.startswith("modules: "))
+    return {line.removeprefix("modules: "): set(modules.split()) for line, modules in found}
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
+    for line in ("--help", "--version"):
+        modules = imported[line]
+        assert not packages(modules) & HEAVY
+        assert {name for name in modules if name.startswith(("kernels.", "distprove."))} == {
+            *("distprove.cli", "distprove.cli.app", "distprove.cli.console"),
+            *("distprove.errors", "distprove.visible", "kernels.errors"),
+        }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_imports_what_its_options_need(name: str, imported: dict[str, set[str]]) -> None:
+    modules = imported[f"{name} --help"]
+    assert not packages(modules) & HEAVY
+    assert "kernels._native" not in modules
+    ours = {part for part in modules if part.startswith("distprove.cli.")}
+    allowed = {"app", "console", name, *BESIDE.get(name, {"option_groups"})}
+    assert ours <= {f"distprove.cli.{module}" for module in allowed}
+
+
+def test_the_programs_are_listed_without_what_computes_them(imported: dict[str, set[str]]) -> None:
+    assert not packages(imported[PROGRAM]) & HEAVY
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
+    told = " ".join(load(name).help.split("\n\n")[0].split())
+    assert COMMANDS[name].help == told
