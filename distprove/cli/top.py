@@ -192,7 +192,7 @@ def _bytes(value: Any) -> str:
 
 def _events(folder: Path) -> list[RenderableType]:
     """The last things that went wrong."""
-    from cluster.run import journal_tail
+    from cluster.journal import journal_tail
     from cluster.story import TROUBLE
 
     events = [event for event in journal_tail(folder, TAIL) if event.get("event") in TROUBLE]

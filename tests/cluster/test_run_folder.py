@@ -11,7 +11,8 @@ import pytest
 from toy_system import Faults, ToySystem
 from typer.testing import CliRunner
 
-from cluster.run import Run, delete_run, read_journal
+from cluster.journal import read_journal
+from cluster.run import Run, delete_run
 from cluster.status import StatusFile, read_status
 from cluster.story import Story
 from cluster.sweep.grid import Grid

@@ -27,7 +27,8 @@ from made_sweeps import made_sweep
 from simulated_proofs import trapdoor
 from toy_program import toy_program
 
-from cluster.run import Run, journal_tail, read_journal, read_record
+from cluster.journal import Journal, journal_tail, read_journal
+from cluster.run import Run, read_record
 from cluster.story import Story
 from cluster.sweep.results import SweepResult
 from cluster.sweep.sweep import read_cell
@@ -401,10 +402,13 @@ def use_story(folder: Path) -> None:
 
 
 def use_journal(folder: Path) -> None:
-    list(read_journal(folder))
     journal_tail(folder, 1000)
     use_story(folder)
     use_status(folder)
+    journal = Journal(Folder.open_ours(folder))
+    journal.note("resumed", sync=False)
+    journal.close()
+    assert list(read_journal(folder))[-1]["event"] == "resumed", "an event was lost"
 
 
 def use_status(folder: Path) -> None:

@@ -15,8 +15,8 @@ from made_runs import MadeRun, governor
 from rich.console import Console
 from typer.testing import CliRunner
 
+from cluster.journal import journal_tail
 from cluster.report import PartitionReport, Report, WorkerReport
-from cluster.run import journal_tail
 from cluster.status import FILE, StatusFile, node_view, read_status, status_view
 from distprove.cli import top as command
 from distprove.cli.app import app
