@@ -24,7 +24,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -251,7 +250,7 @@ def delete_run(path: Path) -> None:
     """
     with Folder.open_ours(path) as folder, _take_lock(folder):
         read_record(folder)
-        shutil.rmtree(path)
+        folder.delete()
 
 
 def read_record(folder: Folder) -> dict[str, Any]:

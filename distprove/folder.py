@@ -17,10 +17,13 @@ from types import TracebackType
 
 from distprove.errors import InputError, UsageError
 from distprove.files import read_bounded, replacing_in
+from kernels.private import NotPrivate, require_no_link_of_others, walk
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Non-blocking, so that a named pipe in place of a file is an error and not a wait."""
+_MAX_DEPTH = 16
+"""Folders within each other that are deleted: those of a run are two deep."""
 
 
 class Folder:
@@ -39,19 +42,16 @@ class Folder:
         return cls(path, _open_folder(path), ours=False)
 
     @classmethod
-    def open_ours(cls, path: Path) -> Folder:
+    def open_ours(cls, path: Path, *, make: bool = False) -> Folder:
         """A folder that we write. Raises UsageError as `open` does, InputError when it is another user's."""
-        folder = cls(path, _open_folder(path), ours=True)
+        folder = cls(path, _open_folder(path, make=make), ours=True)
         folder._require_ours(os.fstat(folder._descriptor), path)
         return folder
 
     @classmethod
     def make(cls, path: Path) -> Folder:
         """As `open_ours`; makes the folder, and those above it, where there is none."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # whatever it is, it is looked at next
-            path.mkdir(mode=0o700)
-        return cls.open_ours(path)
+        return cls.open_ours(path, make=True)
 
     def close_to_others(self) -> None:
         """Let nobody else in, whoever could enter before."""
@@ -118,6 +118,24 @@ class Folder:
             return
         self.sync()
 
+    def delete(self) -> None:
+        """Delete the folder with all that is in it, and nothing that has taken its place by now. Raises InputError."""
+        try:
+            _empty(self._descriptor, self.path, _MAX_DEPTH)
+            name = os.path.basename(os.path.realpath(self.path))
+            above = os.open("..", _FOLDER, dir_fd=self._descriptor)
+            try:
+                here, held = os.stat(name, dir_fd=above, follow_symlinks=False), os.fstat(self._descriptor)
+                if (here.st_dev, here.st_ino) != (held.st_dev, held.st_ino):
+                    raise FileNotFoundError
+                os.rmdir(name, dir_fd=above)
+            finally:
+                os.close(above)
+        except FileNotFoundError:
+            raise InputError(f"{self.path} was moved, or changed, while it was deleted") from None
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+
     def sync(self) -> None:
         """Make new names in the folder durable."""
         os.fsync(self._descriptor)
@@ -165,12 +183,42 @@ class Folder:
         return InputError(f"{self.path / name}: {error.strerror}")
 
 
-def _open_folder(path: Path) -> int:
+def _open_folder(path: Path, *, make: bool = False) -> int:
+    """A descriptor of the folder at `path`, to which no link leads that somebody else laid where all may write."""
+    name = path.name or "."
     try:
-        return os.open(path, _FOLDER)
+        above = walk(path.parent, require_no_link_of_others, create=0o777 if make else None)
+        try:
+            if make:
+                with suppress(FileExistsError):  # whatever it is, it is looked at next
+                    os.mkdir(name, 0o700, dir_fd=above)
+            return os.open(name, _FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    except NotPrivate as error:
+        raise UsageError(f"{error}; name the folder that it points to") from None
     except OSError as error:
         if path.is_symlink():
             raise UsageError(f"{path} is a symbolic link; name the folder that it points to") from None
         if error.errno == errno.ENOTDIR:
             raise UsageError(f"{path} is not a folder") from None
         raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _empty(folder: int, path: Path, depth: int) -> None:
+    """Remove all that is in the open `folder`, links themselves and not what they lead to. `path` is for messages."""
+    if not depth:
+        raise InputError(f"{path}: folders are nested deeper than {_MAX_DEPTH} in what is to be deleted")
+    with os.scandir(folder) as found:
+        # Folders first: what cannot be deleted is met there, and a run is told by its files.
+        entries = sorted(found, key=lambda entry: not entry.is_dir(follow_symlinks=False))
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.name, dir_fd=folder)
+            continue
+        inner = os.open(entry.name, _FOLDER, dir_fd=folder)
+        try:
+            _empty(inner, path, depth - 1)
+        finally:
+            os.close(inner)
+        os.rmdir(entry.name, dir_fd=folder)
