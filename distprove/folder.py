@@ -29,10 +29,11 @@ _MAX_DEPTH = 16
 class Folder:
     """An open folder. It stays open until nothing refers to this object, or until it is closed as a context manager."""
 
-    def __init__(self, path: Path, descriptor: int, *, ours: bool) -> None:
+    def __init__(self, path: Path, descriptor: int, *, ours: bool, private: bool = True) -> None:
         self.path = path
         self._descriptor = descriptor
         self._ours = ours
+        self._private = private
         # Not with the run: a thread may still be writing, and the number must not stand for another folder by then.
         self.close = weakref.finalize(self, os.close, descriptor)
 
@@ -42,32 +43,34 @@ class Folder:
         return cls(path, _open_folder(path), ours=False)
 
     @classmethod
-    def open_ours(cls, path: Path, *, make: bool = False) -> Folder:
+    def open_ours(cls, path: Path) -> Folder:
         """A folder that we write. Raises UsageError as `open` does, InputError when it is another user's."""
-        folder = cls(path, _open_folder(path, make=make), ours=True)
-        folder._require_ours(os.fstat(folder._descriptor), path)
-        return folder
+        return cls(path, _open_folder(path), ours=True)._checked_itself()
 
     @classmethod
-    def make(cls, path: Path) -> Folder:
-        """As `open_ours`; makes the folder, and those above it, where there is none."""
-        return cls.open_ours(path, make=True)
+    def make(cls, path: Path, *, private: bool = True) -> Folder:
+        """As `open_ours`; makes the folder, and those above it, where there is none. Others may look into one that is
+        not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
+        mode = 0o700 if private else 0o777
+        return cls(path, _open_folder(path, mode), ours=True, private=private)._checked_itself()
 
     def close_to_others(self) -> None:
         """Let nobody else in, whoever could enter before."""
         os.fchmod(self._descriptor, 0o700)
 
     def folder(self, name: str) -> Folder:
-        """The folder of that name in this one, made if there is none, and closed to others. Raises InputError."""
+        """The folder of that name in this one, made if there is none; closed to others, if this is private. Raises
+        InputError."""
         with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=self._descriptor)
+            os.mkdir(name, 0o700 if self._private else 0o777, dir_fd=self._descriptor)
         path = self.path / name
         try:
-            inner = Folder(path, os.open(name, _FOLDER, dir_fd=self._descriptor), ours=self._ours)
+            descriptor = os.open(name, _FOLDER, dir_fd=self._descriptor)
         except OSError as error:
             raise self._refusal(name, error) from None
-        inner._require_ours(os.fstat(inner._descriptor), path)
-        inner.close_to_others()
+        inner = Folder(path, descriptor, ours=self._ours, private=self._private)._checked_itself()
+        if self._private:
+            inner.close_to_others()
         return inner
 
     def names(self) -> list[str]:
@@ -109,6 +112,17 @@ class Folder:
         """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced."""
         with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
             file.write(data)
+
+    def write_new(self, name: str, data: bytes) -> None:
+        """Write a file that is not there, or there with this content. Raises InputError for any other."""
+        path = self.path / name
+        if not self.has(name):
+            self.write(name, data)
+            return
+        with open(self.open_file(name), "rb") as file:
+            same = file.read(len(data) + 1) == data
+        if not same:
+            raise InputError(f"{path} is there already, with another content; choose another folder, or remove it")
 
     def remove(self, name: str) -> None:
         """Remove a file or link, if there is one, for good."""
@@ -170,6 +184,10 @@ class Folder:
             raise
         return descriptor
 
+    def _checked_itself(self) -> Folder:
+        self._require_ours(os.fstat(self._descriptor), self.path)
+        return self
+
     def _require_ours(self, facts: os.stat_result, path: Path) -> None:
         if self._ours and facts.st_uid != os.geteuid():
             raise InputError(
@@ -183,15 +201,16 @@ class Folder:
         return InputError(f"{self.path / name}: {error.strerror}")
 
 
-def _open_folder(path: Path, *, make: bool = False) -> int:
-    """A descriptor of the folder at `path`, to which no link leads that somebody else laid where all may write."""
+def _open_folder(path: Path, make: int | None = None) -> int:
+    """A descriptor of the folder at `path`, to which no link leads that somebody else laid where all may write; `make`
+    it with this mode, and those above it, where there is none."""
     name = path.name or "."
     try:
-        above = walk(path.parent, require_no_link_of_others, create=0o777 if make else None)
+        above = walk(path.parent, require_no_link_of_others, create=None if make is None else 0o777)
         try:
-            if make:
+            if make is not None:
                 with suppress(FileExistsError):  # whatever it is, it is looked at next
-                    os.mkdir(name, 0o700, dir_fd=above)
+                    os.mkdir(name, make, dir_fd=above)
             return os.open(name, _FOLDER, dir_fd=above)
         finally:
             os.close(above)
