@@ -15,6 +15,7 @@ from rich.table import Table
 
 from distprove.cli.console import escape, format_seconds, out, plain_table, reports_errors
 from distprove.errors import UsageError
+from distprove.visible import bounded
 from kernels.units import format_bytes
 
 EVERY = 1.0
@@ -26,6 +27,8 @@ ROWS = 24
 EVENTS = 5
 TAIL = 1 << 16
 """Bytes of the journal's end in which the last events are looked for."""
+MAX_EVENT = 400
+"""Characters of an event that are shown: what marks numbers and names in a text takes time quadratic in it."""
 STAGES = ("waiting", "synthesising", "ready", "committing", "committed", "proving", "verifying", "diagnosing")
 
 
@@ -200,5 +203,5 @@ def _events(folder: Path) -> list[RenderableType]:
     for event in events[-EVENTS:]:
         subject = " on ".join(str(event[key]) for key in ("partition", "worker") if event.get(key))
         reason = f": {event['reason']}" if event.get("reason") else ""
-        lines.append(f"[yellow]{escape(str(event['event']))}[/] {escape(subject + reason)}")
+        lines.append(f"[yellow]{escape(str(event['event']))}[/] {escape(bounded(subject + reason, MAX_EVENT))}")
     return lines

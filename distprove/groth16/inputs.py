@@ -24,6 +24,8 @@ Inputs = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
 _DECIMAL = re.compile(r"[0-9]{1,1024}\Z")
+MAX_INPUT = 1 << 28
+"""Bytes of an input: three million values of full size. A circom program has 4 GiB for them and its wires."""
 _LISTS = (list, tuple, np.ndarray)
 _CHUNK = 1024
 """Values that are packed together."""
@@ -38,6 +40,8 @@ def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
     Integers are kept exactly, however long; snarkjs rounds those beyond 2^53 that are not in quotes.
     """
     data, name = load(source, name)
+    if len(data) > MAX_INPUT:
+        raise FormatError(f"{name}: larger than {MAX_INPUT} bytes")
     try:
         text = data.tobytes()
         parsed = jsontext.loads(text, name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distprove.errors import FormatError, WitnessGenerationError
-from distprove.groth16.inputs import flatten, read_input, signals
+from distprove.groth16.inputs import MAX_INPUT, flatten, read_input, signals
 from kernels.curves import BN254
 
 FIELD = BN254.fr
@@ -70,6 +71,17 @@ def test_one_odd_value_among_many_is_found(odd: object) -> None:
 def test_a_signal_that_is_given_twice_is_told(text: str) -> None:
     with pytest.raises(FormatError, match="the signal 'a' occurs twice"):
         read_input(text.encode())
+
+
+def test_an_input_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with open(tmp_path / "in.json", "wb") as file:
+        file.truncate(MAX_INPUT + 1)
+    tracemalloc.start()
+    with pytest.raises(FormatError, match=r"in\.json: larger than 268435456 bytes"):
+        read_input(tmp_path / "in.json")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_colons_in_names_are_no_entries() -> None:
