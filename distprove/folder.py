@@ -136,15 +136,10 @@ class Folder:
         """Delete the folder with all that is in it, and nothing that has taken its place by now. Raises InputError."""
         try:
             _empty(self._descriptor, self.path, _MAX_DEPTH)
-            name = os.path.basename(os.path.realpath(self.path))
-            above = os.open("..", _FOLDER, dir_fd=self._descriptor)
-            try:
-                here, held = os.stat(name, dir_fd=above, follow_symlinks=False), os.fstat(self._descriptor)
-                if (here.st_dev, here.st_ino) != (held.st_dev, held.st_ino):
-                    raise FileNotFoundError
-                os.rmdir(name, dir_fd=above)
-            finally:
-                os.close(above)
+            itself = os.path.join("..", os.path.basename(os.path.realpath(self.path)))  # wherever it lies by now
+            if not self.holds(itself, self._descriptor):
+                raise FileNotFoundError
+            os.rmdir(itself, dir_fd=self._descriptor)
         except FileNotFoundError:
             raise InputError(f"{self.path} was moved, or changed, while it was deleted") from None
         except OSError as error:
