@@ -24,14 +24,14 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from cluster.journal import Journal
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.folder import Folder
@@ -43,7 +43,6 @@ from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 FORMAT = "distprove.run"
 VERSION = 1
 KEY_FILE = "verifying_key.msgpack"
-JOURNAL = "journal.jsonl"
 BARRIER = "barrier.msgpack"
 LOCK = "lock"
 MAX_RECORD = 1 << 28
@@ -63,7 +62,7 @@ class Run:
         """The content of job.json."""
         self._lock = lock
         self._partitions = folder.folder("partitions")
-        self._journal = _open_journal(folder)
+        self._journal = Journal(folder)
 
     @classmethod
     def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
@@ -147,17 +146,8 @@ class Run:
     # -- events -----------------------------------------------------------------------------------------------------
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
-        """Append an event to the journal. If `sync`, it is on disk when this returns, with all before it; otherwise it
-        outlives this process, and a power cut once another is synced."""
-        line = json.dumps({"time": round(time.time(), 6), "event": event, **facts}, separators=(",", ":"))
-        self._journal.write(line.encode() + b"\n")
-        self._journal.flush()
-        if sync:
-            os.fsync(self._journal.fileno())
-
-    def events(self) -> Iterator[dict[str, Any]]:
-        """The journal so far, oldest first."""
-        return read_journal(self.path)
+        """Append an event to the journal, as `Journal.note` does."""
+        self._journal.note(event, sync=sync, **facts)
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
@@ -260,7 +250,7 @@ def delete_run(path: Path) -> None:
     """
     with Folder.open_ours(path) as folder, _take_lock(folder):
         read_record(folder)
-        shutil.rmtree(path)
+        folder.delete()
 
 
 def read_record(folder: Folder) -> dict[str, Any]:
@@ -277,35 +267,6 @@ def read_record(folder: Folder) -> dict[str, Any]:
         if not isinstance(item, dict) or not is_name(item.get("name")) or not isinstance(item.get("digest"), str):
             raise FormatError(f"{file}: a partition without a name or digest")
     return record
-
-
-def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of the run at `path`, oldest first; a torn last line is left out. Needs no lock."""
-    with Folder.open(path) as folder, open(folder.open_file(JOURNAL), "rb") as file:
-        yield from _events(file)
-
-
-def journal_tail(path: Path, nbytes: int) -> list[dict[str, Any]]:
-    """The events in the last `nbytes` of a run's journal, oldest first; none where there is no journal yet."""
-    try:
-        with Folder.open(path) as folder, open(folder.open_file(JOURNAL), "rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - nbytes)
-            file.seek(start)
-            if start:
-                file.readline()  # a line that begins before
-            return list(_events(file))
-    except (OSError, UsageError, InputError):
-        return []
-
-
-def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        try:
-            event = jsontext.loads_own(line, "journal") if line.endswith(b"\n") else None
-        except (ValueError, FormatError):
-            event = None  # the disk's fault: the journal is a story, the partition files are the state
-        if isinstance(event, dict):
-            yield event
 
 
 def _stamps(job: Job) -> dict[str, list[int]]:
@@ -333,27 +294,6 @@ def _require_empty(folder: Folder) -> None:
         raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
     if names not in ([], [LOCK]):
         raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
-
-
-def _open_journal(folder: Folder) -> IO[bytes]:
-    """Open to append, after cutting off a line that a crash left unfinished."""
-    file = open(folder.open_in_place(JOURNAL, os.O_APPEND), "a+b")  # noqa: SIM115 - closed by Run.close
-    end = file.seek(0, os.SEEK_END)
-    position = end
-    while position > 0:
-        start = max(0, position - 4096)
-        file.seek(start)
-        block = file.read(position - start)
-        newline = block.rfind(b"\n")
-        if newline >= 0:
-            position = start + newline + 1
-            break
-        position = start
-    if position != end:
-        file.truncate(position)
-        os.fsync(file.fileno())
-    folder.sync()
-    return file
 
 
 def _take_lock(folder: Folder) -> IO[str]:

@@ -43,7 +43,7 @@ class StatusFile:
 
     def __init__(self, folder: Path, governors: Callable[[], list[dict[str, Any]]]) -> None:
         """`governors`: what the nodes' governors report, as in report.json; asked on this object's thread."""
-        self._folder = Folder.open(folder)
+        self._folder = Folder.open_ours(folder)
         self._governors = governors
         self._nodes: list[dict[str, Any]] = []
         self._asked = float("-inf")

@@ -6,17 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.run import JOURNAL, read_journal, read_record, require_run
+from cluster.journal import JOURNAL, MAX_TEXT, read_journal
+from cluster.run import read_record, require_run
 from cluster.timeline import FILE, Session, read_timeline
 from distprove import jsontext
 from distprove.errors import FormatError
 from distprove.folder import Folder
+from distprove.visible import bounded
 
 REPORT = "report.json"
 MAX_REPORT = 1 << 28
 
 TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged")
 """Journal events that tell of something that went wrong."""
+MAX_TROUBLE = 20_000
+"""Such events that are kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,10 @@ class Story:
     """job.json"""
     report: dict[str, Any]
     sessions: list[Session]
-    events: list[dict[str, Any]] = field(default_factory=list)
-    """The journal."""
+    trouble: list[dict[str, Any]] = field(default_factory=list)
+    """What went wrong, oldest first: of the journal's events the time, and the texts that are shown."""
+    more_trouble: int = 0
+    """How many events of that kind follow those in `trouble`."""
 
     @property
     def status(self) -> str:
@@ -39,11 +45,6 @@ class Story:
     def title(self) -> str:
         job = self.record.get("job") or {}
         return str(job.get("title") or "") or self.name
-
-    @property
-    def trouble(self) -> list[dict[str, Any]]:
-        """What went wrong, oldest first, each with a time."""
-        return [e for e in self.events if e.get("event") in TROUBLE and isinstance(e.get("time"), (int, float))]
 
     @property
     def witness_bytes(self) -> dict[str, int]:
@@ -57,8 +58,24 @@ class Story:
         with Folder.open(path) as folder:
             report = read_report(path) if folder.has(REPORT) else {}
             sessions = read_timeline(path) if folder.has(FILE) else []
-            events = list(read_journal(path)) if folder.has(JOURNAL) else []
-            return cls(path.resolve().name, read_record(folder), report, sessions, events)
+            trouble, more = _trouble(path) if folder.has(JOURNAL) else ([], 0)
+            return cls(path.resolve().name, read_record(folder), report, sessions, trouble, more)
+
+
+def _trouble(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The journal's first events of trouble, and how many more there are."""
+    kept: list[dict[str, Any]] = []
+    more = 0
+    for event in read_journal(path):
+        if event.get("event") not in TROUBLE or not isinstance(event.get("time"), (int, float)):
+            continue
+        if len(kept) == MAX_TROUBLE:
+            more += 1
+            continue
+        texts = {key: event[key] for key in ("partition", "worker", "reason") if event.get(key)}
+        shown = {key: bounded(text if isinstance(text, str) else str(text), MAX_TEXT) for key, text in texts.items()}
+        kept.append({"time": event["time"], "event": event["event"], **shown})
+    return kept, more
 
 
 def read_report(path: Path) -> dict[str, Any]:

@@ -17,19 +17,23 @@ from types import TracebackType
 
 from distprove.errors import InputError, UsageError
 from distprove.files import read_bounded, replacing_in
+from kernels.private import NotPrivate, require_no_link_of_others, walk
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Non-blocking, so that a named pipe in place of a file is an error and not a wait."""
+_MAX_DEPTH = 16
+"""Folders within each other that are deleted: those of a run are two deep."""
 
 
 class Folder:
     """An open folder. It stays open until nothing refers to this object, or until it is closed as a context manager."""
 
-    def __init__(self, path: Path, descriptor: int, *, ours: bool) -> None:
+    def __init__(self, path: Path, descriptor: int, *, ours: bool, private: bool = True) -> None:
         self.path = path
         self._descriptor = descriptor
         self._ours = ours
+        self._private = private
         # Not with the run: a thread may still be writing, and the number must not stand for another folder by then.
         self.close = weakref.finalize(self, os.close, descriptor)
 
@@ -41,33 +45,32 @@ class Folder:
     @classmethod
     def open_ours(cls, path: Path) -> Folder:
         """A folder that we write. Raises UsageError as `open` does, InputError when it is another user's."""
-        folder = cls(path, _open_folder(path), ours=True)
-        folder._require_ours(os.fstat(folder._descriptor), path)
-        return folder
+        return cls(path, _open_folder(path), ours=True)._checked_itself()
 
     @classmethod
-    def make(cls, path: Path) -> Folder:
-        """As `open_ours`; makes the folder, and those above it, where there is none."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # whatever it is, it is looked at next
-            path.mkdir(mode=0o700)
-        return cls.open_ours(path)
+    def make(cls, path: Path, *, private: bool = True) -> Folder:
+        """As `open_ours`; makes the folder, and those above it, where there is none. Others may look into one that is
+        not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
+        mode = 0o700 if private else 0o777
+        return cls(path, _open_folder(path, mode), ours=True, private=private)._checked_itself()
 
     def close_to_others(self) -> None:
         """Let nobody else in, whoever could enter before."""
         os.fchmod(self._descriptor, 0o700)
 
     def folder(self, name: str) -> Folder:
-        """The folder of that name in this one, made if there is none, and closed to others. Raises InputError."""
+        """The folder of that name in this one, made if there is none; closed to others, if this is private. Raises
+        InputError."""
         with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=self._descriptor)
+            os.mkdir(name, 0o700 if self._private else 0o777, dir_fd=self._descriptor)
         path = self.path / name
         try:
-            inner = Folder(path, os.open(name, _FOLDER, dir_fd=self._descriptor), ours=self._ours)
+            descriptor = os.open(name, _FOLDER, dir_fd=self._descriptor)
         except OSError as error:
             raise self._refusal(name, error) from None
-        inner._require_ours(os.fstat(inner._descriptor), path)
-        inner.close_to_others()
+        inner = Folder(path, descriptor, ours=self._ours, private=self._private)._checked_itself()
+        if self._private:
+            inner.close_to_others()
         return inner
 
     def names(self) -> list[str]:
@@ -110,6 +113,17 @@ class Folder:
         with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
             file.write(data)
 
+    def write_new(self, name: str, data: bytes) -> None:
+        """Write a file that is not there, or there with this content. Raises InputError for any other."""
+        path = self.path / name
+        if not self.has(name):
+            self.write(name, data)
+            return
+        with open(self.open_file(name), "rb") as file:
+            same = file.read(len(data) + 1) == data
+        if not same:
+            raise InputError(f"{path} is there already, with another content; choose another folder, or remove it")
+
     def remove(self, name: str) -> None:
         """Remove a file or link, if there is one, for good."""
         try:
@@ -117,6 +131,19 @@ class Folder:
         except FileNotFoundError:
             return
         self.sync()
+
+    def delete(self) -> None:
+        """Delete the folder with all that is in it, and nothing that has taken its place by now. Raises InputError."""
+        try:
+            _empty(self._descriptor, self.path, _MAX_DEPTH)
+            itself = os.path.join("..", os.path.basename(os.path.realpath(self.path)))  # wherever it lies by now
+            if not self.holds(itself, self._descriptor):
+                raise FileNotFoundError
+            os.rmdir(itself, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            raise InputError(f"{self.path} was moved, or changed, while it was deleted") from None
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
 
     def sync(self) -> None:
         """Make new names in the folder durable."""
@@ -152,6 +179,10 @@ class Folder:
             raise
         return descriptor
 
+    def _checked_itself(self) -> Folder:
+        self._require_ours(os.fstat(self._descriptor), self.path)
+        return self
+
     def _require_ours(self, facts: os.stat_result, path: Path) -> None:
         if self._ours and facts.st_uid != os.geteuid():
             raise InputError(
@@ -165,12 +196,43 @@ class Folder:
         return InputError(f"{self.path / name}: {error.strerror}")
 
 
-def _open_folder(path: Path) -> int:
+def _open_folder(path: Path, make: int | None = None) -> int:
+    """A descriptor of the folder at `path`, to which no link leads that somebody else laid where all may write; `make`
+    it with this mode, and those above it, where there is none."""
+    name = path.name or "."
     try:
-        return os.open(path, _FOLDER)
+        above = walk(path.parent, require_no_link_of_others, create=None if make is None else 0o777)
+        try:
+            if make is not None:
+                with suppress(FileExistsError):  # whatever it is, it is looked at next
+                    os.mkdir(name, make, dir_fd=above)
+            return os.open(name, _FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    except NotPrivate as error:
+        raise UsageError(f"{error}; name the folder that it points to") from None
     except OSError as error:
         if path.is_symlink():
             raise UsageError(f"{path} is a symbolic link; name the folder that it points to") from None
         if error.errno == errno.ENOTDIR:
             raise UsageError(f"{path} is not a folder") from None
         raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _empty(folder: int, path: Path, depth: int) -> None:
+    """Remove all that is in the open `folder`, links themselves and not what they lead to. `path` is for messages."""
+    if not depth:
+        raise InputError(f"{path}: folders are nested deeper than {_MAX_DEPTH} in what is to be deleted")
+    with os.scandir(folder) as found:
+        # Folders first: what cannot be deleted is met there, and a run is told by its files.
+        entries = sorted(found, key=lambda entry: not entry.is_dir(follow_symlinks=False))
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.name, dir_fd=folder)
+            continue
+        inner = os.open(entry.name, _FOLDER, dir_fd=folder)
+        try:
+            _empty(inner, path, depth - 1)
+        finally:
+            os.close(inner)
+        os.rmdir(entry.name, dir_fd=folder)

@@ -41,7 +41,7 @@ from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.files import read_bounded
-from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, nearest
+from distprove.options import MAX_PARTITIONS, Groth16Options, InputFile, StarkOptions, check_keys, nearest
 from distprove.owncode import names_code
 from distprove.phases import Phase
 from distprove.place import parse_place
@@ -57,6 +57,19 @@ SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
 POLICIES = ("off", "static", "auto")
 """Of a node's governor."""
+MAX_START_TIMEOUT = 7 * 24 * 3600
+_BOUNDS = {
+    "gpus": (0, 4096),
+    "threads": (1, 4096),
+    "synthesisers": (1, 1024),
+    "memory": (1 << 20, 1 << 50),
+    "device_memory": (1 << 20, 1 << 50),
+    "in_flight": (1, 64),
+    "parallel": (1, MAX_PARTITIONS),
+    "gpu_workers": (1, 64),
+    "max_retries": (0, 1000),
+}
+"""Least and most of each setting that is an integer: beyond what a machine has, and within what one survives."""
 
 
 @dataclass(frozen=True)
@@ -105,30 +118,21 @@ class ExecutorSettings:
             raise UsageError("local and address exclude each other")
         if self.isolate is not None and not self.local:
             raise UsageError("isolate is for local: over Ray every worker is a process")
-        for name, least in (
-            ("gpus", 0),
-            ("threads", 1),
-            ("synthesisers", 1),
-            ("memory", 1 << 20),
-            ("device_memory", 1 << 20),
-            ("parallel", 1),
-            ("gpu_workers", 1),
-        ):
+        for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise UsageError(f"{name} must be at least {least}, not {value}")
+            if value is not None:
+                _check_bounds(name, value, least, most)
         if self.policy not in POLICIES:
             raise UsageError(
                 f"unknown policy {self.policy!r}{nearest(self.policy, POLICIES)}; known: {', '.join(POLICIES)}"
             )
         check_keys(self.limits, dict.fromkeys((phase.value for phase in Phase), int), "limits.")
         for phase, limit in self.limits.items():
-            if limit < 1:
-                raise UsageError(f"limits.{phase} must be at least 1, not {limit}")
+            _check_bounds(f"limits.{phase}", limit, *_BOUNDS["threads"])
         if self.limits and self.policy != "static":
             raise UsageError(f"limits are for the policy static, not {self.policy}")
-        if self.in_flight < 1 or self.max_retries < 0 or self.start_timeout <= 0:
-            raise UsageError("in_flight must be at least 1, max_retries at least 0, start_timeout above 0")
+        if not 0 < self.start_timeout <= MAX_START_TIMEOUT:
+            raise UsageError(f"start_timeout must be above 0 and at most {MAX_START_TIMEOUT}, not {self.start_timeout}")
         parse_place(self.place)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
@@ -142,6 +146,13 @@ class ExecutorSettings:
         if changes.get("policy", "static") != "static":
             changes["limits"] = {}  # those that were there belong to "static"
         return replace(self, **changes)
+
+
+def _check_bounds(name: str, value: int, least: int, most: int) -> None:
+    if value < least:
+        raise UsageError(f"{name} must be at least {least}, not {value}")
+    if value > most:
+        raise UsageError(f"{name} must be at most {most}, not {value}")
 
 
 Settings = ExecutorSettings | Mapping[str, Any]
@@ -250,8 +261,7 @@ def _check_program(recorded: Any, named: str | None) -> None:
 def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> ExecutorSettings:
     """The settings in a job's record, changed by what is given. Those that would let the record run code are refused:
     a backend is imported, and a driver unpickles what a cluster sends it."""
-    recorded = ExecutorSettings(**record)
-    settings = recorded.changed(given)
+    settings = _settings({name: value for name, value in record.items() if value is not None}).changed(given)
     if names_code(settings.backend) and given.get("backend") is None:
         raise UntrustedName(
             f"the backend {settings.backend!r} is not one that ships, and a run folder does not choose what code runs "
@@ -300,12 +310,15 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
     options = _OPTIONS[system]
     check_keys(table, {**_COMMON_KEYS, **options.KEYS}, "")
-    settings = dict(table.get("executor", {}))
-    check_keys(settings, _EXECUTOR_KEYS, "executor.")
-    for name in ("memory", "device_memory"):
-        if isinstance(settings.get(name), str):
-            settings[name] = parse_bytes(settings[name])
-    return Job(system, options.from_table(table, base), table.get("title", ""), ExecutorSettings(**settings))
+    settings = _settings(table.get("executor", {}))
+    return Job(system, options.from_table(table, base), table.get("title", ""), settings)
+
+
+def _settings(table: Mapping[str, Any]) -> ExecutorSettings:
+    """The settings in a job file, or in a record, whose None are left out. Raises UsageError."""
+    check_keys(table, _EXECUTOR_KEYS, "executor.")
+    sizes = {name: table[name] for name in ("memory", "device_memory") if isinstance(table.get(name), str)}
+    return ExecutorSettings(**{**table, **{name: parse_bytes(text) for name, text in sizes.items()}})
 
 
 def parse_bytes(text: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from distprove.errors import FormatError
@@ -25,7 +26,10 @@ MAX_NUMBER = 1e100
 
 _COSTS = {b"{": 232, b"[": 104, b",": 40, b":": 64, b'"': 28}
 """Bytes of memory that goes with each of these, at most: objects, lists, values, entries and half a string."""
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_STRING = re.compile(rb'"[^"]*"?')
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_OTHERS = bytes(set(range(256)) - {*_STEPS, ord('"')})
 
 
 def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> Any:
@@ -80,12 +84,9 @@ def check_depth(data: bytes, what: str, max_depth: int = MAX_DEPTH) -> None:
     """Raise FormatError when brackets outside of strings nest deeper than `max_depth`."""
     if data.count(b"[") + data.count(b"{") <= max_depth:
         return
-    depth = 0
-    for match in _TOKEN.finditer(data):
-        first = data[match.start()]
-        if first in b"[{":
-            depth += 1
-            if depth > max_depth:
-                raise FormatError(f"{what}: nested deeper than {max_depth} levels")
-        elif first in b"]}":
-            depth -= 1
+    if b"\\" in data:
+        data = _ESCAPE.sub(b"", data)
+    # Of most strings nothing is left but two quotes: those with brackets in them are few, and looked at one by one.
+    brackets = _STRING.sub(b"", data.translate(None, _OTHERS).replace(b'""', b""))
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > max_depth:
+        raise FormatError(f"{what}: nested deeper than {max_depth} levels")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -34,6 +36,37 @@ def require_private(folder: Path, *, create: bool = False, sticky: bool = False)
     belong to this user or root, and its target is walked as well. `create` makes missing folders with mode 0700.
     Raises OSError as well.
     """
+
+    def link(facts: os.stat_result, inside: os.stat_result, shown: str) -> None:
+        if facts.st_uid not in (os.geteuid(), 0):
+            raise NotPrivate(f"{shown} is a symbolic link of user {facts.st_uid}")
+
+    def each(facts: os.stat_result, shown: str, last: bool) -> None:
+        _check(facts, shown, sticky or not last)
+
+    os.close(walk(folder, link, each, create=0o700 if create else None))
+
+
+def require_no_link_of_others(facts: os.stat_result, inside: os.stat_result, shown: str) -> None:
+    """Raise NotPrivate for a link of another user in a folder where all may write: for `walk` to folders that others
+    may share. Linux itself follows no such link where `fs.protected_symlinks` is set and the folder is sticky."""
+    if inside.st_mode & stat.S_IWOTH and facts.st_uid not in (os.geteuid(), 0):
+        raise NotPrivate(f"{shown} is a symbolic link of user {facts.st_uid}, in a folder that all may write")
+
+
+def walk(
+    folder: Path,
+    link: Callable[[os.stat_result, os.stat_result, str], None],
+    each: Callable[[os.stat_result, str, bool], None] | None = None,
+    *,
+    create: int | None = None,
+) -> int:
+    """A descriptor of `folder`, for paths relative to it, each component opened from the one before.
+
+    `link` looks at every symbolic link on the way before it is followed: at its facts, those of the folder that it lies
+    in, and its path; `each` at every folder: its facts, its path, whether it is the last. `create` makes what is
+    missing, with this mode. Raises what they raise, NotPrivate for too many links, OSError.
+    """
     way = list(reversed(folder.absolute().parts))
     at, shown, links = -1, "", 0
     try:
@@ -49,23 +82,28 @@ def require_private(folder: Path, *, create: bool = False, sticky: bool = False)
                 try:
                     facts = os.stat(name, dir_fd=at, follow_symlinks=False)
                 except FileNotFoundError:
-                    if not create:
+                    if create is None:
                         raise
-                    os.mkdir(name, 0o700, dir_fd=at)
+                    with suppress(FileExistsError):  # made by somebody else just now, and looked at like any other
+                        os.mkdir(name, create, dir_fd=at)
                     facts = os.stat(name, dir_fd=at, follow_symlinks=False)
                 if stat.S_ISLNK(facts.st_mode):
                     links += 1
-                    if facts.st_uid not in (os.geteuid(), 0) or links > _MAX_LINKS:
-                        raise NotPrivate(f"{shown} is a symbolic link of user {facts.st_uid}, or one of too many")
+                    link(facts, os.fstat(at), shown)
+                    if links > _MAX_LINKS:
+                        raise NotPrivate(f"{shown} is one of too many symbolic links")
                     way.extend(reversed(Path(os.readlink(name, dir_fd=at)).parts))
                     shown = os.path.dirname(shown)
                     continue
                 before, at = at, os.open(name, _STEP, dir_fd=at)
                 os.close(before)
-            _check(os.fstat(at), shown, sticky or bool(way))
-    finally:
+            if each is not None:
+                each(os.fstat(at), shown, not way)
+    except BaseException:
         if at >= 0:
             os.close(at)
+        raise
+    return at
 
 
 def temporary_root(longest: int | None = None) -> Path:

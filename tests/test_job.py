@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from distprove.errors import InputError, UsageError
 from distprove.job import ExecutorSettings, Job, parse_bytes
+from distprove.jobfile import _value
 from distprove.names import MAX_LENGTH, is_name, name_after, natural_key, unique
 from distprove.options import StarkOptions, expand
 
@@ -168,6 +170,48 @@ def test_a_record_whose_files_are_gone_is_refused(folder: Path) -> None:
         Job.from_record(record)
     with pytest.raises(InputError, match="not the record of a job"):
         Job.from_record({"system": "groth16"})
+
+
+@pytest.mark.parametrize("way", ["file", "record"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("in_flight", 2.5),
+        ("in_flight", 10**6),
+        ("threads", "8"),
+        ("threads", 10**6),
+        ("gpus", -1),
+        ("synthesisers", 10**5),
+        ("gpu_workers", 10**4),
+        ("parallel", True),
+        ("parallel", 1 << 40),
+        ("max_retries", 10**9),
+        ("memory", 1 << 70),
+        ("device_memory", {"a": 1}),
+        ("start_timeout", 1e99),
+        ("start_timeout", "600"),
+        ("local", "no"),
+        ("isolate", 1),
+        ("address", 7),
+        ("backend", ["cpu"]),
+        ("policy", 7),
+        ("place", 7),
+        ("limits", {"synthesis": 10**9}),
+        ("limits", {"synthesis": 1.5}),
+        ("limits", "synthesis"),
+        ("workers", 3),
+    ],
+)
+def test_settings_of_a_record_and_of_a_file_are_checked_alike(folder: Path, way: str, key: str, value: object) -> None:
+    """A run that was sent would else choose how many processes are started, or fail deep inside of a session."""
+    record = job(folder, GOOD).to_record()
+    record["executor"][key] = value
+    ways: dict[str, Callable[[], Job]] = {
+        "file": lambda: job(folder, f"{GOOD}[executor]\n{key} = {_value(value)}\n"),
+        "record": lambda: Job.from_record(json.loads(json.dumps(record))),
+    }
+    with pytest.raises(InputError if way == "record" else UsageError, match=key):
+        ways[way]()
 
 
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=20))

@@ -8,6 +8,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from distprove import jsontext
 from distprove.errors import FormatError, InputError
@@ -74,6 +76,23 @@ def test_depth_is_counted_exactly() -> None:
     assert jsontext.loads(b"[" * 64 + b"]" * 64, "file")
     with pytest.raises(FormatError, match="64 levels"):
         jsontext.loads(b"[" * 65 + b"]" * 65, "file")
+
+
+TEXTS = st.text(alphabet='a[]{}"\\\\:,', max_size=6)
+
+
+@given(st.recursive(TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)))
+def test_depth_is_that_of_the_value(value: object) -> None:
+    def depth(part: object) -> int:
+        if not isinstance(part, (list, dict)):
+            return 0
+        return 1 + max(map(depth, part.values() if isinstance(part, dict) else part), default=0)
+
+    data, levels = json.dumps(value).encode(), depth(value)
+    jsontext.check_depth(data, "file", levels)
+    if levels:
+        with pytest.raises(FormatError, match="nested deeper"):
+            jsontext.check_depth(data, "file", levels - 1)
 
 
 def test_other_faults_keep_their_errors() -> None:

@@ -11,6 +11,7 @@ import typer
 
 from distprove.cli.console import escape, format_seconds, message, out, plain_table, reports_errors
 from distprove.errors import UsageError
+from distprove.visible import bounded
 from kernels.units import format_bytes
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ ROWS = 24
 EVENTS = 5
 TAIL = 1 << 16
 """Bytes of the journal's end in which the last events are looked for."""
+MAX_EVENT = 400
+"""Characters of an event that are shown: what marks numbers and names in a text takes time quadratic in it."""
 STAGES = ("waiting", "synthesising", "ready", "committing", "committed", "proving", "verifying", "diagnosing")
 
 
@@ -198,7 +201,7 @@ def _bytes(value: Any) -> str:
 
 def _events(folder: Path) -> list[RenderableType]:
     """The last things that went wrong."""
-    from cluster.run import journal_tail
+    from cluster.journal import journal_tail
     from cluster.story import TROUBLE
 
     events = [event for event in journal_tail(folder, TAIL) if event.get("event") in TROUBLE]
@@ -206,5 +209,5 @@ def _events(folder: Path) -> list[RenderableType]:
     for event in events[-EVENTS:]:
         subject = " on ".join(str(event[key]) for key in ("partition", "worker") if event.get(key))
         reason = f": {event['reason']}" if event.get("reason") else ""
-        lines.append(f"[yellow]{escape(str(event['event']))}[/] {message(subject + reason)}")
+        lines.append(f"[yellow]{escape(str(event['event']))}[/] {message(bounded(subject + reason, MAX_EVENT))}")
     return lines

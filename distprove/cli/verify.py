@@ -99,15 +99,15 @@ def export(
 
     loaded = Proof.read_from(run)
     if loaded.system == "groth16":
-        export_groth16(loaded, destination)
+        names = export_groth16(loaded, destination)
     elif loaded.system == "stark":
-        _export_stark(loaded, run, destination)
+        names = _export_stark(loaded, run, destination)
     else:
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
     if as_json:
-        print_json({"out": str(destination), "partitions": [p.name for p in loaded.partitions]})
+        print_json({"out": str(destination), "partitions": names})
         return
-    where, first, count = escape(str(destination)), loaded.partitions[0].name, len(loaded.partitions)
+    where, first, count = escape(str(destination)), escape(names[0]), len(names)
     one = "one" if loaded.system == "groth16" else "them"
     out().print(f"{count} partition{'s' * (count != 1)} in {where}. To check {one if count > 1 else 'it'}:")
     own = loaded.system == "groth16" or str(loaded.verification_key.get("program")) not in PROGRAMS
@@ -121,7 +121,7 @@ def export(
         out().print(f"  distprove verify {escape(str(proof))} --vk {where}/verifying_key.msgpack")
 
 
-def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
+def _export_stark(proof: Proof, run: Path, destination: Path) -> list[str]:
     """The key is made again by the program that ships under the proof's name, or else is the one that lies in the run:
     no program is imported."""
     from cluster.run import KEY_FILE
@@ -143,7 +143,7 @@ def _export_stark(proof: Proof, run: Path, destination: Path) -> None:
             key = parse_key(folder.read(KEY_FILE, MAX_BYTES), str(run / KEY_FILE))
     else:
         raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
-    export_stark(proof, key, destination)
+    return export_stark(proof, key, destination)
 
 
 def _digest(text: str) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ from kernels.curves import Field
 Inputs = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
+_DECIMAL = re.compile(r"[0-9]{1,1024}\Z")
+MAX_INPUT = 1 << 28
+"""Bytes of an input: three million values of full size. A circom program has 4 GiB for them and its wires."""
+_LISTS = (list, tuple, np.ndarray)
+_CHUNK = 1024
+"""Values that are packed together."""
 _MAX_DEPTH = 32
 _MAX_NAME = 1000
 _EXACT_FLOAT = 1 << 53
@@ -33,8 +40,15 @@ def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
     Integers of any length stay exact; snarkjs rounds those beyond 2^53 that are not in quotes.
     """
     data, name = load(source, name)
+    if len(data) > MAX_INPUT:
+        raise FormatError(f"{name}: larger than {MAX_INPUT} bytes")
     try:
-        parsed = jsontext.loads(data.tobytes(), name, object_pairs_hook=_without_duplicates)
+        text = data.tobytes()
+        parsed = jsontext.loads(text, name)
+        # Faster than to look at every object while it is made. There are more colons than entries where a later entry
+        # took the place of an earlier one, or a string has one.
+        if _entries(parsed) != text.count(b":"):
+            parsed = jsontext.loads(text, name, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         # The decoder's message and position are public; the text around them is not, so the cause is dropped.
         raise FormatError(f"{name}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
@@ -45,6 +59,14 @@ def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise FormatError(f"{name}: the input must be a JSON object from signal names to values")
     return parsed
+
+
+def _entries(value: Any) -> int:
+    """Entries of all objects within a value."""
+    if not isinstance(value, (dict, list)):
+        return 0
+    items, own = (value.values(), len(value)) if isinstance(value, dict) else (value, 0)
+    return own + (sum(map(_entries, items)) if {dict, list} & set(map(type, items)) else 0)
 
 
 class _DuplicateKey(Exception):
@@ -67,7 +89,7 @@ def signals(inputs: Inputs) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in inputs.items():
-        for signal, plain in _signals(name, value, 0):
+        for signal, plain in ((name, value),) if isinstance(value, (str, int)) else _signals(name, value, 0):
             if len(signal) > _MAX_NAME:
                 raise WitnessGenerationError(
                     f"a signal name has {len(signal)} characters, at most {_MAX_NAME} are taken"
@@ -84,7 +106,7 @@ def _signals(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _signals(f"{name}.{key}", inner, depth + 1)
-    elif isinstance(value, (list, tuple)) and any(isinstance(leaf, Mapping) for leaf in _leaves(name, value, 0)):
+    elif isinstance(value, (list, tuple)) and any(issubclass(k, Mapping) for k in set(map(type, _leaves(name, value)))):
         for index, item in enumerate(value):
             if not isinstance(item, (list, tuple, Mapping)):
                 raise WitnessGenerationError(f"signal {name!r}: a list mixes objects and numbers")
@@ -93,30 +115,46 @@ def _signals(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def flatten(signal: str, value: Any, field: Field) -> bytes:
+def flatten(signal: str, value: Any, field: Field) -> bytearray:
     """Encode a signal's values in row-major order, reduced modulo the field, `field.bytes` little-endian bytes each.
 
     Raises WitnessGenerationError.
     """
-    return b"".join(
-        (_integer(signal, leaf) % field.modulus).to_bytes(field.bytes, "little") for leaf in _leaves(signal, value, 0)
-    )
+    modulus, size = field.modulus, field.bytes
+    if not isinstance(value, _LISTS):
+        return bytearray((_integer(signal, value) % modulus).to_bytes(size, "little"))
+    leaves, packed = _leaves(signal, value), bytearray()
+    while chunk := list(islice(leaves, _CHUNK)):  # so that not all are there as objects of their own at a time
+        plain = set(map(type, chunk)) == {str} and all(map(_DECIMAL.match, chunk))
+        integers = list(map(int, chunk)) if plain else [_integer(signal, leaf) for leaf in chunk]
+        if min(integers) >= 0 and max(integers) < 1 << 63:
+            words = np.zeros((len(integers), size // 8), "<u8")
+            words[:, 0] = integers
+            packed += words.tobytes()
+        else:
+            packed += b"".join([(integer % modulus).to_bytes(size, "little") for integer in integers])
+    return packed
 
 
-def _leaves(signal: str, value: Any, depth: int) -> Iterator[Any]:
+def _leaves(signal: str, value: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    if not isinstance(value, (list, tuple)):
+    if not isinstance(value, _LISTS):
         yield value
         return
     if depth == _MAX_DEPTH:
         raise WitnessGenerationError(f"signal {signal!r}: lists are nested more than {_MAX_DEPTH} deep")
-    for item in value:
-        yield from _leaves(signal, item, depth + 1)
+    if any(issubclass(kind, _LISTS) for kind in set(map(type, value))):
+        for item in value:
+            yield from _leaves(signal, item, depth + 1)
+    else:
+        yield from value
 
 
 def _integer(signal: str, value: Any) -> int:
     if isinstance(value, str):
+        if _DECIMAL.match(value):
+            return int(value)
         if not _INTEGER.match(value):
             raise WitnessGenerationError(f"signal {signal!r}: a string is not a decimal or 0x integer")
         return int(value, 16 if "x" in value.lower() else 10)

@@ -177,14 +177,15 @@ class WitnessProgram:
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
         field = self.curve.fr
-        flat = {signal: flatten(signal, value, field) for signal, value in signals(inputs).items()}
         with self._running() as instance:
             instance.start()
-            for signal, values in flat.items():
+            names, given = signals(inputs), 0
+            for signal, value in names.items():
+                values = flatten(signal, value, field)
                 instance.set_signal(signal, values, field.bytes)
-            given = sum(len(values) for values in flat.values()) // field.bytes
+                given += len(values) // field.bytes
             if given < self.n_inputs:
-                named = ", ".join(list(flat)[:_MAX_SIGNALS_NAMED]) or "none"
+                named = ", ".join(list(names)[:_MAX_SIGNALS_NAMED]) or "none"
                 raise WitnessGenerationError(
                     f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: {named})"
                 )
@@ -276,7 +277,7 @@ class _Instance:
     def start(self) -> None:
         self._call("init", 0)
 
-    def set_signal(self, signal: str, values: bytes, size: int) -> None:
+    def set_signal(self, signal: str, values: bytes | bytearray, size: int) -> None:
         """Hand over one signal. The last one makes the program run."""
         count, key = len(values) // size, fnv1a(signal)
         high, low = _signed(key >> 32), _signed(key & 0xFFFFFFFF)

@@ -172,8 +172,8 @@ def test_export_of_ones_own_program_runs_no_code(own_run: Path, tmp_path: Path) 
 
 
 def test_an_exported_key_is_said_to_be_the_senders(own_run: Path, finished: Path, proven: Path) -> None:
-    for folder, told in ((own_run, True), (proven, True), (finished, False)):
-        done = run("export", folder, "--out", "E")
+    for number, (folder, told) in enumerate(((own_run, True), (proven, True), (finished, False))):
+        done = run("export", folder, "--out", f"E{number}")
         assert done.exit_code == 0, done.output
         assert ("compare it with the one that you trust" in done.stdout) == told
 

@@ -18,7 +18,8 @@ from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy
 
 from actors.prover import SWITCH_INTERVAL
 from cluster.dispatch import Progress
-from cluster.run import Run, read_journal
+from cluster.journal import read_journal
+from cluster.run import Run
 from distprove.errors import InvalidKey, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof

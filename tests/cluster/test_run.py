@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from toy_system import Faults, ToySystem
 
-from cluster.run import Run, read_journal
+from cluster.journal import read_journal
+from cluster.run import Run
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toy_system import Faults, ToySystem
 from typer.testing import CliRunner
 
-from cluster.run import Run, delete_run, read_journal
+from cluster.journal import read_journal
+from cluster.run import Run, delete_run, read_record
 from cluster.status import StatusFile, read_status
 from cluster.story import Story
 from cluster.sweep.grid import Grid
 from cluster.sweep.sweep import sweep
 from distprove.cli.app import app
 from distprove.errors import DistproveError, FormatError, InputError, UsageError
+from distprove.folder import Folder
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
 from tests.reports.made_runs import MadeRun
@@ -231,6 +235,63 @@ def test_a_folder_with_some_file_of_that_name_is_not_deleted(tmp_path: Path) -> 
     with pytest.raises((FormatError, InputError)):
         delete_run(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+def test_a_run_is_deleted_where_it_was_looked_at(
+    run_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever owns a folder above may lay another folder of ours in the run's place, after that was looked at."""
+    home = tmp_path / "home"
+    (home / "deep").mkdir(parents=True)
+    (home / "deep" / "thesis.tex").write_text("years of work")
+
+    def swap(folder: Folder) -> dict[str, Any]:
+        record = read_record(folder)
+        run_path.rename(tmp_path / "moved")
+        home.rename(run_path)
+        return record
+
+    monkeypatch.setattr("cluster.run.read_record", swap)
+    with pytest.raises(InputError, match="was moved"):
+        delete_run(run_path)
+    assert (run_path / "deep" / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_run_is_deleted_without_what_it_links_to(run_path: Path, victim: Path, tmp_path: Path) -> None:
+    (run_path / "link").symlink_to(victim)
+    (run_path / "partitions" / "more").symlink_to(victim.parent)
+    deep = run_path / "/".join("d" * 30)
+    deep.mkdir(parents=True)
+    with pytest.raises(InputError, match="deeper"):
+        delete_run(run_path)
+    shutil.rmtree(run_path / "d")
+    delete_run(run_path)
+    assert not run_path.exists()
+    assert victim.read_text() == "what is mine\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives links away")
+@pytest.mark.parametrize("mode", [0o1777, 0o777])
+def test_no_link_that_anyone_may_have_laid_leads_to_a_run(toys: ToySystem, tmp_path: Path, mode: int) -> None:
+    """In a folder that all may write, as /tmp, somebody may lay a link where one's own folder was, or will be."""
+    shared, home = tmp_path / "shared", tmp_path / "home"
+    shared.mkdir()
+    home.mkdir()
+    shared.chmod(mode)
+    os.chown(shared, 4242, 4242)  # whose own links the kernel lets everybody follow
+    (shared / "mine").symlink_to(home)
+    Run.create(shared / "mine" / "first", toys, toys.plan()).close()
+    (shared / "theirs").symlink_to(home)
+    os.lchown(shared / "theirs", 4242, 4242)
+    for refused in (
+        lambda: Run.create(shared / "theirs" / "second", toys, toys.plan()),
+        lambda: Run.create(shared / "theirs" / "new" / "second", toys, toys.plan()),
+        lambda: Run.open(shared / "theirs" / "first"),
+        lambda: delete_run(shared / "theirs" / "first"),
+    ):
+        with pytest.raises(UsageError, match="theirs is a symbolic link of user 4242, in a folder that all may write"):
+            refused()
+    assert [path.name for path in home.iterdir()] == ["first"]
 
 
 def test_what_a_driver_writes_stays_in_the_run_when_its_path_changes(

@@ -27,7 +27,8 @@ from made_sweeps import made_sweep
 from simulated_proofs import trapdoor
 from toy_program import toy_program
 
-from cluster.run import Run, journal_tail, read_journal, read_record
+from cluster.journal import Journal, journal_tail, read_journal
+from cluster.run import Run, read_record
 from cluster.story import Story
 from cluster.sweep.results import SweepResult
 from cluster.sweep.sweep import read_cell
@@ -401,10 +402,13 @@ def use_story(folder: Path) -> None:
 
 
 def use_journal(folder: Path) -> None:
-    list(read_journal(folder))
     journal_tail(folder, 1000)
     use_story(folder)
     use_status(folder)
+    journal = Journal(Folder.open_ours(folder))
+    journal.note("resumed", sync=False)
+    journal.close()
+    assert list(read_journal(folder))[-1]["event"] == "resumed", "an event was lost"
 
 
 def use_status(folder: Path) -> None:
@@ -426,8 +430,25 @@ def use_record(folder: Path) -> None:
     if record["job"] is not None:
         with suppress(DistproveError):
             Job.from_record(record["job"], program="own:Program", executor={"local": True, "backend": "cpu"})
-        Job.from_record(record["job"])
+        job = Job.from_record(record["job"])
+        assert job.code == []
+        use_settings(job)
     use_story(folder)
+
+
+def use_settings(job: Job) -> None:
+    """Settings that a record holds are settings that a job file may hold."""
+    path = _job_folder() / "settings.toml"
+    path.write_bytes(JOB_FILES[0 if job.system == "groth16" else 2])
+    path.write_text(job_text(replace(Job.from_toml(path), executor=job.executor)), encoding="utf-8")
+    assert Job.from_toml(path).executor == job.executor
+
+
+def recorded_settings(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A record whose settings alone were changed."""
+    record = json.loads(rng.choice(seeds))
+    record["job"]["executor"] = mutations.other_record(rng, record["job"]["executor"])
+    return mutations.dump_json(record)
 
 
 def use_barrier(folder: Path) -> None:
@@ -519,7 +540,7 @@ TARGETS: dict[str, Target] = {
     "stark-named-key": Target(_named_keys, use_named_key, _MSGPACK, 60, 64 * MIB),
     "commitment": Target(_commitments, use_commitment, _MSGPACK, 1000),
     "job-file": Target(lambda: JOB_FILES, use_job_file, (mutations.toml_lines,) * 3 + (other_bytes,), 200),
-    "job.json": _run_file("job.json", use_record, *_JSON, short=40, more=stark_record),
+    "job.json": _run_file("job.json", use_record, recorded_settings, *_JSON, short=40, more=stark_record),
     "report.json": _run_file("report.json", use_story, *_JSON, short=40),
     "timeline.json": _run_file("timeline.json", use_story, *_JSON, short=40),
     "journal.jsonl": _run_file("journal.jsonl", use_journal, mutations.json_lines, *_JSON[2:], short=40),

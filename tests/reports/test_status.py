@@ -15,8 +15,8 @@ from made_runs import MadeRun, governor
 from rich.console import Console
 from typer.testing import CliRunner
 
+from cluster.journal import journal_tail
 from cluster.report import PartitionReport, Report, WorkerReport
-from cluster.run import journal_tail
 from cluster.status import FILE, StatusFile, node_view, read_status, status_view
 from distprove.cli import top as command
 from distprove.cli.app import app
@@ -179,3 +179,12 @@ def test_it_is_redrawn_until_the_run_ends(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(looks) == 3
     assert isinstance(console.file, StringIO)
     assert "1 failed" in console.file.getvalue()
+
+
+def test_of_a_long_event_a_part_is_shown(tmp_path: Path) -> None:
+    """Whoever sends a run would else choose how long each second's screen takes to draw."""
+    event = {"event": "fault", "time": 1.0, "partition": "p0", "reason": "1/" * 20_000}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(event) + "\n")
+    (shown,) = command._events(tmp_path)
+    assert "characters left out" in str(shown)
+    assert len(str(shown)) < 600

@@ -212,8 +212,9 @@ def _trouble(story: Story) -> list[str]:
     ]
     if rows:
         listed = table(("at", "what", "partition", "worker", "why"), rows[:LISTED], numbers=(0,))
-        more = note(f"and {len(rows) - LISTED} more, in journal.jsonl") if len(rows) > LISTED else ""
-        parts.append(folded(f"{len(rows)} events", listed + more, opened=len(rows) <= 12))
+        count = len(rows) + story.more_trouble
+        more = note(f"and {count - LISTED} more, in journal.jsonl") if count > LISTED else ""
+        parts.append(folded(f"{count} events", listed + more, opened=count <= 12))
     return parts
 
 
