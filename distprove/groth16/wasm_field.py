@@ -4,7 +4,10 @@ An element takes 40 bytes: a signed number of 32 bits; flags, of which bit 31 sa
 number but the four 64-bit words that follow, and bit 30 that these are in Montgomery form, also beside a number.
 
 For all operands, canonical or not, the functions leave what circom's leave: the same values in the same form. Programs
-depend on the form too: where they take an input, they count on the flags that the element had before.
+depend on the form too: where they take an input, they count on the flags that the element had before. But comparisons
+and bitwise functions leave short operands short, and those and divisions have short results where these fit. circom's
+make the operands long, for good: once a program has masked one bit with its constant 1, that is long, and all that
+loops count with it after that.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from distprove.groth16.wasm_limits import CODE, HEADER, Reader
 from kernels.curves import Field
 
 _PLACES = {
+    "int_div": 14,
     "F1m_add": 16,
     "F1m_sub": 17,
     "F1m_mul": 20,
@@ -41,6 +45,11 @@ _PLACES = {
     "lt": 52,
     "leq": 53,
     "mul": 54,
+    "idiv": 55,
+    "mod": 56,
+    "band": 71,
+    "bor": 73,
+    "bxor": 75,
 }
 """Where among the functions of a program those are that get new bodies, or are called by these."""
 _IMPORTED = 4
@@ -193,11 +202,24 @@ def _normal(element: str) -> str:
     return f"(if {_has(element, _MONTGOMERY)} (then (call $toNormal (local.get ${element}))))"
 
 
+def _load_any(element: str, prime: list[str]) -> str:
+    """The long value of an element that has none in Montgomery form, or whose Montgomery form is wanted."""
+    low = f"(local.get ${element}0)"
+    high = "".join(
+        f"(local.set ${element}{i} (select {prime[i]} (i64.const 0) (local.get $f{element})))" for i in (1, 2, 3)
+    )
+    return f"""
+      (if (local.get $f{element}) (then {_load(element, f"${element}", 8)}) (else
+        (local.set ${element}0 (i64.load32_s (local.get ${element})))
+        (local.set $f{element} (i64.lt_s {low} (i64.const 0)))
+        (if (local.get $f{element}) (then (local.set ${element}0 (i64.add {low} {prime[0]}))))
+        {high}))"""
+
+
 def _make_long(element: str) -> str:
     return f"""
       (if (i32.eqz (local.get $f{element})) (then
         (call $rawCopyS2L {_value(element)} (i64.load32_s (local.get ${element})))
-        (local.set $f{element} {_LONG})
         (i64.store (local.get ${element}) (i64.or (i64.load32_u (local.get ${element})) {_LONG_HEADER}))))"""
 
 
@@ -266,6 +288,36 @@ def _comparison(name: str, operation: str, unequal: str, equal: int) -> str:
           (call $eqR (local.get $a) (local.get $b)) (then (i32.const {equal})) (else {unequal})))))))"""
 
 
+def _bitwise(name: str, operation: str, field: Field) -> str:
+    """Of values as numbers, cut to the bits that the prime has, and brought below it."""
+    prime = _constants(field.modulus)
+    parts = "\n".join(f"(local.set $t{i} (i64.{operation} (local.get $a{i}) (local.get $b{i})))" for i in _LIMBS)
+    mask = f"(local.set $t3 (i64.and (local.get $t3) (i64.const {(1 << (field.bits - 192)) - 1:#x})))"
+    top = "(i64.shr_u (local.get $t0) (i64.const 31))"
+    high = f"(i64.or (i64.or (local.get $t1) (local.get $t2)) (i64.or (local.get $t3) {top}))"
+    return f"""
+    (func ${name} {_THREE} {_locals("abt")}
+      {_flags("a", "b")} {_normal("a")} {_normal("b")} {_load_any("a", prime)} {_load_any("b", prime)}
+      {parts} {mask} {_below(prime, "$carry")}
+      (if (i64.eqz {high})
+        (then (i64.store (local.get $r) (local.get $t0)))
+        (else (i64.store (local.get $r) {_LONG_HEADER}) {_store("$r", 8)})))"""
+
+
+def _division(name: str, operation: str, results: str) -> str:
+    """The quotient or remainder of values as numbers: circom's own, but for short operands that are not negative."""
+    low = [f"(i32.load (local.get ${element}))" for element in "ab"]
+    return f"""
+    (func ${name} {_THREE}
+      {_flags("a", "b")}
+      (if (i32.and {_SHORT} (i32.and (i32.ge_s {low[0]} (i32.const 0)) (i32.gt_s {low[1]} (i32.const 0)))) (then
+        (i64.store (local.get $r) (i64.extend_i32_u (i32.{operation} {low[0]} {low[1]})))
+        (return)))
+      {_make_long("a")} {_normal("a")} {_make_long("b")} {_normal("b")}
+      (i64.store (local.get $r) {_LONG_HEADER})
+      (call $int_div {_value("a")} {_value("b")} {results}))"""
+
+
 def _text(field: Field) -> str:
     """The new functions."""
     prime, half = _constants(field.modulus), _constants(field.modulus >> 1)
@@ -315,18 +367,18 @@ def _text(field: Field) -> str:
     (func $eqR (param $a i32) (param $b i32) (result i32) (local $fa i32) (local $fb i32) {_locals("ab")}
       {_flags("a", "b")}
       (if {_SHORT} (then (return (i32.eq (i32.load (local.get $a)) (i32.load (local.get $b))))))
-      {_make_long("a")} {_make_long("b")}
-      (if (i32.and (i32.xor (local.get $fa) (local.get $fb)) {_MONTGOMERY})
-        (then (call $toNormal (local.get $a)) (call $toNormal (local.get $b))))
-      {_load("a", "$a", 8)} {_load("b", "$b", 8)} {_same(a, b)})
+      (if (i32.and (i32.xor (local.get $fa) (local.get $fb)) {_MONTGOMERY}) (then {_normal("a")} {_normal("b")}))
+      {_load_any("a", prime)} {_load_any("b", prime)} {_same(a, b)})
     (func $gtR (param $a i32) (param $b i32) (result i32) (local $fa i32) (local $fb i32) {_locals("ab")}
       {_flags("a", "b")}
       (if {_SHORT} (then (return (i32.gt_s (i32.load (local.get $a)) (i32.load (local.get $b))))))
-      {_make_long("a")} {_make_long("b")}
-      {_normal("a")} {_normal("b")} {_load("a", "$a", 8)} {_load("b", "$b", 8)}
+      {_normal("a")} {_normal("b")} {_load_any("a", prime)} {_load_any("b", prime)}
       (local.set $fa {_above(a, half, 0)}) (local.set $fb {_above(b, half, 0)})
       (if (i32.ne (local.get $fa) (local.get $fb)) (then (return (local.get $fb))))
       {_above(a, b, 0)})
+    {_bitwise("band", "and", field)} {_bitwise("bor", "or", field)} {_bitwise("bxor", "xor", field)}
+    {_division("idiv", "div_u", f"{_value('r')} (i32.const 16)")}
+    {_division("mod", "rem_u", f"(i32.const 16) {_value('r')}")}
     {_comparison("eq", "eq", "(i32.const 0)", 1)} {_comparison("neq", "ne", "(i32.const 1)", 0)}
     {_comparison("gt", "gt_s", above, 0)} {_comparison("geq", "ge_s", above, 1)}
     {_comparison("lt", "lt_s", f"(i32.eqz {above})", 0)} {_comparison("leq", "le_s", f"(i32.eqz {above})", 1)}
