@@ -31,6 +31,7 @@ TITLES = {
     "groth16": "Groth16",
     "stark": "STARK",
     "peers": "Side by side with other provers",
+    "witness": "Witness programs",
     "orchestration": "Orchestration",
 }
 
@@ -119,7 +120,7 @@ def _orchestration(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document), said]) + "\n"
 
 
-_SECTIONS = {"peers": _peers, "stark": _stark, "orchestration": _orchestration}
+_SECTIONS = {"peers": _peers, "witness": _peers, "stark": _stark, "orchestration": _orchestration}
 """Kinds of documents whose tables are their own."""
 
 
