@@ -176,7 +176,7 @@ def _multiply_modulo(prime: list[str], inverse: int) -> str:
 
 # A header, an element's number and flags, is written as one word, because circom's copy soon reads it as one: a
 # processor cannot pass on two writes as one read. $fa and $fb are the flags of long operands, and 0 of short ones.
-_LONG, _MONTGOMERY, _LONG_HEADER = "(i32.const 0x80000000)", "(i32.const 0x40000000)", "(i64.const 0x8000000000000000)"
+_MONTGOMERY, _LONG_HEADER = "(i32.const 0x40000000)", "(i64.const 0x8000000000000000)"
 _SHORT = "(i32.eqz (i32.or (local.get $fa) (local.get $fb)))"
 _THREE = "(param $r i32) (param $a i32) (param $b i32) (local $fa i32) (local $fb i32)"
 
@@ -203,7 +203,7 @@ def _normal(element: str) -> str:
 
 
 def _load_any(element: str, prime: list[str]) -> str:
-    """The long value of an element that has none in Montgomery form, or whose Montgomery form is wanted."""
+    """The long value of an element, also of a short one, whose flags it overwrites; a long one's as it is."""
     low = f"(local.get ${element}0)"
     high = "".join(
         f"(local.set ${element}{i} (select {prime[i]} (i64.const 0) (local.get $f{element})))" for i in (1, 2, 3)

@@ -52,7 +52,7 @@ def with_fast_field(wasm: bytes) -> bytes:
     bodies = [parts[CODE].part().rest() for _ in range(count)]
     told = [parts[TYPE].rest(), parts[IMPORT].rest(), parts[FUNCTION].rest()[:_COUNT], *bodies[:_COUNT]]
     field = _FIELDS.get(hashlib.sha256(_joined(told)).hexdigest())
-    constants = _Constants.of(parts[DATA])
+    constants = None if field is None else _Constants.of(parts[DATA])
     if field is None or constants is None:
         return wasm
     fast = field_bodies(field)
