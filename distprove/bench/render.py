@@ -31,6 +31,7 @@ TITLES = {
     "groth16": "Groth16",
     "stark": "STARK",
     "peers": "Side by side with other provers",
+    "witness": "Witness programs",
     "orchestration": "Orchestration",
 }
 
@@ -118,7 +119,7 @@ def _orchestration(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document), said]) + "\n"
 
 
-_SECTIONS = {"peers": _peers, "stark": _stark, "orchestration": _orchestration}
+_SECTIONS = {"peers": _peers, "witness": _peers, "stark": _stark, "orchestration": _orchestration}
 """Functions for kinds of documents that have their own layout; all others use `_section`."""
 
 

@@ -16,8 +16,9 @@ MAX_FUNCTION_LOCALS = 2_000
 MAX_LOCALS = 2_000_000
 """The same of all functions together."""
 
-_HEADER = b"\0asm\1\0\0\0"
-_TYPE, _FUNCTION, _CODE = 1, 3, 10
+HEADER = b"\0asm\1\0\0\0"
+TYPE, IMPORT, FUNCTION, CODE, DATA = 1, 2, 3, 10, 11
+"""Sections."""
 _FUNCTION_TYPE = 0x60
 _VALUE_TYPES = frozenset((0x7F, 0x7E, 0x7D, 0x7C, 0x7B, 0x70, 0x6F))
 """Those of one byte. Others, of proposals that circom does not use, are refused: their lengths are not known here."""
@@ -26,24 +27,24 @@ _VALUE_TYPES = frozenset((0x7F, 0x7E, 0x7D, 0x7C, 0x7B, 0x70, 0x6F))
 def check_limits(name: str, wasm: bytes) -> None:
     """Raises FormatError, which says what and how much, when the program is larger than any that is worth compiling."""
     _limit(name, "bytes", len(wasm), MAX_BYTES)
-    if not wasm.startswith(_HEADER):
+    if not wasm.startswith(HEADER):
         raise FormatError(f"{name}: not a WebAssembly module: its first bytes are not those of version 1")
-    program = _Reader(name, wasm, len(_HEADER), len(wasm))
+    program = Reader(name, wasm, len(HEADER), len(wasm))
     signatures: list[int] = []
     taken: list[int] = []
     total = 0
     while program.at < program.end:
         section, part = program.byte(), program.part()
-        if section == _TYPE:
+        if section == TYPE:
             for _ in range(_limit(name, "types", part.number(), MAX_FUNCTIONS)):
                 if part.byte() != _FUNCTION_TYPE:
                     raise FormatError(f"{name}: the program declares a type that is not a function's")
                 signatures.append(part.values() + part.values())
-        elif section == _FUNCTION:
+        elif section == FUNCTION:
             for _ in range(_limit(name, "functions", part.number(), MAX_FUNCTIONS)):
                 index = part.number()
                 taken.append(signatures[index] if index < len(signatures) else 0)
-        elif section == _CODE:
+        elif section == CODE:
             for function in range(_limit(name, "functions", part.number(), MAX_FUNCTIONS)):
                 body = part.part()
                 held = taken[function] if function < len(taken) else 0
@@ -54,7 +55,7 @@ def check_limits(name: str, wasm: bytes) -> None:
                 _limit(name, "locals", total, MAX_LOCALS)
 
 
-class _Reader:
+class Reader:
     """Reads a stretch of a program, and never beyond."""
 
     def __init__(self, name: str, data: bytes, at: int, end: int) -> None:
@@ -76,14 +77,24 @@ class _Reader:
                 return value
         raise FormatError(f"{self._name}: not a WebAssembly module: a number has more than five bytes")
 
-    def part(self) -> _Reader:
+    def signed(self) -> int:
+        """A signed number of at most 32 bits."""
+        start, value = self.at, self.number()
+        bits = 7 * (self.at - start)
+        return value - (1 << bits) if value >> (bits - 1) else value
+
+    def part(self) -> Reader:
         """What a length here says belongs together; goes on behind it."""
         size = self.number()
-        part = _Reader(self._name, self._data, self.at, self.at + size)
+        part = Reader(self._name, self._data, self.at, self.at + size)
         if part.end > self.end:
             raise FormatError(f"{self._name}: not a WebAssembly module: it ends in the middle of a section")
         self.at = part.end
         return part
+
+    def rest(self) -> bytes:
+        """What is not read yet."""
+        return self._data[self.at : self.end]
 
     def value(self) -> None:
         """Pass the type of a value."""
@@ -96,6 +107,15 @@ class _Reader:
         for _ in range(count):
             self.value()
         return count
+
+
+def leb128(value: int) -> bytes:
+    """An unsigned number as `Reader.number` reads it."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
 
 
 def _limit(name: str, what: str, count: int, limit: int) -> int:

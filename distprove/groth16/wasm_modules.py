@@ -1,5 +1,7 @@
 """From a witness program's bytes to machine code: compiled once per user and version of wasmtime, in a process beside.
 
+circom's programs are made faster before that (`wasm_rewrite`).
+
 The program is not trusted, and what a compiler needs for one can be out of proportion to its size. So what it declares
 is counted first, and a child process compiles it, with limits on its memory and its time that grow with the program's
 size; it also takes with it the memory that compiling takes, some 50 times the program's size, part of which an
@@ -12,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import inspect
 import json
 import platform
 import resource
@@ -27,6 +30,7 @@ from typing import IO
 import wasmtime
 
 from distprove.errors import DistproveError, FormatError
+from distprove.groth16 import wasm_field, wasm_rewrite
 from distprove.groth16.wasm_limits import check_limits
 from kernels import cache
 
@@ -110,8 +114,9 @@ def compile_stdin(memory: int, cpu: int) -> None:
     config.epoch_interruption = True  # as in new_engine
     config.parallel_compilation = False  # the address space that a thread reserves is no measure of the program
     try:
-        module = wasmtime.Module(wasmtime.Engine(config), sys.stdin.buffer.read())
-    except wasmtime.WasmtimeError as error:
+        wasm = wasm_rewrite.with_fast_field(sys.stdin.buffer.read())
+        module = wasmtime.Module(wasmtime.Engine(config), wasm)
+    except (FormatError, wasmtime.WasmtimeError) as error:
         print(str(error).splitlines()[0], file=sys.stderr)
         sys.exit(_REFUSED)
     sys.stdout.buffer.write(module.serialize())
@@ -153,5 +158,6 @@ def _copy(code: IO[bytes], file: IO[bytes]) -> None:
 
 
 def _key(wasm: bytes) -> str:
-    version = f"{importlib.metadata.version('wasmtime')} {platform.machine()}"
+    ours = [hashlib.sha256(inspect.getsource(part).encode()).hexdigest() for part in (wasm_field, wasm_rewrite)]
+    version = " ".join([importlib.metadata.version("wasmtime"), platform.machine(), *ours])
     return hashlib.sha256(version.encode() + b"\0" + wasm).hexdigest()
