@@ -184,8 +184,9 @@ class Dispatcher:
         while self._open():
             self._hand_out()
             finished = self._executor.wait(timeout=1.0)
-            if finished is not None:
+            while finished is not None:  # all that is over, before anything is handed out
                 self._take(finished)
+                finished = self._executor.wait(timeout=0.0)
             self._retire_the_late()
             self._fail_if_stranded()
             post(self._view)
@@ -320,7 +321,9 @@ class Dispatcher:
         error = finished.error
         if error is None:
             self._succeeded(item, member, finished)
-        elif isinstance(error, InputError) and task.kind is not Kind.VERIFY:
+        elif task.kind is Kind.VERIFY:
+            self._diagnose(item, public_message(error))
+        elif isinstance(error, InputError):
             self._fail(item, str(error), type(error).__name__)
         elif isinstance(error, WorkLost):
             self._report.counters.lost_witnesses += 1
@@ -330,8 +333,6 @@ class Dispatcher:
             assert member is not None
             self._died(member, str(error))
             self._again(item, "its worker died", charge=member.blamed == item.partition.name)
-        elif task.kind is Kind.VERIFY:
-            self._diagnose(item, public_message(error))
         elif task.kind is Kind.DIAGNOSE:
             self._bad_proof(item, item.suspicion)  # nothing more could be found out
         else:
@@ -386,10 +387,10 @@ class Dispatcher:
         kind, value, seconds = finished.task.kind, finished.value, finished.ended - finished.started
         if kind is Kind.VERIFY:
             item.report.verify_seconds = seconds
-            if value is True:
+            if value is None:
                 self._keep(item)
             else:
-                self._diagnose(item, "the proof does not verify")
+                self._diagnose(item, value)
             return
         assert member is not None
         if kind is Kind.SYNTHESISE:
@@ -644,7 +645,7 @@ def _outcome(finished: Finished) -> str:
     """For the timeline."""
     if finished.error is not None:
         return type(finished.error).__name__
-    return "bad proof" if finished.task.kind is Kind.VERIFY and finished.value is not True else "ok"
+    return "bad proof" if finished.task.kind is Kind.VERIFY and finished.value is not None else "ok"
 
 
 def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:

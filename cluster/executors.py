@@ -7,9 +7,10 @@ where, what is tried again and who is given up is the driver's business, so all 
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from queue import SimpleQueue
@@ -17,11 +18,11 @@ from types import TracebackType
 from typing import Any
 
 from cluster.connect import prepare
-from cluster.tasks import Finished, Kind, Task, TaskThreads
+from cluster.report import public_message
+from cluster.tasks import Batches, Finished, Kind, Task
 from cluster.verifiers import Verifiers
-from distprove.inflight import Turn
 from distprove.job import ExecutorSettings
-from distprove.system import Partition, PartitionProof, ProofSystem
+from distprove.system import FindsInvalid, Partition, PartitionProof, ProofSystem
 
 KEEPERS = 4
 """Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
@@ -61,8 +62,8 @@ class Executor(ABC):
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
         self._done: SimpleQueue[Finished] = SimpleQueue()
-        self._verifier: TaskThreads | None = None
-        self._keepers: TaskThreads | None = None
+        self._verifier: Batches | None = None
+        self._keepers: Batches | None = None
         self._system: ProofSystem | None = None
         self.verifiers: Verifiers | None = None
         """Processes that verify, where threads would not do; whoever started them closes them."""
@@ -99,28 +100,29 @@ class Executor(ABC):
         """Find out whether the witness is to blame for a bad proof: ends with an InputError if it is."""
 
     def verify(self, proof: PartitionProof) -> None:
-        """Verify beside the driver, whatever the prover's machine may have said."""
+        """Verify beside the driver, whatever the prover's machine may have said; together with others that wait."""
         verifies = self.verifiers or self._system
         assert verifies is not None, "start first"
         if self._verifier is None:
             count = self._verifying if self.verifiers is None else self.verifiers.count
-            self._verifier = TaskThreads("verifier", self._done, count)
 
-        def verified(_: Turn | None) -> bool:
-            with self.verifying():
-                return verifies.verify(proof)
+            def verified(proofs: list[PartitionProof]) -> list[Finished]:
+                with self.verifying():
+                    return _verified(verifies, proofs)
 
-        self._verifier.submit(Task(Kind.VERIFY, None, proof.name), verified)
+            self._verifier = Batches(Kind.VERIFY, self._done, verified, count)
+        self._verifier.submit([proof])
 
     @abstractmethod
     def verifying(self) -> AbstractContextManager[object]:
         """A lease of a thread to verify on, from the governor of the driver's node."""
 
-    def keep(self, proof: PartitionProof, store: Callable[[PartitionProof], None]) -> None:
-        """Have `store` put a verified proof on disk, beside the driver: it must not wait for a disk."""
+    def keep(self, proof: PartitionProof, store: Callable[[Sequence[PartitionProof]], None]) -> None:
+        """Have `store` put a verified proof on disk, beside the driver, which must not wait for a disk; together with
+        others that wait."""
         if self._keepers is None:
-            self._keepers = TaskThreads("keeper", self._done, KEEPERS)
-        self._keepers.submit(Task(Kind.KEEP, None, proof.name), lambda _: store(proof))
+            self._keepers = Batches(Kind.KEEP, self._done, lambda proofs: _kept(store, proofs), KEEPERS)
+        self._keepers.submit([proof])
 
     @abstractmethod
     def wait(self, timeout: float) -> Finished | None:
@@ -165,3 +167,41 @@ def keeps_lease(system: ProofSystem) -> bool:
     """Whether a witness's memory stays leased until it is proven. Before a barrier every witness is kept, however many
     there are: waiting for their memory would be waiting for ever."""
     return not system.needs_barrier
+
+
+def _verified(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[Finished]:
+    """Each proof verified: all at once with random coefficients, and one by one only those that this finds at fault."""
+    started = time.time()
+    reasons = why_invalid(verifies, proofs)
+    each = (time.time() - started) / len(proofs)
+    return [
+        Finished(Task(Kind.VERIFY, None, proof.name), reason, None, started + i * each, started + (i + 1) * each)
+        for i, (proof, reason) in enumerate(zip(proofs, reasons, strict=True))
+    ]
+
+
+def why_invalid(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[str | None]:
+    """Why each proof does not hold; None for one that does."""
+    with suppress(Exception):  # whatever it is: it is looked for in each
+        if verifies.verify_batch(proofs):
+            return [None] * len(proofs)
+    suspects = list(range(len(proofs)))
+    if isinstance(verifies, FindsInvalid):
+        with suppress(Exception):
+            suspects = verifies.find_invalid(proofs) or suspects
+    reasons: list[str | None] = [None] * len(proofs)
+    for place in suspects:
+        try:
+            holds = verifies.verify(proofs[place]) is True
+            reasons[place] = None if holds else "the proof does not verify"
+        except Exception as error:
+            reasons[place] = public_message(error)
+    if not any(reasons):  # together they fail, and each alone holds: none of them counts
+        return ["the proofs that were verified with it do not hold together"] * len(proofs)
+    return reasons
+
+
+def _kept(store: Callable[[Sequence[PartitionProof]], None], proofs: list[PartitionProof]) -> list[Finished]:
+    started = time.time()
+    store(proofs)
+    return [Finished(Task(Kind.KEEP, None, proof.name), None, None, started, time.time()) for proof in proofs]

@@ -27,7 +27,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -149,8 +149,13 @@ class Run:
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Append an event to the journal. If `sync`, it is on disk when this returns, with all before it; otherwise it
         outlives this process, and a power cut once another is synced."""
-        line = json.dumps({"time": round(time.time(), 6), "event": event, **facts}, separators=(",", ":"))
-        self._journal.write(line.encode() + b"\n")
+        self.note_all(event, [facts], sync=sync)
+
+    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
+        """The same for several events of a kind, given by their facts: one call to the system for all of them."""
+        now = round(time.time(), 6)
+        lines = [json.dumps({"time": now, "event": event, **facts}, separators=(",", ":")) for facts in each]
+        self._journal.write("".join(f"{line}\n" for line in lines).encode())
         self._journal.flush()
         if sync:
             os.fsync(self._journal.fileno())
@@ -161,13 +166,10 @@ class Run:
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
-    def store(self, proof: PartitionProof) -> None:
-        """Keep a verified partition proof; it is on disk when this returns. Any thread may call it."""
-        body = canonical.encode(encode_partition(proof))
-        content = {"format": "distprove.partition", "version": VERSION, "body": body}
-        # The checksum tells a damaged disk from a bad prover; it protects against nobody.
-        content["sha256"] = hashlib.sha256(body).digest()
-        self._partitions.write(_partition_file(proof.name), canonical.encode(content))
+    def store(self, proofs: Sequence[PartitionProof]) -> None:
+        """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
+        for proof in proofs:
+            self._partitions.write(_partition_file(proof.name), _partition_content(proof))
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
@@ -324,6 +326,14 @@ def _partition_file(name: str) -> str:
     if not is_name(name):
         raise ValueError("not a partition name")
     return f"{name}.msgpack"
+
+
+def _partition_content(proof: PartitionProof) -> bytes:
+    """A partition's file."""
+    body = canonical.encode(encode_partition(proof))
+    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+    checksum = hashlib.sha256(body).digest()
+    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
 def _require_empty(folder: Folder) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from distprove.inflight import Line, Timed, Turn
+from distprove.system import PartitionProof
 
 
 class Kind(str, Enum):
@@ -41,7 +42,7 @@ class Finished:
     """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
 
     Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT (bytes, PhaseTimes); PROVE (PartitionProof, PhaseTimes);
-    VERIFY bool; KEEP, CHECK and DIAGNOSE None.
+    VERIFY None, or why the proof does not hold; KEEP, CHECK and DIAGNOSE None.
     Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
     """
 
@@ -117,3 +118,63 @@ class TaskThreads:
                 del timed
             self._done.put(finished)
             del taken, call, turn, finished  # a witness must not live on until the next task comes
+
+
+class Batches:
+    """Daemon threads that take proofs together: each its share of those that wait, up to `most`. What `call` makes of a
+    batch goes to `done`."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        done: SimpleQueue[Finished],
+        call: Callable[[list[PartitionProof]], list[Finished]],
+        count: int = 1,
+        most: int = 256,
+    ) -> None:
+        self._kind = kind
+        self._call = call
+        self._done = done
+        self._most = most
+        self._changed = threading.Condition()
+        self._items: list[PartitionProof] = []
+        self._stopped = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"distprove-{kind.value}-{index}", daemon=True)
+            for index in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, items: Sequence[PartitionProof]) -> None:
+        with self._changed:
+            self._items += items
+            self._changed.notify()
+
+    def stop(self, *, wait: bool) -> None:
+        """Take nothing more; `wait` for what is under way."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._stopped)
+                if self._stopped:
+                    return
+                share = min(self._most, -(-len(self._items) // len(self._threads)))
+                taken, self._items = self._items[:share], self._items[share:]
+                if self._items:
+                    self._changed.notify()
+            started = time.time()
+            try:
+                over = self._call(taken)
+            except BaseException as error:  # whatever it is, the driver must hear of it
+                over = [Finished(Task(self._kind, None, p.name), None, error, started, time.time()) for p in taken]
+            for finished in over:
+                self._done.put(finished)
+            del taken, over

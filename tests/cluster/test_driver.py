@@ -376,9 +376,9 @@ def test_a_slow_disk_holds_up_no_prover(
     made = threading.Event()
     store = Run.store
 
-    def slow(run: Run, proof: PartitionProof) -> None:
+    def slow(run: Run, proofs: Sequence[PartitionProof]) -> None:
         assert made.wait(60), "the loop waits for the disk"
-        store(run, proof)
+        store(run, proofs)
 
     def progress(event: Progress) -> None:
         if (event.partition, event.stage) == ("p9", "verifying"):
@@ -394,10 +394,10 @@ def test_a_proof_that_cannot_be_kept_ends_the_session(
 ) -> None:
     store = Run.store
 
-    def full(run: Run, proof: PartitionProof) -> None:
-        if proof.name == "p2":
+    def full(run: Run, proofs: Sequence[PartitionProof]) -> None:
+        if "p2" in {proof.name for proof in proofs}:
             raise OSError(errno.ENOSPC, "No space left on device")
-        store(run, proof)
+        store(run, proofs)
 
     system = ToySystem(4, faults())
     monkeypatch.setattr(Run, "store", full)

@@ -91,7 +91,7 @@ def test_a_damaged_partition_file_is_proven_again(
         with Run.open(tmp_path / "run") as run:
             stored = run.load(system.plan()[1])
             assert stored is not None
-            run.store(type(stored)(stored.name, stored.digest, (7,), stored.data))
+            run.store([type(stored)(stored.name, stored.digest, (7,), stored.data)])
     again = run_toy(system, local)
     assert again == proof
     report = json.loads((tmp_path / "run" / "report.json").read_text())
