@@ -125,18 +125,14 @@ class LocalGovernor:
         """Take back what a holder has that is no more, and end its waiting."""
         self._change(lambda state: state.reclaim(holder))
 
-    @contextmanager
-    def proving(self) -> Iterator[None]:
-        """While a prover has a partition; it is proven if the block ends without an error."""
+    def shrink(self, ticket: int, memory: int) -> None:
+        """Give back the memory of a lease above `memory` bytes."""
+        self._change(lambda state: state.shrink(ticket, memory))
+
+    def moved(self, taken: int, returned: int, proven: int) -> None:
+        """Provers took so many partitions since the last call, and are done with so many, of which some are proven."""
         with self._changed:
-            self._steward.taken()
-        proven = False
-        try:
-            yield
-            proven = True
-        finally:
-            with self._changed:
-                self._steward.returned(time.monotonic(), proven)
+            self._steward.moved(time.monotonic(), taken, returned, proven)
 
     def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
@@ -378,17 +374,12 @@ class NodeGovernor:
         if last == number:
             await self.release(ticket)
 
-    async def taken(self, pid: int) -> None:
-        """A prover of this node, the process of that number, took a partition."""
+    async def moved(self, pid: int, taken: int, returned: int, proven: int) -> None:
+        """A prover of this node, the process of that number, took so many partitions since the last call, and is done
+        with so many, of which some are proven."""
         async with self._changed:
-            self._provers[_process(pid)] += 1
-            self._steward.taken()
-
-    async def returned(self, pid: int, proven: bool) -> None:
-        """It is done with it; `proven`: and there is a proof."""
-        async with self._changed:
-            self._provers[_process(pid)] -= 1
-            self._steward.returned(time.monotonic(), proven)
+            self._provers[_process(pid)] += taken - returned
+            self._steward.moved(time.monotonic(), taken, returned, proven)
 
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
@@ -443,8 +434,7 @@ class NodeGovernor:
                 self._state.reclaim(holder)
                 self._tell()
         for prover in [prover for prover in self._provers if not _lives(prover)]:
-            for _ in range(self._provers.pop(prover)):
-                self._steward.returned(time.monotonic(), proven=False)
+            self._steward.moved(time.monotonic(), 0, self._provers.pop(prover), 0)
 
 
 def _process(pid: int) -> Holder:

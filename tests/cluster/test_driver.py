@@ -161,9 +161,6 @@ def test_killed_workers_come_back_and_cost_nothing_but_time(
     assert facts["counters"]["deaths"] == 2
     assert {p["status"] for p in facts["partitions"]} == {"proved"}
     assert {w["deaths"] for w in facts["workers"]} == {1}
-    # The synthesiser died with a lease in its hand. An actor's is taken back by its node's governor; without Ray it is
-    # in the hand of a thread that lives.
-    assert sum(g["reclaimed"] for g in facts["governors"]) == (0 if isolated.local else 1)
     assert all(g["peak_memory"] <= g["memory"] for g in facts["governors"])
     # One more: the verifier's thread is not counted with those of synthesis.
     assert all(g["peak_threads"] <= g["threads"] + 1 for g in facts["governors"])

@@ -488,8 +488,8 @@ def test_a_prover_that_died_has_no_partition() -> None:
         governor = NodeGovernor(4, 100)
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         try:
-            await governor.taken(os.getpid())
-            await governor.taken(process.pid)
+            await governor.moved(os.getpid(), 1, 0, 0)
+            await governor.moved(process.pid, 1, 0, 0)
             before = governor._steward.proving
         finally:
             process.kill()
@@ -569,7 +569,8 @@ def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() ->
 def test_the_report_has_what_pages_and_plots_read() -> None:
     governor = LocalGovernor(BUDGET, Auto(4))
     governor.start(slots=1)
-    with governor.proving(), governor.lease(threads=1, memory=50):
+    governor.moved(1, 0, 0)
+    with governor.lease(threads=1, memory=50):
         time.sleep(1.2)
         report = governor.report(time.time() - 100.0)
     governor.close()

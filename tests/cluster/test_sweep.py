@@ -142,7 +142,7 @@ def test_clients_share_workers_that_load_and_check_once(
     with open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
         errors: list[BaseException] = []
         load, check = executor.load, executor.check
-        executor.load = lambda worker: (asked.append(("load", worker.id)), load(worker))[1]
+        executor.load = lambda worker, permitted: (asked.append(("load", worker.id)), load(worker, permitted))[1]
         executor.check = lambda worker: (asked.append(("check", worker.id)), check(worker))[1]
 
         def client(number: int) -> None:
