@@ -527,12 +527,17 @@ class Dispatcher:
             self._proofs[report.name] = item.proof
             self._members[item.home].report.partitions += 1
             self._place(item, Stage.DONE)
-            seconds = {
-                name: round(getattr(report, name), 6)
-                for name in ("synthesise_seconds", "prove_seconds", "verify_seconds")
-            }
-            pcie = {"to_device": report.to_device, "to_host": report.to_host}
-            facts.append({"partition": report.name, "worker": item.home, **seconds, **pcie})
+            facts.append(
+                {
+                    "partition": report.name,
+                    "worker": item.home,
+                    "synthesise_seconds": round(report.synthesise_seconds, 6),
+                    "prove_seconds": round(report.prove_seconds, 6),
+                    "verify_seconds": round(report.verify_seconds, 6),
+                    "to_device": report.to_device,
+                    "to_host": report.to_host,
+                }
+            )
             self._tell("proved", item, self._members[item.home])
         self._run.note_all("proved", facts, sync=False)  # the proofs themselves are
         self._recent.append((time.time(), len(items)))
