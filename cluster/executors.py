@@ -140,7 +140,7 @@ class Executor(ABC):
                 with self.verifying():
                     return _verdicts(verifies, waiting)
 
-            self._verifier = Batches(Kind.VERIFY, self._done, verified, count)
+            self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=True)
         self._verifier.submit(proofs)
 
     @abstractmethod

@@ -4,6 +4,7 @@
     journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
                                 of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
+    partitions/<number>.pack    several of these files that were written at once (`cluster.packs`)
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
     verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
@@ -32,6 +33,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from cluster.packs import LEAST, Packs
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.folder import Folder
@@ -63,6 +65,7 @@ class Run:
         """The content of job.json."""
         self._lock = lock
         self._partitions = folder.folder("partitions")
+        self._packs = Packs(self._partitions)
         self._journal = _open_journal(folder)
 
     @classmethod
@@ -168,20 +171,28 @@ class Run:
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
-        for proof in proofs:
-            self._partitions.write(_partition_file(proof.name), _partition_content(proof))
+        contents = {proof.name: _partition_content(proof) for proof in proofs}
+        if len(contents) >= LEAST:
+            self._packs.write(contents)
+            return
+        for name, content in contents.items():
+            self._partitions.write(_partition_file(name), content)
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
-        return {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
+        return {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")} | set(
+            self._packs.found
+        )
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
         name = _partition_file(partition.name)
         path = self._partitions.path / name
-        if not self._partitions.has(name):
+        own = self._partitions.read(name, MAX_PARTITION) if self._partitions.has(name) else None
+        data = self._packs.found.get(partition.name) if own is None else own
+        if data is None:
             return None
-        content = canonical.decode(self._partitions.read(name, MAX_PARTITION), str(path))
+        content = canonical.decode(data, str(path))
         check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
         if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
             raise FormatError(f"{path}: damaged, or of another version")
@@ -191,7 +202,8 @@ class Run:
         return proof
 
     def discard(self, partition: Partition) -> None:
-        """Remove a stored proof that does not hold."""
+        """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
+        self._packs.found.pop(partition.name, None)
         self._partitions.remove(_partition_file(partition.name))
 
     # -- the barrier ------------------------------------------------------------------------------------------------
@@ -239,6 +251,14 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _partition_content(proof: PartitionProof) -> bytes:
+    """A partition's file."""
+    body = canonical.encode(encode_partition(proof))
+    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+    checksum = hashlib.sha256(body).digest()
+    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
 def require_run(path: Path) -> None:
@@ -326,14 +346,6 @@ def _partition_file(name: str) -> str:
     if not is_name(name):
         raise ValueError("not a partition name")
     return f"{name}.msgpack"
-
-
-def _partition_content(proof: PartitionProof) -> bytes:
-    """A partition's file."""
-    body = canonical.encode(encode_partition(proof))
-    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
-    checksum = hashlib.sha256(body).digest()
-    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
 def _require_empty(folder: Folder) -> None:

@@ -51,7 +51,7 @@ class Finished:
 
 
 class Batches:
-    """Daemon threads that take proofs together: each its share of those that wait, up to `most`.
+    """Daemon threads that take proofs together, up to `most` at once.
 
     Daemon, because native code under way cannot be interrupted and must not keep an interrupted driver from ending.
     """
@@ -63,12 +63,16 @@ class Batches:
         call: Callable[[list[PartitionProof]], Any],
         count: int = 1,
         most: int = 256,
+        *,
+        spread: bool = False,
     ) -> None:
-        """`call` gives the value to report for a batch. An error of it is reported as that."""
+        """`call` gives the value to report for a batch; an error of it is reported as that. `spread`: a thread takes
+        its share of what waits, and not all of it."""
         self._kind = kind
         self._call = call
         self._done = done
         self._most = most
+        self._spread = spread
         self._changed = threading.Condition()
         self._proofs: list[PartitionProof] = []
         self._stopped = False
@@ -99,7 +103,8 @@ class Batches:
                 self._changed.wait_for(lambda: self._proofs or self._stopped)
                 if self._stopped:
                     return
-                share = min(self._most, -(-len(self._proofs) // len(self._threads)))
+                waiting = len(self._proofs)
+                share = min(self._most, -(-waiting // len(self._threads)) if self._spread else waiting)
                 taken, self._proofs = self._proofs[:share], self._proofs[share:]
                 if self._proofs:
                     self._changed.notify()
