@@ -76,7 +76,7 @@ class ExecutorSettings:
     threads: int | None = None
     """CPU threads per node, for provers without a GPU, synthesis and verification."""
     synthesisers: int | None = None
-    """Synthesiser actors in all."""
+    """Synthesisers in all, shared out among the workers, at least one for each."""
     memory: int | None = None
     """Bytes of host memory per node for the key, and for witnesses in the making and on their way."""
     place: str | Mapping[str, str] | None = None
@@ -84,10 +84,11 @@ class ExecutorSettings:
     device_memory: int | None = None
     """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
     in_flight: int = 3
-    """Partitions handed to a prover at a time: the second one's witness travels while the first is proven, and the
-    third is there when that is over, before the driver has heard of it."""
+    """Partitions with a prover at a time: the second one's data travels while the first is proven, and the third is
+    there when that is over."""
     parallel: int | None = None
-    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time."""
+    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time: shared out among
+    the workers, at least one for each."""
     gpu_workers: int | None = None
     """Provers per node; None for one on each of its GPUs, or one on its CPUs. Several may share a GPU and its memory,
     or the CPUs."""
