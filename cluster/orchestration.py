@@ -122,12 +122,8 @@ def measure_orchestration(
     `partitions`: how many are proven in a pass, the job's own ones again and again; None: the job's. `scratch` holds
     the runs meanwhile. Raises UsageError where they cannot be repeated, and what `driver.prove` raises.
     """
-    own = system.plan()
-    if system.needs_barrier and partitions not in (None, len(own)):
-        raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
-    count = len(own) if partitions is None else partitions
-    repeated = [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
-    plan = own if system.needs_barrier else repeated
+    own, plan = system.plan(), repeated(system, partitions)
+    count = len(plan)
     tell("making the witnesses")
     synthesiser = system.synthesiser(system.shared(), settings.threads or 1)
     witnesses = [synthesiser.synthesise(partition) for partition in own[:count]]
@@ -155,6 +151,17 @@ def measure_orchestration(
             bare.append(bare_pass())
             pipeline.append(_pipeline(system, settings, executor, plan, scratch))
     return Cost(what, settings.policy, count, tuple(bare), tuple(pipeline)), loaded[0].value
+
+
+def repeated(system: ProofSystem, count: int | None) -> list[Partition]:
+    """So many partitions: the job's own ones again and again, under other names; None: the job's as they are. Raises
+    UsageError for partitions that fit each other."""
+    own = system.plan()
+    if count is None or (system.needs_barrier and count == len(own)):
+        return own
+    if system.needs_barrier:
+        raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
+    return [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
 
 
 class PreparedThreads(InProcessExecutor):
