@@ -21,8 +21,8 @@ from distprove.system import Partition, ProofSystem
 
 TIMED = (
     "from making the run's folder, workers not yet started, to the bound proof, timeline and report in it; steady is "
-    "the rate between the first and the last tenth of the proofs; driver is the CPU time of the driver's process between"
-    " the first proof and the end"
+    "the rate between the first and the last tenth of the proofs; driver is the CPU time of the driver's process from "
+    "the first proof to the end"
 )
 CHECKED = "every proof, as in any job"
 

@@ -25,6 +25,8 @@ NOTABLE = {
 PLAIN_LINES = 100
 """A log gets at most about this many lines of progress, however many partitions there are."""
 
+EVERY = 0.1
+"""Seconds between two updates of the bar: events come by the thousand."""
 STAGES = (("synthesising", "witnesses"), ("proving", "proving"), ("verifying", "verifying"))
 
 
@@ -35,6 +37,7 @@ class ProgressDisplay:
         self._console = console or err()
         self._stages: dict[str, str] = {}
         self._shown = 0
+        self._due = 0.0
         self._bar: Bar | None = None
         self._began = time.monotonic()
         if self._console.is_terminal:
@@ -75,6 +78,10 @@ class ProgressDisplay:
             self._line(event)
 
     def _update(self, bar: Bar, event: Progress) -> None:
+        now = time.monotonic()
+        if now < self._due and event.done + event.failed < event.total:
+            return
+        self._due = now + EVERY
         counts = Counter(self._stages.values())
         activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if counts[stage])
         if event.failed:
