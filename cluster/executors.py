@@ -140,7 +140,8 @@ class Executor(ABC):
                 with self.verifying():
                     return _verdicts(verifies, waiting)
 
-            self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=True)
+            spread = self.verifiers is not None
+            self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=spread)
         self._verifier.submit(proofs)
 
     @abstractmethod

@@ -12,6 +12,9 @@ from typing import Any
 
 from distprove.system import PartitionProof
 
+LINGER = 0.1
+"""Seconds between two batches of proofs that are verified or kept together, at least."""
+
 
 class Kind(str, Enum):
     """What an executor reports. VERIFY and KEEP run beside the driver and have no worker."""
@@ -62,12 +65,12 @@ class Batches:
         done: SimpleQueue[Finished],
         call: Callable[[list[PartitionProof]], Any],
         count: int = 1,
-        most: int = 256,
+        most: int = 1024,
         *,
         spread: bool = False,
     ) -> None:
         """`call` gives the value to report for a batch; an error of it is reported as that. `spread`: a thread takes
-        its share of what waits, and not all of it."""
+        its share of what waits at once, and does not wait for more: for what gains nothing by being done together."""
         self._kind = kind
         self._call = call
         self._done = done
@@ -75,6 +78,8 @@ class Batches:
         self._spread = spread
         self._changed = threading.Condition()
         self._proofs: list[PartitionProof] = []
+        self._due = 0.0
+        """When the next batch may be taken, by the monotonic clock."""
         self._stopped = False
         self._threads = [
             threading.Thread(target=self._run, name=f"distprove-{kind.value}-{index}", daemon=True)
@@ -100,10 +105,12 @@ class Batches:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._proofs or self._stopped)
+                while not self._stopped and (not self._proofs or (early := self._due - time.monotonic()) > 0):
+                    self._changed.wait(early if self._proofs else None)
                 if self._stopped:
                     return
                 waiting = len(self._proofs)
+                self._due = 0.0 if self._spread else time.monotonic() + LINGER
                 share = min(self._most, -(-waiting // len(self._threads)) if self._spread else waiting)
                 taken, self._proofs = self._proofs[:share], self._proofs[share:]
                 if self._proofs:
