@@ -192,10 +192,6 @@ class LocalGovernor:
                 self._changed.notify_all()
 
 
-Errand = tuple[str, int]
-"""A worker, and the number, from 1, of what a driver asked it for: numbers of one worker rise."""
-
-
 @dataclass
 class _Driver:
     """A job that uses a node's governor."""
@@ -234,10 +230,6 @@ class NodeGovernor:
         self._steward = Steward(self._state, policy or static(threads, {}))
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)
-        self._handed: dict[tuple[str, str], tuple[int, int]] = {}
-        """By driver and worker, of what was handed on last: the errand's number, and the ticket."""
-        self._abandoned: dict[tuple[str, str], int] = {}
-        """The same: the number of the last errand that came to nothing."""
         self._provers: Counter[Holder] = Counter()
         """Partitions that each prover has now."""
         self._ever = False
@@ -356,24 +348,6 @@ class NodeGovernor:
         """Give back the memory of a lease above `memory` bytes."""
         await self._change(lambda state: state.shrink(ticket, memory))
 
-    async def hand_on(self, ticket: int, memory: int, driver: str, errand: Errand) -> None:
-        """Give back all of a lease but `memory` bytes, which stay until `release` or the end of the driver, whatever
-        becomes of the process. `errand` is what the driver had asked for."""
-        worker, number = errand
-        if number <= self._abandoned.get((driver, worker), 0):
-            await self.release(ticket)
-            return
-        self._handed[driver, worker] = number, ticket
-        await self._change(lambda state: state.hand_on(ticket, memory, self._job(driver)))
-
-    async def abandon(self, driver: str, errand: Errand) -> None:
-        """The driver will not hear what came of an errand: what was handed on for it, or still will be, is free."""
-        worker, number = errand
-        self._abandoned[driver, worker] = number
-        last, ticket = self._handed.get((driver, worker), (0, 0))
-        if last == number:
-            await self.release(ticket)
-
     async def moved(self, pid: int, taken: int, returned: int, proven: int) -> None:
         """A prover of this node, the process of that number, took so many partitions since the last call, and is done
         with so many, of which some are proven."""
@@ -423,8 +397,6 @@ class NodeGovernor:
     def _reclaim_dead(self) -> None:
         late = time.monotonic() - self.PATIENCE
         self._drivers = {name: driver for name, driver in self._drivers.items() if driver.heard > late}
-        self._handed = {key: last for key, last in self._handed.items() if key[0] in self._drivers}
-        self._abandoned = {key: number for key, number in self._abandoned.items() if key[0] in self._drivers}
         self._steward.slots = sum(driver.slots for driver in self._drivers.values())
         jobs = {driver.holder for driver in self._drivers.values()}
         for holder in self._state.holders:
