@@ -129,6 +129,8 @@ class RayExecutor(Executor):
             threads = own[0].threads if own else 1
             spec = WorkerSpec(f"prover-{index}", system, choice, names, threads, self.settings.in_flight)
             num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
+            if num_cpus > 1:
+                num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             workers.append(self._hire(spec, spot, num_cpus, files_of(shared)))
             self._own[spec.name] = kept[index]
         self._join(nodes)

@@ -76,6 +76,15 @@ class SharedExecutor:
             if len(waiting) == 1:
                 call()
 
+    def settle(self, timeout: float) -> None:
+        """Wait until every worker that was asked to load has, or has failed: a short job ends before they all have."""
+        late = time.monotonic() + timeout
+        while time.monotonic() < late:
+            with self._lock:
+                if not any(kind is Kind.LOAD for kind, _ in self._waiting):
+                    return
+            time.sleep(POLL)
+
     def _run(self) -> None:
         while not self._over.is_set():
             for finished in self._executor.wait(POLL):
