@@ -108,12 +108,16 @@ def prove(
 def take_up(
     system: ProofSystem, run: Run, plan: list[Partition], report: Report
 ) -> tuple[dict[str, PartitionProof], Barrier | None]:
-    """The stored partition proofs that are readable and verify, by name; others are removed, counted and proven again.
+    """The stored partition proofs that are readable and verify, by name; others are removed, counted and proven again,
+    and so are those of packs that cannot be read.
 
     For a system with a barrier also its commitments and challenge. Proofs without them, or they without a proof, bind
     nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
+    for pack, reason in run.remove_damaged_packs().items():
+        report.counters.damaged_files += 1
+        run.note("damaged", file=pack, reason=reason)
     kept = run.stored()
     for partition in (p for p in plan if p.name in kept):
         try:

@@ -29,11 +29,13 @@ import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from cluster.packs import LEAST, Packs
+from cluster.packs import Packed, Packs, own_file
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.folder import Folder
@@ -169,27 +171,34 @@ class Run:
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _packed(self) -> Packed:
+        """What packs held when this was first asked for."""
+        return self._packs.read({item["name"] for item in self.record["partitions"]})
+
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
-        contents = {proof.name: _partition_content(proof) for proof in proofs}
-        if len(contents) >= LEAST:
-            self._packs.write(contents)
-            return
-        for name, content in contents.items():
-            self._partitions.write(_partition_file(name), content)
+        self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
-        return {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")} | set(
-            self._packs.found
-        )
+        own = {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
+        return own | self._packed.files.keys()
+
+    def remove_damaged_packs(self) -> dict[str, str]:
+        """By name, why each pack that cannot be read cannot; those that are files are removed. Which partitions were in
+        them is not known: what is not stored elsewhere is not stored."""
+        for name in self._packed.damaged:
+            with suppress(IsADirectoryError):
+                self._partitions.remove(name)
+        return self._packed.damaged
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
-        name = _partition_file(partition.name)
+        name = own_file(partition.name)
         path = self._partitions.path / name
         own = self._partitions.read(name, MAX_PARTITION) if self._partitions.has(name) else None
-        data = self._packs.found.get(partition.name) if own is None else own
+        data = self._packed.files.get(partition.name) if own is None else own
         if data is None:
             return None
         content = canonical.decode(data, str(path))
@@ -203,8 +212,8 @@ class Run:
 
     def discard(self, partition: Partition) -> None:
         """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
-        self._packs.found.pop(partition.name, None)
-        self._partitions.remove(_partition_file(partition.name))
+        self._packed.files.pop(partition.name, None)
+        self._partitions.remove(own_file(partition.name))
 
     # -- the barrier ------------------------------------------------------------------------------------------------
 
@@ -340,12 +349,6 @@ def _stamps(job: Job) -> dict[str, list[int]]:
             raise InputError(f"{source.path}: {error.strerror}") from None
         stamps[source.name] = [status.st_size, status.st_mtime_ns]
     return stamps
-
-
-def _partition_file(name: str) -> str:
-    if not is_name(name):
-        raise ValueError("not a partition name")
-    return f"{name}.msgpack"
 
 
 def _require_empty(folder: Folder) -> None:

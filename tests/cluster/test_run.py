@@ -213,11 +213,15 @@ def test_many_proofs_share_a_file_and_a_false_one_in_it_is_proven_again(
         run.store(false[:10])
         assert [file.name for file in (path / "partitions").iterdir()] == ["00000001.pack"]
     (path / "partitions" / "00000002.pack").write_bytes(b"damaged")
+    (path / "partitions" / "00000003.pack").mkdir()
     assert run_toy(system, local) == proof
     report = json.loads((path / "report.json").read_text())
     assert [p["status"] for p in report["partitions"]] == ["resumed"] * 3 + ["proved"] + ["resumed"] * 6 + [
         "proved"
     ] * 2
-    assert report["counters"]["damaged_files"] == 1
+    assert report["counters"]["damaged_files"] == 3
+    noted = [(e.get("file"), e.get("partition")) for e in read_journal(path) if e["event"] == "damaged"]
+    assert noted == [("00000002.pack", None), ("00000003.pack", None), (None, "p3")]
+    assert not (path / "partitions" / "00000002.pack").exists()
     assert run_toy(system, local) == proof
     assert {p["status"] for p in json.loads((path / "report.json").read_text())["partitions"]} == {"resumed"}
