@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from actors.grants import Grant
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.governor.steward import PERIOD, Steward
 from cluster.governor.watch import CopyProbe, Watch
@@ -27,25 +28,6 @@ from distprove.phases import Phase
 from distprove.system import Partition, PredictsMemory, ProofSystem
 from distprove.topology import read_topology
 from kernels.throttle import Throttle
-
-
-class LocalLease:
-    """A lease that is held. `threads` is how many it is of: at most what was asked for."""
-
-    def __init__(self, governor: LocalGovernor, ticket: int, threads: int) -> None:
-        self._governor = governor
-        self._ticket = ticket
-        self.threads = threads
-
-    def shrink(self, memory: int) -> None:
-        """Give back the memory above `memory` bytes now."""
-        self._governor._change(lambda state: state.shrink(self._ticket, memory))
-
-    def hand_on(self, memory: int) -> int:
-        """Give back all but `memory` bytes, which outlive the block and this thread: a ticket for `release`."""
-        self._governor._change(lambda state: state.hand_on(self._ticket, memory))
-        ticket, self._ticket = self._ticket, 0
-        return ticket
 
 
 class LocalGovernor:
@@ -99,26 +81,26 @@ class LocalGovernor:
         lane: bool = False,
         key: str | None = None,
         least: int = 0,
-    ) -> Iterator[LocalLease]:
+    ) -> Iterator[Grant]:
         """Hold a lease for the length of the block; waits for it. Raises ClusterError if it can never be had.
 
         `key` keeps a proving key of `memory` and `pinned` bytes resident; they count once, whoever else uses it.
         `least` threads will do, if others hold some (see `Request.least`).
         """
         holder = (threading.get_ident(), 0.0)
-        ticket, granted = self.acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least))
-        lease = LocalLease(self, ticket, granted)
+        request = Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least)
+        grant = Grant(*self.acquire(request))
         try:
-            yield lease
+            yield grant
         finally:
-            self.release(lease._ticket)
+            self.release(grant.ticket)
 
     def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
         return self.acquire(Request(NOBODY, memory=memory, pinned=pinned, key=key))[0]
 
     def release(self, ticket: int) -> None:
-        """End what `keep` or `acquire` began or `hand_on` left. A ticket that is not known is ignored."""
+        """End what `keep` or `acquire` began. A ticket that is not known is ignored."""
         self._change(lambda state: state.release(ticket))
 
     def reclaim(self, holder: Holder) -> None:
