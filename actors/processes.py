@@ -15,6 +15,8 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
@@ -59,6 +61,12 @@ class HostProcess:
         """Have the method `name` called over there; nothing is waited for. A process that is gone is not told."""
         with suppress(ChannelClosed, WorkerDied):
             self._living().channel.tell("tell", name, *arguments)
+
+    def kill(self) -> None:
+        """End the process, and those that it started: one that is stopped would not see its end. Calls under way raise
+        WorkerDied."""
+        with suppress(WorkerDied):
+            self._living().kill()
 
     def end(self) -> None:
         """End the process, whatever it is at, for good."""
@@ -141,6 +149,9 @@ class Given:
         now, sent = time.time(), self._witnesses[partition.index % len(self._witnesses)]
         return GivenWitness(replace(sent, name=partition.name), self._receiver), now, now
 
+    def kill(self) -> None:
+        """It is no process."""
+
     def end(self) -> None:
         """It is at nothing."""
 
@@ -210,6 +221,15 @@ class _Child:
         with suppress(IndexError, ChannelClosed):
             while True:
                 self.channel.tell("tell", "drop", self.unused.popleft())
+
+    def kill(self) -> None:
+        """Kill the process, and those that it started."""
+        with suppress(psutil.Error):
+            started = psutil.Process(self._process.pid).children(recursive=True)
+            self._process.kill()
+            for process in started:
+                with suppress(psutil.Error):
+                    process.kill()
 
     def end(self) -> None:
         """Kill the process, and wait for its end."""

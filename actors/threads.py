@@ -43,6 +43,9 @@ class WorkerThreads:
     def tell(self, name: str, *arguments: Any) -> None:
         getattr(self._worker, name)(*arguments)
 
+    def kill(self) -> None:
+        """Threads cannot be ended."""
+
     def end(self) -> None:
         self._worker.stop()
 
@@ -62,6 +65,9 @@ class SynthesiserThread:
     def make(self, partition: Partition) -> tuple[WitnessHere, float, float]:
         started = time.time()
         return WitnessHere(self._synthesiser.synthesise(partition)), started, time.time()
+
+    def kill(self) -> None:
+        """Threads cannot be ended."""
 
     def end(self) -> None:
         """It is at nothing of its own."""

@@ -114,6 +114,9 @@ class Maker(Protocol):
     def make(self, partition: Partition) -> tuple[Witness, float, float]:
         """The witness, and when its making began and ended. Raises WorkerDied beside the errors of the system."""
 
+    def kill(self) -> None:
+        """End its process, where it has one; what it is making raises WorkerDied."""
+
     def end(self) -> None:
         """End it for good."""
 
@@ -287,6 +290,12 @@ class Worker:
         if maker is not None:
             maker.end()
 
+    def interrupt(self, synthesiser: str) -> None:
+        """End the process of a synthesiser that hangs. It is loaded again."""
+        maker = self._makers.get(synthesiser)
+        if maker is not None:
+            maker.kill()
+
     def batch(self, timeout: float) -> Batch:
         """The news, as soon as it is worth telling; perhaps none after `timeout` seconds."""
         late = time.monotonic() + timeout
@@ -326,7 +335,6 @@ class Worker:
         maker, shift = self._makers[name], Shift(self._governor, self._threads)
         try:
             while (order := self._next_to_make(name, shift)) is not None:
-                self._begin(order, "synthesising", name)
                 started = time.time()
                 try:
                     self._synthesise(order, name, maker, shift)
@@ -371,6 +379,7 @@ class Worker:
             memory = self._purse.take(size)
         order.memory = memory
         shift.begin()
+        self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
         witness, started, ended = maker.make(partition)
         order.witness, order.outcome.witness_bytes = witness, witness.nbytes
         self._note(order, name, "synthesise", started, ended, None)

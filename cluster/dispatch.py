@@ -14,9 +14,10 @@ Rules:
   not to blame, the partition goes to another prover if there is one.
 * This loop waits for nothing but what is over, and takes in all that is over before it hands out.
 * An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
-* A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that fails three
-  times with nothing good in between, or does not come back in time, is retired, and so are synthesisers. With no prover
-  or synthesiser left, what remains fails; what is done is kept.
+* A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that hangs is
+  ended (`cluster.hangs`). One that fails three times with nothing good in between, or does not come back in time, is
+  retired. The same holds for synthesisers. With no prover or synthesiser left, what remains fails; what is done is
+  kept.
 * With a barrier, every partition is committed before any is proven, by the worker that committed to it. A partition
   that moves to another worker after that must reproduce its commitment.
 """
@@ -36,6 +37,7 @@ from actors.process import WitnessGone
 from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order, Outcome
 from cluster.executors import Executor, Role, Worker
+from cluster.hangs import Watch
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
 from cluster.status import status_view
@@ -159,6 +161,7 @@ class _Member:
 
 
 _AT_PROVER = ("committing", "proving")
+_PREPARING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.DIAGNOSING)
 
 
 class Dispatcher:
@@ -201,6 +204,7 @@ class Dispatcher:
         self._checked = not isinstance(system, ChecksKey)
         self._checker: str | None = None
         """The prover that is checking the key."""
+        self._watch = Watch(settings.hang_timeout, settings.in_flight)
 
     def run(self, post: Callable[[Callable[[], dict[str, Any]]], None] = lambda _: None) -> dict[str, PartitionProof]:
         """Until every partition is done or has failed. Raises InputError when the key itself is at fault.
@@ -219,6 +223,7 @@ class Dispatcher:
             for finished in self._executor.wait(timeout=1.0):
                 self._take(finished)
             self._retire_the_late()
+            self._end_the_hung()
             self._fail_if_stranded()
             post(self._view)
         return self._proofs
@@ -249,6 +254,12 @@ class Dispatcher:
         room = min(2 * chunk, max(in_flight, fair)) - len(member.tasks)
         if room <= 0 or len(member.tasks) > chunk:
             return
+        parallel = self._settings.parallel
+        if parallel is not None and parallel < len(live):  # one at a time, wherever a prover is free
+            preparing = sum(len(self._at[stage]) for stage in _PREPARING)
+            room = min(1, parallel - preparing, in_flight - len(member.tasks))
+            if room <= 0:
+                return
         free = (item for item in self._at[Stage.WAITING].values() if self._may_have(member, item, live))
         ask = Ask.COMMIT if self._system.needs_barrier else Ask.PROVE
         self._hand(member, list(itertools.islice(free, room)), ask, None)
@@ -272,10 +283,16 @@ class Dispatcher:
         for item in items:
             item.home = member.worker.id
             self._move(item, Stage.HANDED if ask is not Ask.DIAGNOSE else Stage.DIAGNOSING, member)
-        parallel = self._settings.parallel
-        if parallel is not None:
-            parallel = max(1, parallel // len([m for m in self._members.values() if not m.retired]))
-        self._executor.hand(member.worker, [Order(item.partition, ask, challenge) for item in items], parallel)
+        orders = [Order(item.partition, ask, challenge) for item in items]
+        self._executor.hand(member.worker, orders, self._parallel(member))
+
+    def _parallel(self, member: _Member) -> int | None:
+        """A worker's share of the setting `parallel`. Where there are more workers, `_hand_to` counts over all."""
+        live = [other for other in self._members.values() if not other.retired]
+        if self._settings.parallel is None:
+            return None
+        share, more = divmod(self._settings.parallel, len(live))
+        return max(1, share + (live.index(member) < more))
 
     def _ask_back(self, usable: list[_Member]) -> None:
         """Have the worker with the most left return part of what it has not begun, while others have nothing."""
@@ -353,6 +370,7 @@ class Dispatcher:
                 continue
             del member.tasks[outcome.name]
             for stretch in outcome.stretches:
+                self._watch.took(stretch.phase, stretch.ended - stretch.started)
                 self._record(item, stretch.worker, stretch.phase, stretch.started, stretch.ended, stretch.outcome,
                              stretch.times)  # fmt: skip
             if outcome.error is None:
@@ -373,6 +391,8 @@ class Dispatcher:
         for name, error in batch.lost:
             self._retire_maker(self._makers[name], f"could not load its program: {public_message(error)}")
         member.under_way = [begun for begun in batch.under_way if begun[0] in member.tasks]
+        if member.ready:
+            self._watch.heard(member.worker.id, member.under_way)
         for name, stage, _ in member.under_way:
             item = self._items[name]
             if item.stage is not Stage.DIAGNOSING and item.stage.value != stage:
@@ -388,6 +408,7 @@ class Dispatcher:
                 self._is_ready(self._makers[name], timed)
             self._is_ready(member, loaded.prover)
             member.counted = time.monotonic()
+            self._watch.heard(member.worker.id)
             self._check_key()
             if self._checked:  # perhaps since it was asked to load
                 self._executor.permit(member.worker)
@@ -583,6 +604,7 @@ class Dispatcher:
         if member.retired or (was_ready and not member.ready):
             return
         blamed = member.at_work_on()
+        self._watch.forget(member.worker.id)
         self._note_death(member, reason)
         self._take_back(member, "its worker died", blamed)
         for maker in self._makers.values():
@@ -654,6 +676,17 @@ class Dispatcher:
         for member in self._members.values():
             if not member.ready and not member.retired and now > member.deadline:
                 self._retire(member, f"not ready within {self._settings.start_timeout:.0f} s")
+
+    def _end_the_hung(self) -> None:
+        """End what gives no sign of life: it is then taken for what it is, dead."""
+        self._watch.look(time.monotonic())
+        for member in self._members.values():
+            hung = self._watch.hung(member.worker.id) if member.usable else None
+            if hung is not None:
+                self._run.note("hung", worker=hung.who, reason=hung.reason)
+                self._tell("hung", None, member, hung.reason)
+                self._watch.forget(member.worker.id)  # until it says something
+                self._executor.interrupt(member.worker, hung.who)
 
     def _again(self, item: _Item, reason: str, charge: bool = True) -> None:
         """Put a partition back in line; `charge` an attempt, so that no partition is tried for ever."""

@@ -64,6 +64,9 @@ class Transport(Protocol):
     def tell(self, name: str, *arguments: Any) -> None:
         """Have the worker's method `name` called. Nothing is waited for; one that is gone is not told."""
 
+    def kill(self) -> None:
+        """End this life of what answers, where it is a process of its own: calls under way are told of its death."""
+
     def end(self) -> None:
         """End what answers, for good."""
 
@@ -122,6 +125,17 @@ class Executor(ABC):
     def dismiss(self, worker: Worker, synthesiser: str) -> None:
         """Give up one of a worker's synthesisers."""
         self._tell(worker, "dismiss", synthesiser)
+
+    def interrupt(self, worker: Worker, who: str) -> None:
+        """End the process of a worker that hangs, or of a synthesiser of it; that it died is then reported. One that is
+        a thread of this process cannot be ended, and nothing happens."""
+        transport = self._transports.get(worker.id)
+        if transport is None:
+            return
+        if who == worker.id:
+            transport.kill()
+        else:
+            transport.tell("interrupt", who)
 
     def retire(self, worker: Worker) -> None:
         """Stop a worker for good. What it had may or may not be reported."""
@@ -199,7 +213,8 @@ class Executor(ABC):
         """Load a worker, then report its news, until it dies or is ended."""
         if not self._report(Finished(Kind.LOAD, worker), transport, "load", epoch, permitted):
             return
-        while self._report(Finished(Kind.BATCH, worker), transport, "batch", QUIET):
+        quiet = min(QUIET, self.settings.hang_timeout / 4)
+        while self._report(Finished(Kind.BATCH, worker), transport, "batch", quiet):
             if self._transports.get(worker) is not transport or self._epochs[worker] != epoch:
                 return
 

@@ -70,6 +70,9 @@ class RayTransport:
         with suppress(RayError):
             self.actor.ask.remote(name, *arguments)
 
+    def kill(self) -> None:
+        ray.kill(self.actor, no_restart=False)
+
     def end(self) -> None:
         ray.kill(self.actor, no_restart=True)
 

@@ -15,7 +15,7 @@ from distprove.folder import Folder
 REPORT = "report.json"
 MAX_REPORT = 1 << 28
 
-TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged")
+TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged", "hung")
 """Journal events that tell of something that went wrong."""
 
 

@@ -88,7 +88,7 @@ class ExecutorSettings:
     there when that is over."""
     parallel: int | None = None
     """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time: shared out among
-    the workers, at least one for each."""
+    the workers."""
     gpu_workers: int | None = None
     """Provers per node; None for one on each of its GPUs, or one on its CPUs. Several may share a GPU and its memory,
     or the CPUs."""
@@ -96,6 +96,9 @@ class ExecutorSettings:
     """How often a partition is tried again after a bad proof, a fault or a death before it counts as failed."""
     start_timeout: float = 600.0
     """Seconds a worker may take to load its key, first or after a restart, before it is given up."""
+    hang_timeout: float = 60.0
+    """Seconds after which a worker that gives no sign of life is ended, and the least that one step of a partition may
+    take; else it may take many times as long as the longest so far."""
     policy: str = "static"
     """Who decides how much runs at once on a node: one of `POLICIES`, see docs/scheduling.md."""
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -128,8 +131,10 @@ class ExecutorSettings:
                 raise UsageError(f"limits.{phase} must be at least 1, not {limit}")
         if self.limits and self.policy != "static":
             raise UsageError(f"limits are for the policy static, not {self.policy}")
-        if self.in_flight < 1 or self.max_retries < 0 or self.start_timeout <= 0:
-            raise UsageError("in_flight must be at least 1, max_retries at least 0, start_timeout above 0")
+        if self.in_flight < 1 or self.max_retries < 0 or min(self.start_timeout, self.hang_timeout) <= 0:
+            raise UsageError(
+                "in_flight must be at least 1, max_retries at least 0, start_timeout, hang_timeout above 0"
+            )
         parse_place(self.place)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
@@ -284,6 +289,7 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "gpu_workers": int,
     "max_retries": int,
     "start_timeout": (int, float),
+    "hang_timeout": (int, float),
     "policy": str,
     "limits": dict,
 }

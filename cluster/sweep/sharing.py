@@ -158,6 +158,9 @@ class Client(Executor):
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         self._executor.ask_back(worker, count, str(id(self)))
 
+    def interrupt(self, worker: Worker, who: str) -> None:
+        self._executor.interrupt(worker, who)
+
     def verifying(self) -> AbstractContextManager[object]:
         return self._executor.verifying()
 

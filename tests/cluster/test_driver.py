@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
@@ -164,6 +165,20 @@ def test_killed_workers_come_back_and_cost_nothing_but_time(
     assert all(g["peak_memory"] <= g["memory"] for g in facts["governors"])
     # One more: the verifier's thread is not counted with those of synthesis.
     assert all(g["peak_threads"] <= g["threads"] + 1 for g in facts["governors"])
+
+
+def test_workers_that_hang_are_ended_and_come_back(
+    isolated: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """One is silent; the other, a synthesiser, takes far longer than the ones before, and its worker says so."""
+    system = ToySystem(5, faults(stop_prover={"p1": 1}, stop_synthesiser={"p3": 1}))
+    settings = replace(isolated, hang_timeout=3.0, in_flight=1, synthesisers=1, gpu_workers=1, max_retries=9)
+    run_toy(system, settings).verify(system)
+    assert {"prover-0", "synthesiser-0"} <= {event["worker"] for event in events(tmp_path, "hung")}
+    assert report(tmp_path)["counters"]["deaths"] >= 2
+    log = (tmp_path / "faults" / "log").read_text().split()
+    stopped = [psutil.Process(int(pid)) for pid in log[1::2] if psutil.pid_exists(int(pid))]
+    assert not psutil.wait_procs(stopped, timeout=20)[1]
 
 
 def test_a_prover_that_is_never_good_is_retired(
