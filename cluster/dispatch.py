@@ -28,10 +28,10 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.process import WitnessGone
 from actors.processes import WorkerDied
@@ -64,6 +64,9 @@ CHUNK = 0.5
 MAX_CHUNK = 2000
 """Partitions in a chunk, at most."""
 
+TELL = 0.1
+"""Seconds between two events "stage", at least."""
+
 RECENT = 60.0
 """Seconds over which the rate in status.json is taken."""
 
@@ -90,12 +93,11 @@ SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
 """Stages that need no worker."""
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Something happened; for the live display. `done`, `failed` and `total` count partitions."""
 
     event: str
-    """A journal event, or "stage"."""
+    """A journal event, or "stage", ten times a second at most: partitions moved from one stage to another."""
     partition: str | None
     worker: str | None
     stage: str | None
@@ -103,6 +105,8 @@ class Progress:
     failed: int
     total: int
     detail: str | None = None
+    stages: Mapping[str, int] | None = None
+    """With "stage": how many partitions are at each."""
 
 
 @dataclass
@@ -204,6 +208,7 @@ class Dispatcher:
         self._checked = not isinstance(system, ChecksKey)
         self._checker: str | None = None
         """The prover that is checking the key."""
+        self._tell_due = 0.0
         self._watch = Watch(settings.hang_timeout, settings.in_flight)
 
     def run(self, post: Callable[[Callable[[], dict[str, Any]]], None] = lambda _: None) -> dict[str, PartitionProof]:
@@ -225,6 +230,7 @@ class Dispatcher:
             self._retire_the_late()
             self._end_the_hung()
             self._fail_if_stranded()
+            self._tell_stages()
             post(self._view)
         return self._proofs
 
@@ -327,7 +333,6 @@ class Dispatcher:
         self._place(item, stage)
         if member is not None:
             member.tasks[item.partition.name] = None
-        self._tell("stage", item, member)
 
     def _place(self, item: _Item, stage: Stage) -> None:
         del self._at[item.stage][item.partition.name]
@@ -378,7 +383,7 @@ class Dispatcher:
             else:
                 self._failed(item, member, outcome, outcome.error)
         if proven:
-            self._executor.verify([item.proof for item in proven if item.proof is not None])
+            self._executor.verify([item.proof for item in proven if item.proof is not None], last=self._all_proven())
         for name in batch.returned:
             if name in member.tasks:
                 del member.tasks[name]
@@ -523,7 +528,8 @@ class Dispatcher:
             else:
                 self._diagnose(item, verdict.reason)
         if good:  # to disk, before anything else hears of it
-            self._executor.keep([item.proof for item in good if item.proof is not None], self._run.store)
+            proofs = [item.proof for item in good if item.proof is not None]
+            self._executor.keep(proofs, self._run.store, last=self._all_proven())
 
     def _committed(self, item: _Item, member: _Member, commitment: Any) -> None:
         if not isinstance(commitment, bytes):
@@ -718,6 +724,10 @@ class Dispatcher:
     def _open(self) -> bool:
         return len(self._at[Stage.DONE]) + len(self._at[Stage.FAILED]) < len(self._items)
 
+    def _all_proven(self) -> bool:
+        """Whether nothing is left but to verify and to keep."""
+        return sum(len(self._at[stage]) for stage in SAFE) == len(self._items)
+
     def _deadline(self) -> float:
         return time.monotonic() + self._settings.start_timeout
 
@@ -753,10 +763,20 @@ class Dispatcher:
                     begun.setdefault(worker, []).append([name, stage])
         return status_view(
             self._report,
-            {stage.value: len(items) for stage, items in self._at.items() if items},
+            self._stages(),
             rate=recent / min(RECENT, max(1.0, now - self._report.started)),
             tasks=begun,
         )
+
+    def _tell_stages(self) -> None:
+        """What moves comes by the thousand, and who looks sees ten pictures a second."""
+        now = time.monotonic()
+        if now >= self._tell_due:
+            self._tell_due = now + TELL
+            self._tell("stage", None, None)
+
+    def _stages(self) -> dict[str, int]:
+        return {stage.value: len(items) for stage, items in self._at.items() if items}
 
     def _tell(self, event: str, item: _Item | None, member: _Member | None, detail: str | None = None) -> None:
         if self._progress is None:
@@ -771,6 +791,7 @@ class Dispatcher:
                 len(self._at[Stage.FAILED]),
                 len(self._items),
                 detail,
+                self._stages() if event == "stage" else None,
             )
         )
 

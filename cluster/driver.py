@@ -94,8 +94,9 @@ def prove(
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
             report.governors = executor.governor_report(session.began)
+            busy = session.busy()
             for worker in report.workers:
-                worker.busy_seconds = session.busy(worker.id)
+                worker.busy_seconds = busy[worker.id]
             session.wall_seconds, session.status = report.wall_seconds, report.status
             session.workers = [place_of(worker) for worker in report.workers]
             run.store_text(FILE, timeline_json([*_earlier_sessions(run), session]))

@@ -143,8 +143,9 @@ class Executor(ABC):
         if transport is not None:
             transport.end()
 
-    def verify(self, proofs: Sequence[PartitionProof]) -> None:
-        """Verify beside the driver, whatever the prover's machine may have said; together with others that wait."""
+    def verify(self, proofs: Sequence[PartitionProof], *, last: bool = False) -> None:
+        """Verify beside the driver, whatever the prover's machine may have said; together with others that wait, and,
+        unless these are the `last`, with others to come."""
         verifies = self.verifiers or self._system
         assert verifies is not None, "start first"
         if self._verifier is None:
@@ -156,14 +157,21 @@ class Executor(ABC):
 
             spread = self.verifiers is not None
             self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=spread)
-        self._verifier.submit(proofs)
+        self._verifier.submit(proofs, last=last)
 
     @abstractmethod
     def verifying(self) -> AbstractContextManager[object]:
         """A lease of a thread to verify on, from the governor of the driver's node."""
 
-    def keep(self, proofs: Sequence[PartitionProof], store: Callable[[Sequence[PartitionProof]], None]) -> None:
-        """Have `store` put verified proofs on disk, beside the driver, which must not wait for a disk."""
+    def keep(
+        self,
+        proofs: Sequence[PartitionProof],
+        store: Callable[[Sequence[PartitionProof]], None],
+        *,
+        last: bool = False,
+    ) -> None:
+        """Have `store` put verified proofs on disk, beside the driver, which must not wait for a disk. `last`: see
+        `verify`."""
         if self._keepers is None:
 
             def kept(waiting: list[PartitionProof]) -> list[str]:
@@ -171,7 +179,7 @@ class Executor(ABC):
                 return [proof.name for proof in waiting]
 
             self._keepers = Batches(Kind.KEEP, self._done, kept, KEEPERS)
-        self._keepers.submit(proofs)
+        self._keepers.submit(proofs, last=last)
 
     def wait(self, timeout: float) -> list[Finished]:
         """All that is over; waits for something for up to `timeout` seconds."""

@@ -44,6 +44,9 @@ from distprove.names import is_name
 from distprove.proof import PROOF_FILE, check_fields, decode_partition, encode_partition
 from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 
+_LINE = json.JSONEncoder(separators=(",", ":")).encode
+"""A line of the journal. `json.dumps` would make an encoder for each."""
+
 FORMAT = "distprove.run"
 VERSION = 1
 KEY_FILE = "verifying_key.msgpack"
@@ -159,7 +162,7 @@ class Run:
     def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
         """The same for several events of a kind, given by their facts: one call to the system for all of them."""
         now = round(time.time(), 6)
-        lines = [json.dumps({"time": now, "event": event, **facts}, separators=(",", ":")) for facts in each]
+        lines = [_LINE({"time": now, "event": event, **facts}) for facts in each]
         self._journal.write("".join(f"{line}\n" for line in lines).encode())
         self._journal.flush()
         if sync:

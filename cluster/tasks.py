@@ -88,9 +88,12 @@ class Batches:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, proofs: Sequence[PartitionProof]) -> None:
+    def submit(self, proofs: Sequence[PartitionProof], *, last: bool = False) -> None:
+        """Take these too, soon; at once if they are the `last`."""
         with self._changed:
             self._proofs += proofs
+            if last:
+                self._due = 0.0
             self._changed.notify()
 
     def stop(self, *, wait: bool) -> None:

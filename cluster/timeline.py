@@ -20,11 +20,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from distprove import jsontext
 from distprove.errors import FormatError
@@ -38,8 +40,7 @@ FILE = "timeline.json"
 MAX_FILE = 1 << 28
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """One phase of one partition on one worker. Seconds since the epoch, by the clock of the worker's machine."""
 
     worker: str
@@ -47,7 +48,7 @@ class Span:
     phase: str
     start: float
     end: float
-    inner: dict[str, float] = field(default_factory=dict)
+    inner: Mapping[str, float] = MappingProxyType({})
     """Seconds of the named steps inside the phase, in order; without what passed behind another partition."""
     outcome: str = "ok"
     """"ok", or the kind of error it ended with."""
@@ -90,9 +91,13 @@ class Session:
         self.spans.append(span)
         self._encode_new()
 
-    def busy(self, worker: str) -> float:
-        """Seconds a worker spent on partitions."""
-        return sum(s.end - s.start for s in self.spans if s.worker == worker and s.partition is not None)
+    def busy(self) -> dict[str, float]:
+        """Seconds that each worker spent on partitions."""
+        seconds: defaultdict[str, float] = defaultdict(float)
+        for span in self.spans:
+            if span.partition is not None:
+                seconds[span.worker] += span.end - span.start
+        return seconds
 
     @property
     def seconds(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
 
 from rich.console import Console
@@ -35,7 +35,7 @@ class ProgressDisplay:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or err()
-        self._stages: dict[str, str] = {}
+        self._stages: Mapping[str, int] = {}
         self._shown = 0
         self._due = 0.0
         self._bar: Bar | None = None
@@ -66,8 +66,7 @@ class ProgressDisplay:
             self._bar.stop()
 
     def __call__(self, event: Progress) -> None:
-        if event.partition is not None and event.stage is not None:
-            self._stages[event.partition] = event.stage
+        self._stages = event.stages or self._stages
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
             detail = f": {escape(event.detail)}" if event.detail else ""
@@ -82,8 +81,8 @@ class ProgressDisplay:
         if now < self._due and event.done + event.failed < event.total:
             return
         self._due = now + EVERY
-        counts = Counter(self._stages.values())
-        activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if counts[stage])
+        counts = self._stages
+        activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if stage in counts)
         if event.failed:
             activity += f", [red]{event.failed} failed[/]"
         bar.update(self._task, description="proving", total=event.total, completed=event.done, activity=activity)

@@ -67,7 +67,7 @@ def test_times_are_told_from_the_beginning_of_the_session() -> None:
 
 
 def test_busy_counts_partitions_and_not_the_key() -> None:
-    assert session().busy("prover-0") == 2.0
+    assert session().busy() == {"prover-0": 2.0, "synthesiser-0": 0.5}
 
 
 def test_version_one_is_still_read(tmp_path: Path) -> None:
