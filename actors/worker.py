@@ -13,15 +13,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors.channel import sendable
 from actors.grants import Governor, Memory, Purse, Shift
 from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
+from actors.spans import of_times, span_json
 from distprove.errors import InputError
 from distprove.inflight import Timed, Turn
 from distprove.system import Partition, PhaseTimes, PredictsMemory, ProofSystem, Synthesised
@@ -49,16 +50,15 @@ class Order:
     challenge: bytes | None = None
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Time that a worker spent on a partition, in seconds since the epoch by the clock of its machine."""
 
     worker: str
     phase: str
     started: float
     ended: float
-    times: PhaseTimes | None = None
-    outcome: str = "ok"
+    span: str
+    """As it goes into the timeline, see `actors.spans`."""
 
 
 @dataclass
@@ -72,6 +72,7 @@ class Outcome:
     value: Any = None
     """The commitment, or the `PartitionProof`."""
     times: PhaseTimes | None = None
+    """Of its proof, without what is in the timeline alone."""
     error: BaseException | None = None
     witness_bytes: int = 0
     stretches: list[Stretch] = field(default_factory=list)
@@ -173,6 +174,8 @@ class Worker:
         self._news = threading.Condition(self._lock)
         self._waiting: dict[str, deque[_Order]] = {}
         self._limits: dict[str, int | None] = {}
+        self._began: dict[str, float] = {}
+        """When the session of each job began."""
         self._preparing: Counter[str] = Counter()
         """Witnesses in the making or ready, by job."""
         self._ready: deque[_Order] = deque()
@@ -253,13 +256,16 @@ class Worker:
             self._permitted = True
             self._provable.notify_all()
 
-    def take(self, epoch: int, orders: Sequence[Order], job: str = "", parallel: int | None = None) -> None:
-        """Orders of a job, of which at most `parallel` may be in the making or ready at a time. Orders that were sent
-        to an earlier life of this worker are dropped: whoever sent them has given them to somebody else."""
+    def take(
+        self, epoch: int, orders: Sequence[Order], job: str = "", began: float = 0.0, parallel: int | None = None
+    ) -> None:
+        """Orders of a job whose session `began` then, of which at most `parallel` may be in the making or ready at a
+        time. Orders that were sent to an earlier life of this worker are dropped: whoever sent them has given them to
+        somebody else."""
         with self._lock:
             if epoch != self._epoch:
                 return
-            self._limits[job] = parallel
+            self._limits[job], self._began[job] = parallel, began
             waiting = self._waiting.setdefault(job, deque())
             for order in orders:
                 kept = self._kept.pop(order.partition.name, None)
@@ -427,8 +433,9 @@ class Worker:
                 with turn:  # so that it is left, whatever becomes of it
                     timed = self._ask(order, turn)
                 value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
-                order.outcome.value, order.outcome.times = value, times
                 self._note(order, self._name, ask.value, timed.started, timed.ended, times)
+                order.outcome.value = value
+                order.outcome.times = None if times is None else replace(times, steps=[], on_device=None)
             except BaseException as error:  # whatever it is, whoever gave the order must hear of it
                 order.outcome.worker, order.outcome.error = self._name, error
                 self._note(order, self._name, ask.value, started, time.time(), None)
@@ -477,9 +484,10 @@ class Worker:
     def _note(
         self, order: _Order, worker: str, phase: str, started: float, ended: float, times: PhaseTimes | None
     ) -> None:
-        error = order.outcome.error
+        error, name = order.outcome.error, order.outcome.name
         outcome = "ok" if error is None else type(error).__name__
-        order.outcome.stretches.append(Stretch(worker, phase, started, ended, times, outcome))
+        span = span_json(worker, name, phase, started, ended, outcome, self._began[order.job], *of_times(times))
+        order.outcome.stretches.append(Stretch(worker, phase, started, ended, span))
 
     def _drop(self, order: _Order) -> None:
         """Its witness is not needed any more."""

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 from actors.process import WitnessGone
 from actors.processes import WorkerDied
+from actors.spans import span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Order, Outcome
 from cluster.executors import Executor, Role, Worker
 from cluster.hangs import Watch
@@ -276,10 +277,11 @@ class Dispatcher:
         return name not in item.avoid or all(other.worker.id in item.avoid for other in live)
 
     def _hand_home(self) -> None:
-        """After the barrier: prove where the partitions were committed."""
+        """After the barrier: prove where the partitions were committed, in the plan's order."""
         assert self._barrier is not None
         for member in self._members.values():
             items = [item for item in self._at[Stage.COMMITTED].values() if item.home == member.worker.id]
+            items.sort(key=lambda item: item.partition.index)
             if member.usable and items:
                 self._hand(member, items, Ask.PROVE, self._barrier[1])
 
@@ -290,7 +292,7 @@ class Dispatcher:
             item.home = member.worker.id
             self._move(item, Stage.HANDED if ask is not Ask.DIAGNOSE else Stage.DIAGNOSING, member)
         orders = [Order(item.partition, ask, challenge) for item in items]
-        self._executor.hand(member.worker, orders, self._parallel(member))
+        self._executor.hand(member.worker, orders, self._session.began, self._parallel(member))
 
     def _parallel(self, member: _Member) -> int | None:
         """A worker's share of the setting `parallel`. Where there are more workers, `_hand_to` counts over all."""
@@ -376,8 +378,7 @@ class Dispatcher:
             del member.tasks[outcome.name]
             for stretch in outcome.stretches:
                 self._watch.took(stretch.phase, stretch.ended - stretch.started)
-                self._record(item, stretch.worker, stretch.phase, stretch.started, stretch.ended, stretch.outcome,
-                             stretch.times)  # fmt: skip
+                self._record(item, stretch.worker, stretch.phase, stretch.ended - stretch.started, stretch.span)
             if outcome.error is None:
                 self._succeeded(item, member, outcome, proven)
             else:
@@ -432,7 +433,7 @@ class Dispatcher:
         report.status = "ready"
         report.facts = timed.value
         report.load_seconds += timed.ended - timed.started
-        self._session.add(Span(report.id, None, "load", timed.started, timed.ended))
+        self._session.spans.append(Span(report.id, None, "load", timed.started, timed.ended))
         self._run.note("worker-ready", sync=False, worker=report.id, device=timed.value.get("device"))
         self._tell("worker-ready", None, member)
 
@@ -451,7 +452,7 @@ class Dispatcher:
         if error is None:
             timed: Timed = finished.value
             self._checked = True
-            self._session.add(Span(member.worker.id, None, "check", timed.started, timed.ended))
+            self._session.spans.append(Span(member.worker.id, None, "check", timed.started, timed.ended))
             seconds = round(timed.ended - timed.started, 6)
             self._run.note("key-checked", sync=False, worker=member.worker.id, seconds=seconds)
             for other in self._members.values():
@@ -518,8 +519,10 @@ class Dispatcher:
             if item.stage is not Stage.VERIFYING:
                 continue  # the barrier failed it meanwhile
             outcome = "ok" if verdict.reason is None else "bad proof"
-            self._record(item, "driver", "verify", verdict.started, verdict.ended, outcome, None)
-            item.report.verify_seconds = verdict.ended - verdict.started
+            name, began, took = item.partition.name, self._session.began, verdict.ended - verdict.started
+            span = span_json("driver", name, "verify", verdict.started, verdict.ended, outcome, began, {})
+            self._record(item, "driver", "verify", took, span)
+            item.report.verify_seconds = took
             if verdict.reason is None:
                 assert item.home is not None
                 self._members[item.home].strikes = 0
@@ -731,26 +734,11 @@ class Dispatcher:
     def _deadline(self) -> float:
         return time.monotonic() + self._settings.start_timeout
 
-    def _record(
-        self,
-        item: _Item,
-        worker: str,
-        phase: str,
-        started: float,
-        ended: float,
-        outcome: str,
-        times: PhaseTimes | None,
-    ) -> None:
-        """A span of the timeline."""
+    def _record(self, item: _Item, worker: str, phase: str, seconds: float, span: str) -> None:
+        """A span of the timeline, which lacks only the attempt."""
         attempt = item.attempts[phase] = item.attempts.get(phase, 0) + 1
         item.report.attempts += phase == "prove"
-        name = item.partition.name
-        if times is None:
-            self._session.add(Span(worker, name, phase, started, ended, outcome=outcome, attempt=attempt))
-        else:
-            steps, use = tuple(times.steps), times.on_device
-            inner = dict(times.seconds)
-            self._session.add(Span(worker, name, phase, started, ended, inner, outcome, steps, use, attempt))
+        self._session.add(worker, seconds, with_attempt(span, attempt))
 
     def _view(self) -> dict[str, Any]:
         """What status.json says while the dispatcher runs."""

@@ -114,9 +114,12 @@ class Executor(ABC):
         """The key is good: the worker may prove."""
         self._tell(worker, "permit")
 
-    def hand(self, worker: Worker, orders: Sequence[Order], parallel: int | None = None, job: str = "") -> None:
-        """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time."""
-        self._tell(worker, "take", self._epochs[worker.id], orders, job, parallel)
+    def hand(
+        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+    ) -> None:
+        """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time.
+        `began` is when the job's session did, for its timeline."""
+        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel)
 
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         """Have the worker return up to `count` orders of a job that it has not begun."""

@@ -227,7 +227,7 @@ def _bare(
         timed = [future.result() for future in asked]
         for home, partition, found in zip(homes, plan, timed, strict=True):
             times: PhaseTimes = found.value[1]
-            session.add(
+            session.spans.append(
                 Span(f"prover-{home}", partition.name, "prove", found.started, found.ended, on_device=times.on_device)
             )
         return [found.value[0] for found in timed]

@@ -23,11 +23,11 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from actors.spans import span_json, with_attempt
 from distprove import jsontext
 from distprove.errors import FormatError
 from distprove.folder import Folder
@@ -84,16 +84,20 @@ class Session:
     status: str = "running"
     executor: str = ""
     workers: list[Place] = field(default_factory=list)
-    _encoded: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
-    """JSON of the first spans."""
+    _written: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """JSON of spans that are not among `spans`: a job under way has no other use for them."""
+    _busy: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(float), init=False, repr=False, compare=False
+    )
 
-    def add(self, span: Span) -> None:
-        self.spans.append(span)
-        self._encode_new()
+    def add(self, worker: str, seconds: float, written: str) -> None:
+        """A span of a partition that is already JSON (`actors.spans.with_attempt`)."""
+        self._written.append(written)
+        self._busy[worker] += seconds
 
     def busy(self) -> dict[str, float]:
         """Seconds that each worker spent on partitions."""
-        seconds: defaultdict[str, float] = defaultdict(float)
+        seconds = self._busy.copy()
         for span in self.spans:
             if span.partition is not None:
                 seconds[span.worker] += span.end - span.start
@@ -106,7 +110,6 @@ class Session:
 
     def to_json(self) -> str:
         """Its part of timeline.json, a line for each span."""
-        self._encode_new()
         facts = {
             "began": self.began,
             "wall_seconds": round(self.wall_seconds, 6),
@@ -117,33 +120,16 @@ class Session:
                 for w in self.workers
             ],
         }
-        spans = ",\n".join(self._encoded)
+        spans = ",\n".join([*(_span_json(span, self.began) for span in self.spans), *self._written])
         return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
-
-    def _encode_new(self) -> None:
-        """The JSON of spans that have none. They get it as they come: at the end devices would wait for it."""
-        self._encoded += [_span_json(span, self.began) for span in self.spans[len(self._encoded) :]]
 
 
 def _span_json(span: Span, began: float) -> str:
-    """A span as JSON. Put together by hand: `json` takes ten times as long, and there are several a partition."""
-    use, partition = span.on_device, "null" if span.partition is None else _quoted(span.partition)
-    inner = ", ".join(f"{_quoted(name)}: {seconds:.6f}" for name, seconds in span.inner.items())
-    steps = ", ".join(f"[{_quoted(name)}, {start - began:.6f}, {end - began:.6f}]" for name, start, end in span.steps)
-    device = "null"
-    if use is not None:
-        stretches = ", ".join(f"[{start - began:.6f}, {end - began:.6f}]" for start, end in use.stretches)
-        device = f'{{"by": "{"events" if use.by_events else "queue"}", "stretches": [{stretches}]}}'
-    return (
-        f'{{"worker": {_quoted(span.worker)}, "partition": {partition}, "phase": {_quoted(span.phase)}, '
-        f'"start": {span.start - began:.6f}, "end": {span.end - began:.6f}, "attempt": {span.attempt}, '
-        f'"outcome": {_quoted(span.outcome)}, "inner": {{{inner}}}, "steps": [{steps}], "on_device": {device}}}'
+    written = span_json(
+        *(span.worker, span.partition, span.phase, span.start, span.end, span.outcome, began),
+        *(span.inner, span.steps, span.on_device),
     )
-
-
-@lru_cache(maxsize=1024)
-def _quoted(text: str) -> str:
-    return json.dumps(text)
+    return with_attempt(written, span.attempt)
 
 
 def timeline_json(sessions: Sequence[Session]) -> str:

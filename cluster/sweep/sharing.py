@@ -58,11 +58,13 @@ class SharedExecutor:
             for client in self._clients:
                 client.end(reason)
 
-    def hand(self, client: Client, worker: Worker, orders: Sequence[Order], parallel: int | None, job: str) -> None:
+    def hand(
+        self, client: Client, worker: Worker, orders: Sequence[Order], began: float, parallel: int | None, job: str
+    ) -> None:
         """Hand orders to the executor, and remember whose they are."""
         with self._lock:
             self._owners |= dict.fromkeys((order.partition.name for order in orders), client)
-            self._executor.hand(worker, orders, parallel, job)
+            self._executor.hand(worker, orders, began, parallel, job)
 
     def once(self, client: Client, kind: Kind, worker: Worker, call: Callable[[], None]) -> None:
         """Run `call` unless that was done already; either way `client` is told what it came to."""
@@ -152,8 +154,10 @@ class Client(Executor):
     def permit(self, worker: Worker) -> None:
         self._executor.permit(worker)
 
-    def hand(self, worker: Worker, orders: Sequence[Order], parallel: int | None = None, job: str = "") -> None:
-        self._shared.hand(self, worker, orders, parallel, str(id(self)))
+    def hand(
+        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+    ) -> None:
+        self._shared.hand(self, worker, orders, began, parallel, str(id(self)))
 
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         self._executor.ask_back(worker, count, str(id(self)))

@@ -51,7 +51,9 @@ class MadeUp(Executor):
     def verifying(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def hand(self, worker: Worker, orders: Sequence[Order], parallel: int | None = None, job: str = "") -> None:
+    def hand(
+        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+    ) -> None:
         assert parallel is not None
         self.together[worker.id] = parallel
         self.preparing |= {order.partition.name: (worker, order) for order in orders}
@@ -73,7 +75,8 @@ class MadeUp(Executor):
         del self._proving[name]
         public = (order.partition.index**2, 0)
         data = {"tag": self._toy.tag(name, public, None), "challenge": None}
-        made, proven = Stretch("synthesiser-0", "synthesise", 1.0, 2.0), Stretch(worker.id, "prove", 2.0, 3.0)
+        made = Stretch("synthesiser-0", "synthesise", 1.0, 2.0, "{")
+        proven = Stretch(worker.id, "prove", 2.0, 3.0, "{")
         proof = PartitionProof(name, order.partition.digest, public, data)
         return [self._news(worker, [Outcome(name, order.ask, worker.id, proof, stretches=[made, proven])])]
 
