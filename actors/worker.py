@@ -385,7 +385,8 @@ class Worker:
             memory = self._purse.take(size)
         order.memory = memory
         shift.begin()
-        self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
+        with self._lock:
+            self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
         witness, started, ended = maker.make(partition)
         order.witness, order.outcome.witness_bytes = witness, witness.nbytes
         self._note(order, name, "synthesise", started, ended, None)
@@ -458,7 +459,7 @@ class Worker:
                 if self._limits[order.job] is not None:
                     self._makeable.notify()
             self._moved[0] += 1
-        self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
+            self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
         return order
 
     def _ask(self, order: _Order, turn: Turn) -> Timed:
@@ -474,12 +475,12 @@ class Worker:
     # -- both -------------------------------------------------------------------------------------------------------
 
     def _begin(self, order: _Order, stage: str, worker: str) -> None:
-        with self._lock:
-            self._under_way.pop(order.outcome.name, None)
-            self._under_way[order.outcome.name] = (stage, worker)
-            if not self._changed:
-                self._changed = True
-                self._news.notify()
+        """Called with the lock held."""
+        self._under_way.pop(order.outcome.name, None)
+        self._under_way[order.outcome.name] = (stage, worker)
+        if not self._changed:
+            self._changed = True
+            self._news.notify()
 
     def _note(
         self, order: _Order, worker: str, phase: str, started: float, ended: float, times: PhaseTimes | None
