@@ -102,7 +102,7 @@ class Channel:
             self._crew.hand(lambda: self._serve(number, name, body))
         else:
             with self._lock:
-                answer = self._waiting.get(number)
+                answer = self._waiting.pop(number, None)  # so that the end finds only those who still wait
             if answer is not None:
                 answer.give(*body)
 

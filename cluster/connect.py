@@ -36,7 +36,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     """A connection to Ray for the length of the block; yields "started" or "joined".
 
     Joins `settings.address`, or what RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this process is
-    connected to already; otherwise starts one whose object store holds at least `store_bytes` (key and witnesses) if
+    connected to already; otherwise starts one whose object store holds at least `store_bytes` (the key) if
     there is memory for that, and whose sockets, logs and spilled objects are in a private folder. Raises ClusterError.
     """
     prepare(settings)

@@ -81,6 +81,8 @@ class Executor(ABC):
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: Batches | None = None
         self._keepers: Batches | None = None
+        self._store: Callable[[Sequence[PartitionProof]], None] | None = None
+        """Where these keep proofs."""
         self._system: ProofSystem | None = None
         self._transports: dict[str, Transport] = {}
         """By worker; those that were given up are not among them."""
@@ -175,7 +177,11 @@ class Executor(ABC):
     ) -> None:
         """Have `store` put verified proofs on disk, beside the driver, which must not wait for a disk. `last`: see
         `verify`."""
+        if self._keepers is not None and store != self._store:  # another run, by the same workers
+            self._keepers.stop(wait=False)
+            self._keepers = None
         if self._keepers is None:
+            self._store = store
 
             def kept(waiting: list[PartitionProof]) -> list[str]:
                 store(waiting)

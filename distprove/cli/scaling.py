@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
 from distprove.cli.programs import import_from_here
 from distprove.cli.sweep import numbers
