@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -353,6 +354,42 @@ def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) 
         assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
     finally:
         verifiers.close()
+
+
+def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    class Late:
+        """A lock whose second owner is slow to go on."""
+
+        def __init__(self) -> None:
+            self._lock, self._owned = threading.Lock(), False
+
+        def acquire(self) -> None:
+            self._lock.acquire()
+            if self._owned:
+                over.wait(20)
+            self._owned = True
+
+        def release(self) -> None:
+            self._lock.release()
+
+    def answered(self: Any) -> None:
+        self.ready, self.value, self.error = Late(), None, None
+        self.ready.acquire()
+
+    monkeypatch.setattr("actors.channel._Answer.__init__", answered)
+    ours, theirs = Pipe()
+    channel = Channel(ours, {}, over.set)
+
+    def other_side() -> None:
+        _, number, name, _ = pickle.loads(theirs.recv_bytes())
+        theirs.send_bytes(pickle.dumps(("answer", number, name, (7, None))))
+        theirs.close()
+
+    threading.Thread(target=other_side).start()
+    assert channel.call("double") == 7
+    assert over.is_set()
 
 
 def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
