@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from actors.grants import Governor
 from distprove.errors import UsageError
 from distprove.phases import Phase
 from distprove.place import ChoosesPlacement, Placing
@@ -58,19 +59,7 @@ def least_of(threads: int) -> int:
     return max(1, threads // 2)
 
 
-class Governs(Protocol):
-    """Gives leases of threads: the governor of this process, or the node's over Ray."""
-
-    def lease(self, *, phase: Phase, threads: int, least: int) -> AbstractContextManager[Granted]: ...
-
-
-class Granted(Protocol):
-    """A lease that is held."""
-
-    threads: int
-
-
-def leases_from(governor: Governs, choice: BackendChoice) -> Leases:
+def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
     """What a prover of that choice holds, as `governor` grants it."""
 
     def leased(threads: int, least: int = 0) -> Lease:

@@ -102,7 +102,7 @@ class Channel:
             self._crew.hand(lambda: self._serve(number, name, body))
         else:
             with self._lock:
-                answer = self._waiting.get(number)
+                answer = self._waiting.pop(number, None)  # so that the end finds only those who still wait
             if answer is not None:
                 answer.give(*body)
 
@@ -111,13 +111,13 @@ class Channel:
         try:
             value = self._handlers[name](*arguments)
         except BaseException as raised:  # whatever it is, the caller must hear of it
-            error = _sendable(raised)
+            error = sendable(raised)
         try:
             self._send(("answer", number, name, (value, error)))
         except ChannelClosed:
             pass
         except Exception as unsendable:  # of the value
-            self._send(("answer", number, name, (None, _sendable(unsendable))))
+            self._send(("answer", number, name, (None, sendable(unsendable))))
 
 
 class _Answer:
@@ -165,7 +165,7 @@ class _Crew:
                 self._idle += 1
 
 
-def _sendable(error: BaseException) -> BaseException:
+def sendable(error: BaseException) -> BaseException:
     """The error, without its traceback, or its name where it cannot be sent."""
     try:
         again = pickle.loads(pickle.dumps(error))

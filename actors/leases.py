@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+from actors.grants import Governor, Grant
 from distprove.phases import Phase
 
 NAMESPACE = "distprove"
-PROTOCOL = 2
+PROTOCOL = 3
 """Of a governor's calls: jobs whose distprove has another one do not share it."""
 
 
@@ -25,12 +25,10 @@ def governor_name(node: str) -> str:
     return f"governor-{PROTOCOL}-{node}"
 
 
-class Governed:
+class Governed(Governor):
     """The governor of the node that this process is on, as its threads use it. Without one everything is allowed."""
 
-    def __init__(self, driver: str) -> None:
-        """`driver` names the job that this process works for."""
-        self._driver = driver
+    def __init__(self) -> None:
         self._numbers = itertools.count(1)
         """One for each lease: the next one may be asked for before the last one's end has arrived."""
 
@@ -47,62 +45,30 @@ class Governed:
         path = ray.get(self.governor.start.remote()) if self.governor is not None else None
         return None if path is None else Path(path)
 
-    @contextmanager
-    def lease(
+    def acquire(
         self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
-    ) -> Iterator[RemoteLease]:
-        """Hold a lease for the length of the block; waits for it."""
+    ) -> Grant:
         if self.governor is None:
-            yield RemoteLease(None, 0, threads)
-            return
+            return Grant(0, threads)
+        number = next(self._numbers)
         asked = self.governor.acquire.remote(
-            os.getpid(), threads, memory, lane, phase=phase.value, thread=next(self._numbers), least=least
+            os.getpid(), threads, memory, lane, phase=phase.value, thread=number, least=least
         )
-        ticket, granted = ray.get(asked)
-        lease = RemoteLease(self.governor, ticket, granted, self._driver)
-        try:
-            yield lease
-        finally:
-            lease.release()
+        return Grant(*ray.get(asked))
 
-    @contextmanager
-    def proving(self) -> Iterator[None]:
-        """While a prover has a partition; it is proven if the block ends without an error."""
-        if self.governor is None:
-            yield
-            return
-        # Neither is retried: a governor that was started anew counts from there.
-        self.governor.taken.options(max_task_retries=0).remote(os.getpid())
-        proven = False
-        try:
-            yield
-            proven = True
-        finally:
-            self.governor.returned.options(max_task_retries=0).remote(os.getpid(), proven)
+    def release(self, ticket: int) -> None:
+        if ticket:
+            self._tell("release", ticket)
 
+    def shrink(self, ticket: int, memory: int) -> None:
+        if ticket:
+            self._tell("shrink", ticket, memory)
 
-class RemoteLease:
-    """A lease of the node's governor, if there is one. `threads` is how many it is of: at most what was asked for."""
+    def moved(self, taken: int, returned: int, proven: int) -> None:
+        self._tell("moved", os.getpid(), taken, returned, proven)
 
-    def __init__(self, governor: Any | None, ticket: int, threads: int, driver: str = "") -> None:
-        self._driver = driver
-        self._governor = governor
-        self._ticket = ticket
-        self.threads = threads
-
-    def hand_on(self, memory: int, errand: tuple[str, int]) -> tuple[str, int] | None:
-        """Give back all but `memory` bytes, which outlive this process, but not the driver: the node and the ticket to
-        release there. `errand` is what the driver had asked for."""
-        if self._governor is None:
-            return None
-        ray.get(self._governor.hand_on.remote(self._ticket, memory, self._driver, errand))
-        ticket, self._ticket = self._ticket, 0
-        return ray.get_runtime_context().get_node_id(), ticket
-
-    def release(self) -> None:
-        """Give back the lease. Nothing is waited for."""
-        if self._governor is None or not self._ticket:
-            return
+    def _tell(self, name: str, *arguments: Any) -> None:
         # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.
-        with suppress(RayError):
-            self._governor.release.options(max_task_retries=0).remote(self._ticket)
+        if self.governor is not None:
+            with suppress(RayError):
+                getattr(self.governor, name).options(max_task_retries=0).remote(*arguments)

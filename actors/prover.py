@@ -16,6 +16,9 @@ from distprove.system import ChecksKey, Diagnoses, Partition, PhaseTimes, ProofS
 from kernels.backend import Backend
 from kernels.host_arena import HostArena
 
+Shared = dict[str, NDArray[np.uint8]]
+"""A system's files, by name."""
+
 SWITCH_INTERVAL = 1e-4
 """Seconds that a thread waits for the interpreter, at most, while another computes in Python. With Python's own 5 ms a
 proof of 17 ms that waits for its device 30 times took 25 beside a verification; with this, 20."""
@@ -36,7 +39,7 @@ class ProverWorker:
         self._choice = choice
         self._leases = leases or Leases()
         self._arena = arena
-        self._shared: dict[str, NDArray[np.uint8]] = {}
+        self._shared: Shared = {}
         self._placed: Placed | None = None
         self._prover: Prover | None = None
         self._in_flight = InFlight()
@@ -48,11 +51,16 @@ class ProverWorker:
         self._throttle = throttle
 
     @property
+    def on_cpu(self) -> bool:
+        """Whether it computes on the threads that synthesis wants, too."""
+        return self._choice.name == "cpu"
+
+    @property
     def line(self) -> Line:
         """Where the worker's tasks wait for their turn."""
         return self._in_flight.line
 
-    def load(self, shared: dict[str, NDArray[np.uint8]], turn: Turn | None = None) -> Timed:
+    def load(self, shared: Shared, turn: Turn | None = None) -> Timed:
         """Make the backend and bring the key onto it; public facts of the device. Does nothing the second time.
 
         Raises InputError when the key is at fault, BackendError when the device is.
@@ -85,7 +93,7 @@ class ProverWorker:
         """Give back the key's memory and the device."""
         self._in_flight.alone(self._close)
 
-    def _load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
+    def _load(self, shared: Shared) -> dict[str, Any]:
         if self._placed is None:
             self._placed = self._open(shared)
         backend = self._placed.backend
@@ -104,7 +112,7 @@ class ProverWorker:
             **process_facts(),
         }
 
-    def _open(self, shared: dict[str, NDArray[np.uint8]]) -> Placed:
+    def _open(self, shared: Shared) -> Placed:
         device: Backend = make_backend(self._choice, self._arena, self._leases.device)
         try:
             return place_operations(

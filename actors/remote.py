@@ -1,33 +1,30 @@
-"""The workers as Ray actors: placement, the node's governor and clocks around `ProverWorker` and `SynthesiserWorker`.
+"""A worker as a Ray actor, which pins one GPU or none: `actors.worker` with the governor of its node.
 
-A prover has as many threads as partitions may be in flight; `ProverWorker` lets one compute at a time. Only `load` is
-retried by Ray, which is how a restarted actor gets its key again; a lost computation is the driver's to hand out anew.
-
-Values that go to the driver are small. A witness is a second return value, which stays in the object store of the node
-that made it until the prover's node fetches it.
+What passes through Ray is small: orders there, batches of proofs back. A witness stays with the synthesiser that made
+it, a process beside the actor's.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
-from numpy.typing import NDArray
 from ray import cloudpickle
 
-from actors.backends import BackendChoice, leases_from
 from actors.leases import Governed
-from actors.prover import SWITCH_INTERVAL, ProverWorker
-from actors.synthesiser import SynthesiserWorker
+from actors.process import MappedFile, WorkerSpec
+from actors.prover import SWITCH_INTERVAL, Shared
+from actors.server import worker_of
+from actors.worker import Loaded
 from distprove.inflight import Timed
-from distprove.phases import Phase
-from distprove.system import Partition, ProofSystem, Synthesised
+from distprove.memory import give_back_large_blocks
 from kernels.host_arena import HostArena
+from kernels.shared_arrays import Sent, share
 
 
 class Carried:
@@ -48,81 +45,68 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
     return cloudpickle.loads(data)
 
 
-class RemoteProver:
-    """One device with one key resident."""
+class RemoteWorker:
+    """One worker, once it is told which. `ask` calls a method of it by name; several may be called at once."""
 
-    def __init__(self, system: ProofSystem, choice: BackendChoice, driver: str) -> None:
+    def serve(self, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+        """Be this worker. `shared` are the system's files in the object store, and `files` those of them that the
+        driver has on a disk: where it is the same file here, synthesisers map that."""
         sys.setswitchinterval(SWITCH_INTERVAL)
-        self._governed = Governed(driver)
-        self._worker = ProverWorker(system, choice, leases_from(self._governed, choice), _arena(self._governed))
+        give_back_large_blocks()
+        self._shared = shared
+        self._given = HostArena(shared=True)
+        self._copies: list[Any] = []
+        governor = Governed()
+        given = {name: self._give(array, files.get(name)) for name, array in self._views().items()}
+        self._worker = worker_of(spec, self._views, governor, governor.throttle(), given)
 
-    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
-    def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
-        self._worker.yield_to(self._governed.throttle())
-        loaded = self._worker.load(_views(shared))
-        return replace(loaded, value={**loaded.value, **_place()})
+    def ask(self, name: str, *arguments: Any) -> Any:
+        answer = getattr(self._worker, name)(*arguments)
+        return _placed(answer) if isinstance(answer, Loaded) else answer
 
-    def commit(self, partition: Partition, work: Synthesised) -> Timed:
-        return self._worker.commit(partition, work)
+    def _views(self) -> Shared:
+        """Read-only views of the node's copies, which all its actors share."""
+        return dict(zip(self._shared, ray.get(list(self._shared.values())), strict=True))
 
-    def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None) -> Timed:
-        with self._governed.proving():
-            return self._worker.prove(partition, work, challenge)
-
-    def check(self) -> Timed:
-        return self._worker.check()
-
-    def diagnose(self, partition: Partition, work: Synthesised) -> Timed:
-        return self._worker.diagnose(partition, work)
-
-    def close(self) -> None:
-        """Give back the device, in the node's deallocation lane."""
-        with self._governed.lease(lane=True):
-            self._worker.close()
+    def _give(self, array: Any, file: MappedFile | None) -> Sent | MappedFile:
+        """What synthesisers get of a file: its name, where it is the same here, or else a copy in shared memory."""
+        if file is not None and file == mapped_file(Path(file.path)):
+            return file
+        sent, kept = share(array, self._given)
+        self._copies.append(kept)  # they map it for as long as this actor lives
+        return sent
 
 
-class RemoteSynthesiser:
-    """Synthesis under leases of the node's governor."""
-
-    def __init__(self, system: ProofSystem, threads: int, driver: str) -> None:
-        self._governed = Governed(driver)
-        self._worker = SynthesiserWorker(system, threads, _arena(self._governed))
-        self._threads = threads
-
-    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator, unused-ignore]
-    def load(self, shared: dict[str, ray.ObjectRef]) -> Timed:
-        started = time.time()
-        self._worker.yield_to(self._governed.throttle())
-        facts = self._worker.load(_views(shared))
-        return Timed({**facts, **_place()}, started, time.time())
-
-    @ray.method(num_returns=2)  # type: ignore[untyped-decorator, unused-ignore]
-    def synthesise(
-        self, partition: Partition, memory: int, errand: tuple[str, int] | None
-    ) -> tuple[Timed, Synthesised]:
-        """(bytes, seconds and lease of the witness, the witness). `memory` is what to lease, in bytes.
-
-        `errand`: by that name the witness's share of that is handed on to the driver, which gives it back by the node
-        and ticket that are returned. None: nothing stays leased.
-        """
-        with self._governed.lease(phase=Phase.SYNTHESIS, threads=self._threads, memory=memory) as lease:
-            started = time.time()
-            work = self._worker.synthesise(partition)
-            # A subclass of ndarray, such as a map of a file, would be copied into the message instead of the store.
-            work.arrays = {name: np.asarray(array) for name, array in work.arrays.items()}
-            kept = lease.hand_on(work.nbytes, errand) if errand is not None else None
-            return Timed((work.nbytes, work.seconds, kept), started, time.time()), work
+def mapped_file(path: Path) -> MappedFile | None:
+    """The file at `path`; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return MappedFile(str(path), status.st_size, status.st_mtime_ns)
 
 
-def _arena(governed: Governed) -> HostArena:
-    return HostArena(lane=lambda: governed.lease(lane=True))
+def files_of(shared: Shared) -> dict[str, MappedFile]:
+    """Those of a system's files that are maps of whole files, as far as this machine tells."""
+    begins: dict[int, str] = {}
+    with suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and int(fields[2], 16) == 0:
+                begins[int(fields[0].partition("-")[0], 16)] = fields[5]
+    paths = {name: begins.get(array.ctypes.data) for name, array in shared.items()}
+    found = {name: mapped_file(Path(path)) for name, path in paths.items() if path is not None}
+    return {name: file for name, file in found.items() if file is not None and file.nbytes == shared[name].nbytes}
 
 
-def _views(shared: dict[str, ray.ObjectRef]) -> dict[str, NDArray[np.uint8]]:
-    """Read-only views of the node's copies, which all its actors share."""
-    return dict(zip(shared, ray.get(list(shared.values())), strict=True))
-
-
-def _place() -> dict[str, Any]:
+def _placed(loaded: Loaded) -> Loaded:
+    """With the node that all are on, and the GPU."""
     context = ray.get_runtime_context()
-    return {"node": context.get_node_id(), "gpus": context.get_accelerator_ids().get("GPU", [])}
+    node = {"node": context.get_node_id()}
+    gpus = {"gpus": context.get_accelerator_ids().get("GPU", [])}
+
+    def told(timed: Timed, **facts: Any) -> Timed:
+        return replace(timed, value={**timed.value, **facts})
+
+    makers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
+    return Loaded(told(loaded.prover, **node, **gpus), makers)

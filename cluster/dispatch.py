@@ -1,41 +1,52 @@
 """The dispatch loop: which partition goes to which worker, and what happens when one fails.
 
-    waiting -> synthesising -> ready -> [committing -> committed ->] proving -> verifying -> keeping -> done | failed
-                                 ^------------------------- diagnosing <---------'
+    waiting -> handed -> synthesising -> ready -> [committing -> committed -> handed ->] proving
+        ^                                                                               -> verifying -> keeping -> done
+        '------------------------------- diagnosing <--------------------------------------'            | failed
 
 Rules:
 
-* A prover has at most `in_flight` partitions, so that the next witness travels while it computes. Witnesses are made
-  ahead of need, but only as many as the provers can take up: they are large.
+* A worker has orders for about `CHUNK` seconds of work, and as many again behind them. It makes the witness of a
+  partition that it proves. Near the end of the job each worker gets its share of what is left, and what it has not
+  begun is asked back when another one has nothing to do.
 * Nothing is proven before one prover has checked the key, for systems that have such a check.
 * No proof counts before it has been verified here, and is on disk. After a bad one the witness is diagnosed; if that is
   not to blame, the partition goes to another prover if there is one.
-* This loop waits for nothing but what is over: a prover has its next partition before it can miss it.
+* This loop waits for nothing but what is over, and takes in all that is over before it hands out.
 * An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
-* A worker whose process died is loaded again and goes on. One that fails three times with nothing good in between, or
-  does not come back in time, is retired. With no prover or synthesiser left, what remains fails; what is done is kept.
-* With a barrier, every partition is committed before any is proven. A partition that moves to another prover after that
-  must reproduce its commitment.
+* A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that hangs is
+  ended (`cluster.hangs`). One that fails three times with nothing good in between, or does not come back in time, is
+  retired. The same holds for synthesisers. With no prover or synthesiser left, what remains fails; what is done is
+  kept.
+* With a barrier, every partition is committed before any is proven, by the worker that committed to it. A partition
+  that moves to another worker after that must reproduce its commitment.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
-from cluster.executors import Executor, Role, Work, Worker
+from actors.process import WitnessGone
+from actors.processes import WorkerDied
+from actors.spans import span_json, with_attempt
+from actors.worker import Ask, Batch, Loaded, Order, Outcome
+from cluster.executors import Executor, Role, Worker
+from cluster.hangs import Watch
 from cluster.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.run import Barrier, Run
 from cluster.status import status_view
-from cluster.tasks import Finished, Kind, WorkerDied, WorkLost
+from cluster.tasks import Finished, Kind, Verdict
 from cluster.timeline import Session, Span
 from distprove import canonical
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
+from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
 from distprove.system import (
     ChecksCommitments,
@@ -48,6 +59,15 @@ from distprove.system import (
 )
 from kernels.backend import OutOfMemory
 
+CHUNK = 0.5
+"""Seconds of work in a chunk, about."""
+
+MAX_CHUNK = 2000
+"""Partitions in a chunk, at most."""
+
+TELL = 0.1
+"""Seconds between two events "stage", at least."""
+
 RECENT = 60.0
 """Seconds over which the rate in status.json is taken."""
 
@@ -57,6 +77,7 @@ MAX_STRIKES = 3
 
 class Stage(str, Enum):
     WAITING = "waiting"
+    HANDED = "handed"
     SYNTHESISING = "synthesising"
     READY = "ready"
     COMMITTING = "committing"
@@ -73,12 +94,12 @@ SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
 """Stages that need no worker."""
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Something happened; for the live display. `done`, `failed` and `total` count partitions."""
 
     event: str
-    """A journal event, "stage", or "waiting" before there is work: `detail` says for what."""
+    """A journal event; "stage", ten times a second at most: partitions moved from one stage to another; or "waiting"
+    before there is work: `detail` says for what."""
     partition: str | None
     worker: str | None
     stage: str | None
@@ -86,6 +107,8 @@ class Progress:
     failed: int
     total: int
     detail: str | None = None
+    stages: Mapping[str, int] | None = None
+    """With "stage": how many partitions are at each."""
 
 
 @dataclass
@@ -95,41 +118,56 @@ class _Item:
     partition: Partition
     report: PartitionReport
     stage: Stage = Stage.WAITING
-    work: Work | None = None
     commitment: bytes | None = None
     home: str | None = None
-    """The prover it is with, or (after its commitment) that holds its state."""
+    """The worker it is with, or whose proof or commitment of it we have."""
     avoid: set[str] = field(default_factory=set)
     """Provers whose proof of it was bad."""
     suspicion: str = ""
     """Why its last proof is held to be bad, while that is diagnosed."""
     proof: PartitionProof | None = None
     times: PhaseTimes = field(default_factory=PhaseTimes)
-    handed: dict[Kind, int] = field(default_factory=dict)
-    """How often each kind of task on it ended, for the timeline."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How often each phase of it was tried, for the timeline."""
     charged: int = 0
     """Attempts that failed and count against `max_retries`."""
 
 
 @dataclass
 class _Member:
-    """A worker as the dispatcher sees it."""
+    """A prover or a synthesiser as the dispatcher sees it."""
 
     worker: Worker
+    """The one it is, or is of."""
     report: WorkerReport
     deadline: float
     """When it must be ready, by the monotonic clock."""
     ready: bool = False
     retired: bool = False
     strikes: int = 0
-    tasks: list[str] = field(default_factory=list)
+    tasks: dict[str, None] = field(default_factory=dict)
     """Partitions it was handed, oldest first."""
-    blamed: str | None = None
-    """The partition it was at work on when it last died."""
+    under_way: list[tuple[str, str, str]] = field(default_factory=list)
+    """Of these, what it has begun: partition, stage, and prover or synthesiser."""
+    rate: float = 0.0
+    """Orders a second that it took to their end, lately."""
+    counted: float = 0.0
+    """When its last batch came, by the monotonic clock."""
+    asked_back: bool = False
+    """Whether it was asked to return what it has not begun, and has not answered."""
 
     @property
     def usable(self) -> bool:
         return self.ready and not self.retired
+
+    def at_work_on(self) -> str | None:
+        """The partition that its process was at, as far as we know."""
+        begun = [name for name, stage, _ in self.under_way if name in self.tasks and stage in _AT_PROVER]
+        return begun[0] if begun else next(iter(self.tasks), None)
+
+
+_AT_PROVER = ("committing", "proving")
+_PREPARING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.DIAGNOSING)
 
 
 class Dispatcher:
@@ -163,12 +201,17 @@ class Dispatcher:
             item.stage = Stage.DONE if name in done else Stage.WAITING
             self._at[item.stage][name] = item
         self._members: dict[str, _Member] = {}
-        self._recent: deque[float] = deque(maxlen=10_000)
-        """When partitions were proven."""
+        """Provers, one of each worker."""
+        self._makers: dict[str, _Member] = {}
+        """Synthesisers."""
+        self._recent: deque[tuple[float, int]] = deque(maxlen=10_000)
+        """When partitions were proven, and how many."""
         self._barrier = barrier
         self._checked = not isinstance(system, ChecksKey)
         self._checker: str | None = None
         """The prover that is checking the key."""
+        self._tell_due = 0.0
+        self._watch = Watch(settings.hang_timeout, settings.in_flight)
 
     def run(self, post: Callable[[Callable[[], dict[str, Any]]], None] = lambda _: None) -> dict[str, PartitionProof]:
         """Until every partition is done or has failed. Raises InputError when the key itself is at fault.
@@ -178,82 +221,97 @@ class Dispatcher:
         if self._open():
             self._executor.waits_for = self._tell_wait
             for worker in self._executor.start(self._system):
-                report = WorkerReport(worker.id, worker.role.value, worker.node)
-                self._report.workers.append(report)
-                self._members[worker.id] = _Member(worker, report, self._deadline())
-                self._executor.load(worker)
+                self._members[worker.id] = self._member(worker, worker.id, Role.PROVER)
+                for name in worker.synthesisers:
+                    self._makers[name] = self._member(worker, name, Role.SYNTHESISER)
+                self._executor.load(worker, self._checked)
+            self._report.workers += [m.report for m in (*self._members.values(), *self._makers.values())]
             self._tell_loading()
         while self._open():
             self._hand_out()
-            finished = self._executor.wait(timeout=1.0)
-            if finished is not None:
+            for finished in self._executor.wait(timeout=1.0):
                 self._take(finished)
             self._retire_the_late()
+            self._end_the_hung()
             self._fail_if_stranded()
+            self._tell_stages()
             post(self._view)
         return self._proofs
+
+    def _member(self, worker: Worker, name: str, role: Role) -> _Member:
+        return _Member(worker, WorkerReport(name, role.value, worker.node), self._deadline())
 
     # -- handing out ------------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> None:
         if self._system.needs_barrier and self._barrier is None:
             self._raise_barrier()
-        if self._checked and any(m.worker.role is Role.PROVER and self._has_room(m) for m in self._members.values()):
-            for item in list(self._at[Stage.READY].values()):
-                self._to_prover(item)
-            if self._barrier is not None:
-                for item in list(self._at[Stage.COMMITTED].values()):
-                    self._to_home(item)
-        self._synthesise_ahead()
+        if self._barrier is not None and self._at[Stage.COMMITTED]:
+            self._hand_home()
+        live = [member for member in self._members.values() if not member.retired]
+        usable = sorted((member for member in live if member.ready), key=lambda member: len(member.tasks))
+        if self._at[Stage.WAITING]:
+            left = len(self._at[Stage.WAITING]) + sum(len(member.tasks) for member in live)
+            for member in usable:
+                self._hand_to(member, live, fair=math.ceil(left / len(live)))
+        elif usable:
+            self._ask_back(usable)
 
-    def _has_room(self, member: _Member) -> bool:
-        return member.usable and len(member.tasks) < self._settings.in_flight
-
-    def _synthesise_ahead(self) -> None:
-        idle = [m for m in self._members.values() if m.worker.role is Role.SYNTHESISER and m.usable and not m.tasks]
-        if not idle:
+    def _hand_to(self, member: _Member, live: list[_Member], fair: int) -> None:
+        """A chunk for a worker that has less than one; near the end no more than its fair share of what is left."""
+        in_flight = self._settings.in_flight
+        chunk = max(in_flight + len(member.worker.synthesisers), min(MAX_CHUNK, math.ceil(member.rate * CHUNK)))
+        room = min(2 * chunk, max(in_flight, fair)) - len(member.tasks)
+        if room <= 0 or len(member.tasks) > chunk:
             return
-        provers = [m for m in self._members.values() if m.worker.role is Role.PROVER and not m.retired]
-        synthesisers = [m for m in self._members.values() if m.worker.role is Role.SYNTHESISER and m.usable]
-        ahead = (Stage.SYNTHESISING, Stage.READY, Stage.COMMITTING, Stage.PROVING)
-        room = len(provers) * self._settings.in_flight + len(synthesisers)
-        room -= sum(len(self._at[stage]) for stage in ahead)
-        if self._settings.parallel is not None:
-            preparing = len(self._at[Stage.SYNTHESISING]) + len(self._at[Stage.READY])
-            room = min(room, self._settings.parallel - preparing)
-        waiting = itertools.islice(self._at[Stage.WAITING].values(), max(0, room))
-        for member, item in list(zip(idle, waiting, strict=False)):
-            self._move(item, Stage.SYNTHESISING, member)
-            self._executor.synthesise(member.worker, item.partition)
+        parallel = self._settings.parallel
+        if parallel is not None and parallel < len(live):  # one at a time, wherever a prover is free
+            preparing = sum(len(self._at[stage]) for stage in _PREPARING)
+            room = min(1, parallel - preparing, in_flight - len(member.tasks))
+            if room <= 0:
+                return
+        free = (item for item in self._at[Stage.WAITING].values() if self._may_have(member, item, live))
+        ask = Ask.COMMIT if self._system.needs_barrier else Ask.PROVE
+        self._hand(member, list(itertools.islice(free, room)), ask, None)
 
-    def _to_prover(self, item: _Item) -> None:
-        """Hand a witness to the least busy prover that has not failed with it, unless all have."""
-        live = [m for m in self._members.values() if m.worker.role is Role.PROVER and not m.retired]
-        fresh = [m for m in live if m.worker.id not in item.avoid] or live
-        free = [m for m in fresh if self._has_room(m)]
-        if not free or item.work is None:
-            return
-        member = min(free, key=lambda m: len(m.tasks))
-        item.home = member.worker.id
-        if self._system.needs_barrier:
-            self._move(item, Stage.COMMITTING, member)
-            self._executor.commit(member.worker, item.partition, item.work)
-        else:
-            self._prove(item, member, None)
+    def _may_have(self, member: _Member, item: _Item, live: list[_Member]) -> bool:
+        """Not a worker that has failed with it, unless all have."""
+        name = member.worker.id
+        return name not in item.avoid or all(other.worker.id in item.avoid for other in live)
 
-    def _to_home(self, item: _Item) -> None:
-        """After the barrier: prove where the partition was committed."""
+    def _hand_home(self) -> None:
+        """After the barrier: prove where the partitions were committed, in the plan's order."""
         assert self._barrier is not None
-        assert item.home is not None
-        member = self._members[item.home]
-        if self._has_room(member):
-            self._prove(item, member, self._barrier[1])
+        for member in self._members.values():
+            items = [item for item in self._at[Stage.COMMITTED].values() if item.home == member.worker.id]
+            items.sort(key=lambda item: item.partition.index)
+            if member.usable and items:
+                self._hand(member, items, Ask.PROVE, self._barrier[1])
 
-    def _prove(self, item: _Item, member: _Member, challenge: bytes | None) -> None:
-        assert item.work is not None, "a partition is proven from its witness"
-        self._move(item, Stage.PROVING, member)
-        item.report.attempts += 1
-        self._executor.prove(member.worker, item.partition, item.work, challenge)
+    def _hand(self, member: _Member, items: list[_Item], ask: Ask, challenge: bytes | None) -> None:
+        if not items:
+            return
+        for item in items:
+            item.home = member.worker.id
+            self._move(item, Stage.HANDED if ask is not Ask.DIAGNOSE else Stage.DIAGNOSING, member)
+        orders = [Order(item.partition, ask, challenge) for item in items]
+        self._executor.hand(member.worker, orders, self._session.began, self._parallel(member))
+
+    def _parallel(self, member: _Member) -> int | None:
+        """A worker's share of the setting `parallel`. Where there are more workers, `_hand_to` counts over all."""
+        live = [other for other in self._members.values() if not other.retired]
+        if self._settings.parallel is None:
+            return None
+        share, more = divmod(self._settings.parallel, len(live))
+        return max(1, share + (live.index(member) < more))
+
+    def _ask_back(self, usable: list[_Member]) -> None:
+        """Have the worker with the most left return part of what it has not begun, while others have nothing."""
+        idle, most = sum(not member.tasks for member in usable), usable[-1]
+        spare = len(most.tasks) - self._settings.in_flight
+        if idle and spare > 0 and self._barrier is None and not most.asked_back:
+            most.asked_back = True
+            self._executor.ask_back(most.worker, max(1, spare // (idle + 1)))
 
     def _raise_barrier(self) -> None:
         """Once all are committed, draw the challenge that binds every partition. One that failed fails the others."""
@@ -279,8 +337,7 @@ class Dispatcher:
         """To another stage; `member` is who was handed the partition for it."""
         self._place(item, stage)
         if member is not None:
-            member.tasks.append(item.partition.name)
-        self._tell("stage", item, member)
+            member.tasks[item.partition.name] = None
 
     def _place(self, item: _Item, stage: Stage) -> None:
         del self._at[item.stage][item.partition.name]
@@ -290,70 +347,81 @@ class Dispatcher:
     # -- taking in --------------------------------------------------------------------------------------------------
 
     def _take(self, finished: Finished) -> None:
-        task = finished.task
-        member = self._members[task.worker] if task.worker is not None else None
-        item = self._items[task.partition] if task.partition is not None else None
-        if task.kind is Kind.LOAD:
-            assert member is not None
-            self._loaded(member, finished)
-            return
-        if task.kind is Kind.CHECK:
-            assert member is not None
-            self._key_checked(member, finished)
-            return
-        assert item is not None
-        if task.kind is Kind.KEEP:
+        member = self._members[finished.worker] if finished.worker is not None else None
+        if finished.kind is Kind.VERIFY:
+            self._verified(finished)
+        elif finished.kind is Kind.KEEP:
             if finished.error is not None:
                 raise finished.error
-            self._kept(item)
+            self._kept([self._items[name] for name in finished.value])
+        elif member is None or member.retired:
             return
-        # The barrier failed it meanwhile, or it was taken away from this worker, which was retired meanwhile.
-        late = item.stage in (Stage.DONE, Stage.FAILED) or (member is not None and task.partition not in member.tasks)
-        if late:
-            if isinstance(finished.value, Work):
-                self._executor.forget(finished.value)
-            return
-        if member is not None:
-            if isinstance(finished.error, WorkerDied) and member.ready:
-                # Only the partition at work may be to blame; those that waited in line are not charged for the death.
-                member.blamed = member.tasks[0]
-            member.tasks.remove(item.partition.name)
-        self._record_span(finished)
-        error = finished.error
-        if error is None:
-            self._succeeded(item, member, finished)
-        elif isinstance(error, InputError) and task.kind is not Kind.VERIFY:
-            self._fail(item, str(error), type(error).__name__)
-        elif isinstance(error, WorkLost):
-            self._report.counters.lost_witnesses += 1
-            self._drop_work(item)
-            self._again(item, "its witness was lost")
-        elif isinstance(error, WorkerDied):
-            assert member is not None
-            self._died(member, str(error))
-            self._again(item, "its worker died", charge=member.blamed == item.partition.name)
-        elif task.kind is Kind.VERIFY:
-            self._diagnose(item, public_message(error))
-        elif task.kind is Kind.DIAGNOSE:
-            self._bad_proof(item, item.suspicion)  # nothing more could be found out
+        elif finished.kind is Kind.LOAD:
+            self._loaded(member, finished)
+        elif finished.kind is Kind.CHECK:
+            self._key_checked(member, finished)
+        elif finished.error is not None:
+            self._died(member, str(finished.error))
         else:
-            assert member is not None
-            self._fault(item, member, error)
+            self._answered(member, finished.value)
+
+    def _answered(self, member: _Member, batch: Batch) -> None:
+        """A batch of a worker's outcomes, in the order in which they came about."""
+        now = time.monotonic()
+        if batch.outcomes:
+            rate = len(batch.outcomes) / max(1e-3, now - member.counted)
+            member.rate = (member.rate + rate) / 2 if member.rate else rate
+        member.counted = now
+        proven: list[_Item] = []
+        for outcome in batch.outcomes:
+            item = self._items[outcome.name]
+            if outcome.name not in member.tasks or item.stage in (Stage.DONE, Stage.FAILED):
+                member.tasks.pop(outcome.name, None)  # the barrier failed it meanwhile
+                continue
+            del member.tasks[outcome.name]
+            for stretch in outcome.stretches:
+                self._watch.took(stretch.phase, stretch.ended - stretch.started)
+                self._record(item, stretch.worker, stretch.phase, stretch.ended - stretch.started, stretch.span)
+            if outcome.error is None:
+                self._succeeded(item, member, outcome, proven)
+            else:
+                self._failed(item, member, outcome, outcome.error)
+        if proven:
+            self._executor.verify([item.proof for item in proven if item.proof is not None], last=self._all_proven())
+        for name in batch.returned:
+            if name in member.tasks:
+                del member.tasks[name]
+                item = self._items[name]
+                item.home = None
+                self._move(item, Stage.WAITING)
+        member.asked_back = member.asked_back and not (batch.returned or batch.outcomes)
+        for name, loaded in batch.loaded:
+            self._is_ready(self._makers[name], loaded)
+        for name, error in batch.lost:
+            self._retire_maker(self._makers[name], f"could not load its program: {public_message(error)}")
+        member.under_way = [begun for begun in batch.under_way if begun[0] in member.tasks]
+        if member.ready:
+            self._watch.heard(member.worker.id, member.under_way)
+        for name, stage, _ in member.under_way:
+            item = self._items[name]
+            if item.stage is not Stage.DIAGNOSING and item.stage.value != stage:
+                self._move(item, Stage(stage))
 
     def _loaded(self, member: _Member, finished: Finished) -> None:
-        if member.retired or member.ready:
+        if member.ready:
             return
         error = finished.error
         if error is None:
-            member.ready = True
-            member.report.status = "ready"
-            member.report.facts = finished.value
-            member.report.load_seconds += finished.ended - finished.started
-            self._record_span(finished)
-            self._run.note("worker-ready", sync=False, worker=member.worker.id, device=finished.value.get("device"))
-            self._tell("worker-ready", None, member)
+            loaded: Loaded = finished.value
+            for name, timed in loaded.synthesisers.items():
+                self._is_ready(self._makers[name], timed)
+            self._is_ready(member, loaded.prover)
+            member.counted = time.monotonic()
+            self._watch.heard(member.worker.id)
             self._tell_loading()
             self._check_key()
+            if self._checked:  # perhaps since it was asked to load
+                self._executor.permit(member.worker)
         elif isinstance(error, InputError):
             raise error
         elif isinstance(error, WorkerDied):
@@ -361,9 +429,21 @@ class Dispatcher:
         else:
             self._retire(member, f"could not load the key: {public_message(error)}")
 
+    def _is_ready(self, member: _Member, timed: Timed) -> None:
+        report = member.report
+        if member.retired:
+            return
+        member.ready = True
+        report.status = "ready"
+        report.facts = timed.value
+        report.load_seconds += timed.ended - timed.started
+        self._session.spans.append(Span(report.id, None, "load", timed.started, timed.ended))
+        self._run.note("worker-ready", sync=False, worker=report.id, device=timed.value.get("device"))
+        self._tell("worker-ready", None, member)
+
     def _check_key(self) -> None:
         """Have the key checked by a prover that is ready, unless that is done or under way."""
-        ready = [m for m in self._members.values() if m.worker.role is Role.PROVER and m.usable]
+        ready = [member for member in self._members.values() if member.usable]
         if not self._checked and self._checker is None and ready:
             self._checker = ready[0].worker.id
             self._executor.check(ready[0].worker)
@@ -371,12 +451,17 @@ class Dispatcher:
 
     def _key_checked(self, member: _Member, finished: Finished) -> None:
         error = finished.error
+        if self._checker != member.worker.id:
+            return  # it died meanwhile, and another one was asked
         self._checker = None
         if error is None:
+            timed: Timed = finished.value
             self._checked = True
-            self._record_span(finished)
-            seconds = round(finished.ended - finished.started, 6)
+            self._session.spans.append(Span(member.worker.id, None, "check", timed.started, timed.ended))
+            seconds = round(timed.ended - timed.started, 6)
             self._run.note("key-checked", sync=False, worker=member.worker.id, seconds=seconds)
+            for other in self._members.values():
+                self._executor.permit(other.worker)
             return
         if isinstance(error, InputError):
             raise error
@@ -386,39 +471,73 @@ class Dispatcher:
             self._retire(member, f"could not check the key: {public_message(error)}")
         self._check_key()
 
-    def _succeeded(self, item: _Item, member: _Member | None, finished: Finished) -> None:
-        kind, value, seconds = finished.task.kind, finished.value, finished.ended - finished.started
-        if kind is Kind.VERIFY:
-            item.report.verify_seconds = seconds
-            if value is True:
-                self._keep(item)
-            else:
-                self._diagnose(item, "the proof does not verify")
-            return
-        assert member is not None
-        if kind is Kind.SYNTHESISE:
-            member.strikes = 0
-            member.report.partitions += 1
-            item.work = value
-            item.report.synthesise_seconds = seconds
-            item.report.witness_bytes = value.nbytes
-            self._move(item, Stage.READY)
-        elif kind is Kind.COMMIT:
-            self._committed(item, member, value[0])
-        elif kind is Kind.PROVE:
-            item.proof, item.times = value
-            item.report.prove_seconds = seconds
+    def _succeeded(self, item: _Item, member: _Member, outcome: Outcome, proven: list[_Item]) -> None:
+        made = next((s for s in outcome.stretches if s.phase == "synthesise"), None)
+        if made is not None:
+            maker = self._makers[made.worker]
+            maker.strikes = 0
+            maker.report.partitions += 1
+            item.report.synthesise_seconds = made.ended - made.started
+        item.report.witness_bytes = outcome.witness_bytes
+        if outcome.ask is Ask.COMMIT:
+            self._committed(item, member, outcome.value)
+        elif outcome.ask is Ask.DIAGNOSE:
+            self._bad_proof(item, item.suspicion)
+        else:
+            item.proof, item.times = outcome.value, outcome.times or PhaseTimes()
+            item.report.prove_seconds = outcome.stretches[-1].ended - outcome.stretches[-1].started
             assert item.proof is not None
             if (item.proof.name, item.proof.digest) != (item.partition.name, item.partition.digest):
                 self._bad_proof(item, "the prover returned the proof of another partition")
-                return
-            if self._barrier is not None and not made_under(self._system, item.proof, self._barrier):
+            elif self._barrier is not None and not made_under(self._system, item.proof, self._barrier):
                 self._bad_proof(item, "the proof was made under another commitment or challenge")
-                return
-            self._move(item, Stage.VERIFYING)
-            self._executor.verify(item.proof)
-        elif kind is Kind.DIAGNOSE:
-            self._bad_proof(item, item.suspicion)
+            else:
+                self._move(item, Stage.VERIFYING)
+                proven.append(item)
+
+    def _failed(self, item: _Item, member: _Member, outcome: Outcome, error: BaseException) -> None:
+        """An order came to nothing, at the prover or at one of its synthesisers."""
+        maker = self._makers.get(outcome.worker)
+        if isinstance(error, InputError):
+            self._fail(item, str(error), type(error).__name__)
+        elif isinstance(error, WitnessGone):
+            self._report.counters.lost_witnesses += 1
+            self._again(item, "its witness was lost")
+        elif isinstance(error, WorkerDied) and maker is not None:
+            self._note_death(maker, str(error))
+            self._again(item, "its worker died")
+            self._strike(maker, f"died {MAX_STRIKES} times in a row, the last: {error}")
+        elif outcome.ask is Ask.DIAGNOSE:
+            self._bad_proof(item, item.suspicion)  # nothing more could be found out
+        else:
+            self._fault(item, maker or member, error)
+
+    def _verified(self, finished: Finished) -> None:
+        """Verdicts on proofs; one that could not be come to is one that is not good."""
+        verdicts: list[Verdict] = finished.value
+        if finished.error is not None:
+            reason = public_message(finished.error)
+            verdicts = [Verdict(proof.name, reason, finished.started, finished.ended) for proof in finished.value]
+        good: list[_Item] = []
+        for verdict in verdicts:
+            item = self._items[verdict.name]
+            if item.stage is not Stage.VERIFYING:
+                continue  # the barrier failed it meanwhile
+            outcome = "ok" if verdict.reason is None else "bad proof"
+            name, began, took = item.partition.name, self._session.began, verdict.ended - verdict.started
+            span = span_json("driver", name, "verify", verdict.started, verdict.ended, outcome, began, {})
+            self._record(item, "driver", "verify", took, span)
+            item.report.verify_seconds = took
+            if verdict.reason is None:
+                assert item.home is not None
+                self._members[item.home].strikes = 0
+                self._move(item, Stage.KEEPING)
+                good.append(item)
+            else:
+                self._diagnose(item, verdict.reason)
+        if good:  # to disk, before anything else hears of it
+            proofs = [item.proof for item in good if item.proof is not None]
+            self._executor.keep(proofs, self._run.store, last=self._all_proven())
 
     def _committed(self, item: _Item, member: _Member, commitment: Any) -> None:
         if not isinstance(commitment, bytes):
@@ -430,39 +549,33 @@ class Dispatcher:
         item.commitment = commitment
         self._move(item, Stage.COMMITTED)
 
-    def _keep(self, item: _Item) -> None:
-        """A verified proof: to disk, before anything else hears of it."""
-        assert item.proof is not None
-        self._drop_work(item)
-        self._move(item, Stage.KEEPING)
-        self._executor.keep(item.proof, self._run.store)
-
-    def _kept(self, item: _Item) -> None:
+    def _kept(self, items: list[_Item]) -> None:
         """Verified, and on disk."""
-        assert item.proof is not None
-        assert item.home is not None
-        member = self._members[item.home]
-        member.strikes = 0
-        member.report.partitions += 1
-        report = item.report
-        report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
-        report.to_device, report.to_host = item.times.to_device, item.times.to_host
-        report.memory, report.device_peak = item.times.memory, item.times.device_peak
-        self._proofs[item.partition.name] = item.proof
-        self._place(item, Stage.DONE)
-        self._run.note(
-            "proved",
-            sync=False,  # the proof itself is
-            partition=item.partition.name,
-            worker=item.home,
-            synthesise_seconds=round(report.synthesise_seconds, 6),
-            prove_seconds=round(report.prove_seconds, 6),
-            verify_seconds=round(report.verify_seconds, 6),
-            to_device=report.to_device,
-            to_host=report.to_host,
-        )
-        self._recent.append(time.time())
-        self._tell("proved", item, member)
+        facts = []
+        for item in items:
+            assert item.proof is not None
+            assert item.home is not None
+            report = item.report
+            report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
+            report.to_device, report.to_host = item.times.to_device, item.times.to_host
+            report.memory, report.device_peak = item.times.memory, item.times.device_peak
+            self._proofs[report.name] = item.proof
+            self._members[item.home].report.partitions += 1
+            self._place(item, Stage.DONE)
+            facts.append(
+                {
+                    "partition": report.name,
+                    "worker": item.home,
+                    "synthesise_seconds": round(report.synthesise_seconds, 6),
+                    "prove_seconds": round(report.prove_seconds, 6),
+                    "verify_seconds": round(report.verify_seconds, 6),
+                    "to_device": report.to_device,
+                    "to_host": report.to_host,
+                }
+            )
+            self._tell("proved", item, self._members[item.home])
+        self._run.note_all("proved", facts, sync=False)  # the proofs themselves are
+        self._recent.append((time.time(), len(items)))
 
     # -- when things go wrong ---------------------------------------------------------------------------------------
 
@@ -471,9 +584,8 @@ class Dispatcher:
         assert item.home is not None
         member = self._members[item.home]
         item.suspicion = reason
-        if member.usable and item.work is not None:
-            self._move(item, Stage.DIAGNOSING, member)
-            self._executor.diagnose(member.worker, item.partition, item.work)
+        if member.usable:
+            self._hand(member, [item], Ask.DIAGNOSE, None)
         else:
             self._bad_proof(item, reason)
 
@@ -492,57 +604,103 @@ class Dispatcher:
         message = public_message(error)
         self._report.counters.faults += 1
         member.report.faults += 1
-        if member.worker.role is Role.PROVER:
-            item.avoid.add(member.worker.id)
-        self._run.note("fault", partition=item.partition.name, worker=member.worker.id, reason=message)
+        if member.report.role == Role.PROVER.value:
+            item.avoid.add(member.report.id)
+        self._run.note("fault", partition=item.partition.name, worker=member.report.id, reason=message)
         self._again(item, message)
         # Too little memory for this partition says nothing against the worker.
         if not isinstance(error, OutOfMemory):
             self._strike(member, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {message}")
 
     def _died(self, member: _Member, reason: str, was_ready: bool = True) -> None:
-        """Count a death once, however many tasks report it, and have the worker loaded again."""
+        """Count the death of a worker's process once, however often it is reported, and have the worker loaded again.
+        What it had goes back; only the partition at work may be to blame and is charged for it."""
         if member.retired or (was_ready and not member.ready):
             return
+        blamed = member.at_work_on()
+        self._watch.forget(member.worker.id)
+        self._note_death(member, reason)
+        self._take_back(member, "its worker died", blamed)
+        for maker in self._makers.values():
+            if maker.worker is member.worker and not maker.retired:
+                maker.ready, maker.report.status = False, "starting"
+        if self._checker == member.worker.id:
+            self._checker = None
+        self._strike(member, f"died {MAX_STRIKES} times in a row, the last: {reason}")
+        if not member.retired:
+            member.deadline = self._deadline()
+            self._executor.load(member.worker, self._checked)
+        self._check_key()
+
+    def _note_death(self, member: _Member, reason: str) -> None:
         member.ready = False
         member.report.status = "starting"
         member.report.deaths += 1
         self._report.counters.deaths += 1
-        self._run.note("death", worker=member.worker.id, reason=reason)
+        self._run.note("death", worker=member.report.id, reason=reason)
         self._tell("death", None, member, reason)
-        for item in self._committed_at(member):  # that state went with it; the witness is still to be had
-            self._again(item, "its prover died", charge=False)
-        self._strike(member, f"died {MAX_STRIKES} times in a row, the last: {reason}")
-        if not member.retired:
-            member.deadline = self._deadline()
-            self._executor.load(member.worker)
+
+    def _take_back(self, member: _Member, reason: str, blamed: str | None = None) -> None:
+        """Hand out again what a worker had: its witnesses and what it committed to went with it."""
+        names, member.tasks, member.under_way, member.asked_back = list(member.tasks), {}, [], False
+        committed = [item for item in self._at[Stage.COMMITTED].values() if item.home == member.worker.id]
+        for item in (*(self._items[name] for name in names), *committed):
+            if item.stage is Stage.DIAGNOSING:
+                self._bad_proof(item, item.suspicion)  # nothing more can be found out
+            elif item.stage not in (Stage.DONE, Stage.FAILED):
+                item.report.attempts += item.stage is Stage.PROVING
+                self._again(item, reason, charge=item.partition.name == blamed)
 
     def _strike(self, member: _Member, reason: str) -> None:
         member.strikes += 1
         if member.strikes >= MAX_STRIKES:
-            self._retire(member, reason)
+            if member.report.role == Role.PROVER.value:
+                self._retire(member, reason)
+            else:
+                self._retire_maker(member, reason)
 
     def _retire(self, member: _Member, reason: str) -> None:
         if member.retired:
             return
+        self._note_retired(member, reason)
+        for maker in self._makers.values():
+            if maker.worker is member.worker and not maker.retired:
+                maker.retired, maker.report.status, maker.report.reason = True, "retired", "its prover was retired"
+        self._executor.retire(member.worker)
+        self._take_back(member, "its worker was retired")
+
+    def _retire_maker(self, maker: _Member, reason: str) -> None:
+        """Give up a synthesiser, and with the last one its worker."""
+        if maker.retired:
+            return
+        self._note_retired(maker, reason)
+        self._executor.dismiss(maker.worker, maker.report.id)
+        if all(other.retired for other in self._makers.values() if other.worker is maker.worker):
+            self._retire(self._members[maker.worker.id], f"it has no synthesiser left ({reason})")
+
+    def _note_retired(self, member: _Member, reason: str) -> None:
         member.retired = True
         member.report.status, member.report.reason = "retired", reason
         self._report.counters.retired += 1
-        self._run.note("retired", worker=member.worker.id, reason=reason)
+        self._run.note("retired", worker=member.report.id, reason=reason)
         self._tell("retired", None, member, reason)
-        names, member.tasks = member.tasks, []
-        for item in (*(self._items[name] for name in names), *self._committed_at(member)):
-            self._again(item, "its worker was retired", charge=False)
-        self._executor.retire(member.worker)
-
-    def _committed_at(self, member: _Member) -> list[_Item]:
-        return [item for item in self._at[Stage.COMMITTED].values() if item.home == member.worker.id]
 
     def _retire_the_late(self) -> None:
         now = time.monotonic()
         for member in self._members.values():
             if not member.ready and not member.retired and now > member.deadline:
                 self._retire(member, f"not ready within {self._settings.start_timeout:.0f} s")
+
+    def _end_the_hung(self) -> None:
+        """End what gives no sign of life: it is then taken for what it is, dead."""
+        self._watch.look(time.monotonic())
+        for member in self._members.values():
+            hung = self._watch.hung(member.worker.id) if member.usable else None
+            if hung is not None:
+                self._run.note("hung", worker=hung.who, reason=hung.reason)
+                self._tell("hung", None, member, hung.reason)
+                self._watch.forget(member.worker.id)  # until it says something
+                self._executor.interrupt(member.worker, hung.who)
 
     def _again(self, item: _Item, reason: str, charge: bool = True) -> None:
         """Put a partition back in line; `charge` an attempt, so that no partition is tried for ever."""
@@ -553,89 +711,74 @@ class Dispatcher:
                 return
         self._report.counters.retries += 1
         item.home, item.proof = None, None
-        self._move(item, Stage.READY if item.work is not None else Stage.WAITING)
+        self._move(item, Stage.WAITING)
 
     def _fail(self, item: _Item, reason: str, kind: str | None) -> None:
         self._place(item, Stage.FAILED)
-        self._drop_work(item)
         item.report.status, item.report.error, item.report.error_kind = "failed", reason, kind
         self._run.note("failed", partition=item.partition.name, reason=reason)
         self._tell("failed", item, None, reason)
 
     def _fail_if_stranded(self) -> None:
-        """Fail what needs a kind of worker of which none is left."""
-        if {member.worker.role for member in self._members.values() if not member.retired} == set(Role):
+        """Fail what needs a worker when none is left."""
+        if not all(member.retired for member in self._members.values()):
             return
-        needs = {
-            Role.SYNTHESISER: (Stage.WAITING, Stage.SYNTHESISING),
-            Role.PROVER: tuple(stage for stage in Stage if stage not in SAFE),
-        }
-        for role, stages in needs.items():
-            members = [m for m in self._members.values() if m.worker.role is role]
-            if all(m.retired for m in members):
-                reason = next((m.report.reason for m in members if m.report.reason), "there is none")
-                for item in [item for stage in stages for item in self._at[stage].values()]:
-                    self._fail(item, f"no {role.value} is left ({reason})", None)
-
-    def _drop_work(self, item: _Item) -> None:
-        if item.work is not None:
-            self._executor.forget(item.work)
-        item.work = None
+        reason = next((m.report.reason for m in self._members.values() if m.report.reason), "there is none")
+        for item in [item for stage in Stage if stage not in SAFE for item in self._at[stage].values()]:
+            self._fail(item, f"no prover is left ({reason})", None)
 
     # -- bookkeeping ------------------------------------------------------------------------------------------------
 
     def _open(self) -> bool:
         return len(self._at[Stage.DONE]) + len(self._at[Stage.FAILED]) < len(self._items)
 
+    def _all_proven(self) -> bool:
+        """Whether nothing is left but to verify and to keep."""
+        return sum(len(self._at[stage]) for stage in SAFE) == len(self._items)
+
     def _deadline(self) -> float:
         return time.monotonic() + self._settings.start_timeout
 
-    def _record_span(self, finished: Finished) -> None:
-        task = finished.task
-        timed = task.kind in (Kind.COMMIT, Kind.PROVE) and finished.error is None
-        times: PhaseTimes = finished.value[1] if timed else PhaseTimes()
-        attempt = 0
-        if task.partition is not None:
-            seen = self._items[task.partition].handed
-            seen[task.kind] = attempt = seen.get(task.kind, 0) + 1
-        self._session.add(
-            Span(
-                task.worker or "driver",
-                task.partition,
-                task.kind.value,
-                finished.started,
-                finished.ended,
-                dict(times.seconds),
-                _outcome(finished),
-                tuple(times.steps),
-                times.on_device,
-                attempt,
-            )
-        )
+    def _record(self, item: _Item, worker: str, phase: str, seconds: float, span: str) -> None:
+        """A span of the timeline, which lacks only the attempt."""
+        attempt = item.attempts[phase] = item.attempts.get(phase, 0) + 1
+        item.report.attempts += phase == "prove"
+        self._session.add(worker, seconds, with_attempt(span, attempt))
 
     def _view(self) -> dict[str, Any]:
         """What status.json says while the dispatcher runs."""
         now = time.time()
-        recent = sum(1 for proven in self._recent if proven > now - RECENT)
+        recent = sum(count for proven, count in self._recent if proven > now - RECENT)
+        begun: dict[str, list[list[str]]] = {}
+        for member in self._members.values():
+            for name, stage, worker in member.under_way:
+                if name in member.tasks:
+                    begun.setdefault(worker, []).append([name, stage])
         return status_view(
             self._report,
-            {stage.value: len(items) for stage, items in self._at.items() if items},
+            self._stages(),
             rate=recent / min(RECENT, max(1.0, now - self._report.started)),
-            tasks={
-                member.worker.id: [[name, self._items[name].stage.value] for name in member.tasks]
-                for member in self._members.values()
-            },
+            tasks=begun,
         )
 
     def _tell_loading(self) -> None:
         """Provers that have the key, of those that there are."""
-        provers = [member for member in self._members.values() if member.worker.role is Role.PROVER]
-        ready = sum(member.ready for member in provers)
-        if ready < len(provers):
-            self._tell_wait(f"the key, loaded on {ready} of {len(provers)} provers")
+        ready = sum(member.ready for member in self._members.values())
+        if ready < len(self._members):
+            self._tell_wait(f"the key, loaded on {ready} of {len(self._members)} provers")
 
     def _tell_wait(self, what: str) -> None:
         self._tell("waiting", None, None, what)
+
+    def _tell_stages(self) -> None:
+        """What moves comes by the thousand, and who looks sees ten pictures a second."""
+        now = time.monotonic()
+        if now >= self._tell_due:
+            self._tell_due = now + TELL
+            self._tell("stage", None, None)
+
+    def _stages(self) -> dict[str, int]:
+        return {stage.value: len(items) for stage, items in self._at.items() if items}
 
     def _tell(self, event: str, item: _Item | None, member: _Member | None, detail: str | None = None) -> None:
         if self._progress is None:
@@ -644,21 +787,15 @@ class Dispatcher:
             Progress(
                 event,
                 item.partition.name if item else None,
-                member.worker.id if member else None,
+                member.report.id if member else None,
                 item.stage.value if item else None,
                 len(self._at[Stage.DONE]),
                 len(self._at[Stage.FAILED]),
                 len(self._items),
                 detail,
+                self._stages() if event == "stage" else None,
             )
         )
-
-
-def _outcome(finished: Finished) -> str:
-    """For the timeline."""
-    if finished.error is not None:
-        return type(finished.error).__name__
-    return "bad proof" if finished.task.kind is Kind.VERIFY and finished.value is not True else "ok"
 
 
 def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:

@@ -94,8 +94,9 @@ def prove(
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
             report.governors = executor.governor_report(session.began)
+            busy = session.busy()
             for worker in report.workers:
-                worker.busy_seconds = session.busy(worker.id)
+                worker.busy_seconds = busy[worker.id]
             session.wall_seconds, session.status = report.wall_seconds, report.status
             session.workers = [place_of(worker) for worker in report.workers]
             run.store_text(FILE, timeline_json([*_earlier_sessions(run), session]))
@@ -108,12 +109,16 @@ def prove(
 def take_up(
     system: ProofSystem, run: Run, plan: list[Partition], report: Report
 ) -> tuple[dict[str, PartitionProof], Barrier | None]:
-    """The stored partition proofs that are readable and verify, by name; others are removed, counted and proven again.
+    """The stored partition proofs that are readable and verify, by name; others are removed, counted and proven again,
+    and so are those of packs that cannot be read.
 
     For a system with a barrier also its commitments and challenge. Proofs without them, or they without a proof, bind
     nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
+    for pack, reason in run.remove_damaged_packs().items():
+        report.counters.damaged_files += 1
+        run.note("damaged", file=pack, reason=reason)
     kept = run.stored()
     for partition in (p for p in plan if p.name in kept):
         try:

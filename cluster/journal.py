@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +27,9 @@ MAX_LINE = 1 << 16
 """Bytes of a line. Lines of ours stay far below, because of `MAX_TEXT`."""
 MAX_TEXT = 1000
 """Characters of one text in an event, such as a reason; the middle of a longer one is left out."""
+
+_LINE = json.JSONEncoder(separators=(",", ":")).encode
+"""Encode one event. `json.dumps` would make a new encoder for each."""
 
 
 class Journal:
@@ -54,13 +57,25 @@ class Journal:
             raise
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
-        """Append an event. If `sync`, it is on disk when this returns, with all before it; otherwise it outlives this
-        process, and a power cut once another is synced. An event for which there is no room is left out."""
-        told = {name: bounded(fact, MAX_TEXT) if isinstance(fact, str) else fact for name, fact in facts.items()}
-        line = json.dumps({"time": round(time.time(), 6), "event": event, **told}, separators=(",", ":")).encode()
-        if self._size + len(line) < MAX_JOURNAL:
-            self._size += self._file.write(line + b"\n")
-            self._file.flush()
+        """Append one event, as `note_all` does."""
+        self.note_all(event, [facts], sync=sync)
+
+    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
+        """Append events of one kind, given by their facts, with one call to the system.
+
+        If `sync`, they are on disk when this returns, with all before them; otherwise they outlive this process, and a
+        power cut once another event is synced. Events for which there is no room are left out.
+        """
+        now, room, lines = round(time.time(), 6), MAX_JOURNAL - self._size, []
+        for facts in each:
+            told = {name: bounded(fact, MAX_TEXT) if isinstance(fact, str) else fact for name, fact in facts.items()}
+            line = _LINE({"time": now, "event": event, **told}).encode() + b"\n"
+            room -= len(line)
+            if room < 0:
+                break
+            lines.append(line)
+        self._size += self._file.write(b"".join(lines))
+        self._file.flush()
         if sync:
             os.fsync(self._file.fileno())
 

@@ -23,22 +23,21 @@ from typing import Any
 from actors.backends import leases_from
 from actors.process import Kept
 from actors.prover import ProverWorker
+from actors.threads import WorkerThreads
 from cluster.analysis import devices
 from cluster.dispatch import draw_challenge
 from cluster.driver import prove
 from cluster.executors import Worker
 from cluster.local_executor import (
+    GovernorHere,
     InProcessExecutor,
-    LocalSynthesiser,
-    LocalWitness,
     ProcessExecutor,
     isolates,
     local_devices,
     prover_choices,
 )
-from cluster.processes import Witness
 from cluster.run import Run
-from cluster.tasks import Finished, Kind, Task
+from cluster.tasks import Finished, Kind
 from cluster.timeline import Place, Session, Span, read_timeline
 from distprove.errors import JobFailed, UsageError
 from distprove.inflight import Timed
@@ -123,12 +122,8 @@ def measure_orchestration(
     `partitions`: how many are proven in a pass, the job's own ones again and again; None: the job's. `scratch` holds
     the runs meanwhile. Raises UsageError where they cannot be repeated, and what `driver.prove` raises.
     """
-    own = system.plan()
-    if system.needs_barrier and partitions not in (None, len(own)):
-        raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
-    count = len(own) if partitions is None else partitions
-    repeated = [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
-    plan = own if system.needs_barrier else repeated
+    own, plan = system.plan(), repeated(system, partitions)
+    count = len(plan)
     tell("making the witnesses")
     synthesiser = system.synthesiser(system.shared(), settings.threads or 1)
     witnesses = [synthesiser.synthesise(partition) for partition in own[:count]]
@@ -137,9 +132,9 @@ def measure_orchestration(
         return replace(witnesses[partition.index % len(witnesses)], name=partition.name)
 
     with ExitStack() as stack:
-        executor: PreparedThreads | PreparedProcesses = PreparedThreads(settings, given)
-        if isolates(settings):
-            executor = PreparedProcesses(settings, witnesses, stack.enter_context(HostArena(shared=True)))
+        arena = stack.enter_context(HostArena(shared=True))
+        prepared = PreparedProcesses if isolates(settings) else PreparedThreads
+        executor: PreparedThreads = prepared(settings, witnesses, arena)
         stack.enter_context(executor)
         tell("loading keys")
         _pipeline(system, settings, executor, plan, scratch)  # loads, checks the key, warms up
@@ -158,13 +153,28 @@ def measure_orchestration(
     return Cost(what, settings.policy, count, tuple(bare), tuple(pipeline)), loaded[0].value
 
 
-class _Prepared(InProcessExecutor):
-    """An executor whose witnesses are there before they are asked for, and whose workers serve run after run."""
+def repeated(system: ProofSystem, count: int | None) -> list[Partition]:
+    """So many partitions: the job's own ones again and again, under other names; None: the job's as they are. Raises
+    UsageError for partitions that fit each other."""
+    own = system.plan()
+    if count is None or (system.needs_barrier and count == len(own)):
+        return own
+    if system.needs_barrier:
+        raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
+    return [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
 
-    def __init__(self, settings: ExecutorSettings) -> None:
+
+class PreparedThreads(InProcessExecutor):
+    """An executor whose witnesses are there before they are asked for, in an arena of this process, and whose workers
+    serve run after run: on threads."""
+
+    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised], arena: HostArena) -> None:
         super().__init__(settings)
+        self._kept = Kept(arena)
+        self._given = tuple(self._kept.send(work) for work in witnesses)
         self._workers: list[Worker] = []
         self._checked = False
+        self._bare: list[ProverWorker] = []
 
     def start(self, system: ProofSystem) -> list[Worker]:
         self._workers = self._workers or super().start(system)
@@ -172,66 +182,31 @@ class _Prepared(InProcessExecutor):
 
     def check(self, worker: Worker) -> None:
         if self._checked:
-            self._done.put(Finished(Task(Kind.CHECK, worker.id, None), started=time.time(), ended=time.time()))
+            now = time.time()
+            self._done.put(Finished(Kind.CHECK, worker.id, Timed(None, now, now)))
             return
         self._checked = True
         super().check(worker)
 
-
-class PreparedThreads(_Prepared):
-    """On threads."""
-
-    def __init__(self, settings: ExecutorSettings, given: Callable[[Partition], Synthesised]) -> None:
-        super().__init__(settings)
-        self._given = given
-
-    def _synthesiser(self, name: str, system: ProofSystem, threads: int) -> LocalSynthesiser:
-        return _Giver(self._given)
-
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
         """Those of the pipeline."""
-        return [prover for prover in self._provers.values() if isinstance(prover, ProverWorker)]
+        return [each.prover for each in self._transports.values() if isinstance(each, WorkerThreads)]
 
 
-class PreparedProcesses(_Prepared, ProcessExecutor):
-    """In processes, with the witnesses in an arena of this one."""
-
-    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised], arena: HostArena) -> None:
-        super().__init__(settings)
-        self._kept = Kept(arena)
-        self._ready = [self._kept.send(work) for work in witnesses]
-        self._bare: list[ProverWorker] = []
-
-    def _synthesiser(self, name: str, system: ProofSystem, threads: int) -> LocalSynthesiser:
-        def given(partition: Partition) -> LocalWitness:
-            return Witness(replace(self._ready[partition.index % len(self._ready)], name=partition.name))
-
-        return _Giver(given)
+class PreparedProcesses(PreparedThreads, ProcessExecutor):
+    """In processes."""
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
         """As many as the pipeline has, on the same devices; made here."""
-        threads = self.settings.threads or usable_threads()
+        threads, governor = self.settings.threads or usable_threads(), GovernorHere(self._governor)
         choices = prover_choices(self.settings, system, local_devices(self.settings), threads)
-        self._bare = [ProverWorker(system, choice, leases_from(self._governor, choice)) for choice in choices]
+        self._bare = [ProverWorker(system, choice, leases_from(governor, choice)) for choice in choices]
         return self._bare
 
     def close(self, *, now: bool = False) -> None:
         for prover in self._bare:
             prover.close()
         super().close(now=now)
-
-
-@dataclass(frozen=True)
-class _Giver:
-    """A synthesiser that hands out what is there."""
-
-    synthesise: Callable[[Partition], LocalWitness]
-
-    def yield_to(self, throttle: Path | None) -> None:
-        pass
-
-    def load(self, shared: object) -> dict[str, Any]:
-        return {"device": "CPU", "kind": "cpu"}
 
 
 def _bare(
@@ -252,7 +227,7 @@ def _bare(
         timed = [future.result() for future in asked]
         for home, partition, found in zip(homes, plan, timed, strict=True):
             times: PhaseTimes = found.value[1]
-            session.add(
+            session.spans.append(
                 Span(f"prover-{home}", partition.name, "prove", found.started, found.ended, on_device=times.on_device)
             )
         return [found.value[0] for found in timed]

@@ -1,21 +1,17 @@
-"""The executor over Ray: actors for workers, object references for witnesses, keys once per node."""
+"""The executor over Ray: an actor for each worker, keys once per node, a governor on each node."""
 
 from __future__ import annotations
 
-import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from queue import Empty
 from typing import Any
 
 import numpy as np
 import ray
 from ray.exceptions import (
     GetTimeoutError,
-    ObjectLostError,
     RayActorError,
     RayError,
     RayTaskError,
@@ -25,29 +21,60 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.remote import Carried, RemoteProver, RemoteSynthesiser
+from actors.process import WorkerSpec
+from actors.processes import WorkerDied
+from actors.remote import Carried, RemoteWorker, files_of
 from cluster.connect import cluster_nodes, connect
-from cluster.executors import Executor, Role, Work, Worker, keeps_lease
-from cluster.governor import NodeGovernor, predicted_bytes
+from cluster.executors import Executor, Worker, end_all
+from cluster.governor import NodeGovernor
 from cluster.placement import Node, Place, place
 from cluster.policy import policy_for
 from cluster.residents import Residents, of_node, of_prover
-from cluster.tasks import Finished, Kind, Task, WorkerDied, WorkLost
 from cluster.verifiers import verifiers_for
 from distprove.errors import ClusterError
-from distprove.inflight import Timed
 from distprove.job import ExecutorSettings
 from distprove.machine import usable_threads
 from distprove.phases import Phase
 from distprove.place import Placing, parse_place
-from distprove.system import Partition, PartitionProof, ProofSystem
+from distprove.system import ProofSystem
 
-POLL = 0.01
-"""Seconds between looks at the threads of this process while Ray is waited for."""
 BEAT = 5.0
 """Seconds between the signs of life that governors are given."""
 PATIENCE = 10.0
-"""Seconds that provers have to give back their devices at the end, before their processes are ended."""
+"""Seconds that governors have to answer at the end."""
+CALLS = 8
+"""Calls that an actor serves at once: one waits for news, the others come and go."""
+
+
+class RayTransport:
+    """Messages to an actor."""
+
+    def __init__(self, actor: Any, *arguments: Any) -> None:
+        """`arguments` tell the actor, in each of its lives, what it is."""
+        self.actor = actor
+        self._arguments = arguments
+
+    def start(self) -> None:
+        try:
+            ray.get(self.actor.serve.options(max_task_retries=-1).remote(*self._arguments))
+        except RayError as error:
+            raise told(error) from None
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return ray.get(self.actor.ask.remote(name, *arguments))
+        except RayError as error:
+            raise told(error) from None
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        with suppress(RayError):
+            self.actor.ask.remote(name, *arguments)
+
+    def kill(self) -> None:
+        ray.kill(self.actor, no_restart=False)
+
+    def end(self) -> None:
+        ray.kill(self.actor, no_restart=True)
 
 
 class RayExecutor(Executor):
@@ -58,18 +85,8 @@ class RayExecutor(Executor):
     def __init__(self, settings: ExecutorSettings) -> None:
         super().__init__(settings)
         self._stack = ExitStack()
-        self._actors: dict[str, Any] = {}
         self._governors: dict[str, Any] = {}
         self._shared: dict[str, ray.ObjectRef] = {}
-        self._running: dict[ray.ObjectRef, tuple[Task, float]] = {}
-        self._witnesses: dict[str, ray.ObjectRef] = {}
-        self._homes: dict[str, str] = {}
-        """The node of each worker."""
-        self._numbers = itertools.count(1)
-        self._errands: dict[str, tuple[str, int]] = {}
-        """What each synthesiser was asked for last, by which its governor knows it."""
-        self._beside = 0
-        """Tasks at work in this process."""
         self._name = f"job-{secrets.token_hex(8)}"
         """Among the drivers that share the governors."""
         self._slots: dict[str, int] = {}
@@ -94,7 +111,7 @@ class RayExecutor(Executor):
         self._stack.enter_context(connect(self.settings, files + (256 << 20)))
         nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
-        self._here = Governed(self._name)
+        self._here = Governed()
         self.waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         choices = [self._choice(spot, placing) for spot in provers]
         kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
@@ -104,101 +121,38 @@ class RayExecutor(Executor):
             self._slots[node.id] = len(here) * self.settings.in_flight
             self._resident[node.id] = of_node(files if node.id in used else 0, here)
             self._governors[node.id] = self._govern(node)
-        workers = []
-        for index, (spot, choice) in enumerate(zip(provers, choices, strict=True)):
-            name = f"prover-{index}"
-            workers.append(self._hire(name, Role.PROVER, spot, RemoteProver, Carried(system), choice, self._name))
-            self._own[name] = kept[index]
-        for index, spot in enumerate(synthesisers):
-            name = f"synthesiser-{index}"
-            arguments = (RemoteSynthesiser, Carried(system), spot.threads, self._name)
-            workers.append(self._hire(name, Role.SYNTHESISER, spot, *arguments))
-        self._attend(nodes)
-        self._keep_keys()
-        self._verifying = min(len(provers), usable_threads())
-        self.verifiers = verifiers_for(system, len(provers))
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
         self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
+        numbers = iter(range(len(synthesisers) + len(provers)))
+        workers = []
+        for index, (spot, choice) in enumerate(zip(provers, choices, strict=True)):
+            beside = [other for other in provers if other.node == spot.node]
+            # A node without a prover makes no witnesses: they would have to travel.
+            own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
+            names = tuple(f"synthesiser-{next(numbers)}" for _ in own or (spot,))
+            threads = own[0].threads if own else 1
+            spec = WorkerSpec(f"prover-{index}", system, choice, names, threads, self.settings.in_flight)
+            num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
+            if num_cpus > 1:
+                num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
+            workers.append(self._hire(spec, spot, num_cpus, files_of(shared)))
+            self._own[spec.name] = kept[index]
+        self._join(nodes)
+        self._keep_keys()
+        self._verifying = min(len(provers), usable_threads())
+        self.verifiers = verifiers_for(system, len(provers))
         return workers
 
-    def load(self, worker: Worker) -> None:
-        self._submit(Task(Kind.LOAD, worker.id, None), self._actors[worker.id].load.remote(self._shared))
-
-    def synthesise(self, worker: Worker, partition: Partition) -> None:
-        assert self._system is not None, "start first"
-        need = predicted_bytes(self._system, partition)
-        errand = (worker.id, next(self._numbers)) if keeps_lease(self._system) else None
-        facts, witness = self._actors[worker.id].synthesise.remote(partition, need, errand)
-        self._witnesses[partition.name] = witness
-        if errand is not None:
-            self._errands[worker.id] = errand
-        self._submit(Task(Kind.SYNTHESISE, worker.id, partition.name), facts)
-
-    def commit(self, worker: Worker, partition: Partition, work: Work) -> None:
-        ref = self._actors[worker.id].commit.remote(partition, work.handle)
-        self._submit(Task(Kind.COMMIT, worker.id, partition.name), ref)
-
-    def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None:
-        ref = self._actors[worker.id].prove.remote(partition, work.handle, challenge)
-        self._submit(Task(Kind.PROVE, worker.id, partition.name), ref)
-
-    def check(self, worker: Worker) -> None:
-        self._submit(Task(Kind.CHECK, worker.id, None), self._actors[worker.id].check.remote())
-
-    def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
-        ref = self._actors[worker.id].diagnose.remote(partition, work.handle)
-        self._submit(Task(Kind.DIAGNOSE, worker.id, partition.name), ref)
-
-    def verify(self, proof: PartitionProof) -> None:
-        self._beside += 1
-        super().verify(proof)
-
-    def keep(self, proof: PartitionProof, store: Callable[[PartitionProof], None]) -> None:
-        self._beside += 1
-        super().keep(proof, store)
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._here is None else self._here.lease(phase=Phase.VERIFICATION, threads=1)
-
-    def wait(self, timeout: float) -> Finished | None:
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                finished = self._done.get_nowait()
-            except Empty:
-                pass
-            else:
-                self._beside -= 1
-                return finished
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            pause = min(left, POLL) if self._beside else left
-            if not self._running:
-                time.sleep(min(pause, POLL))
-                continue
-            ready, _ = ray.wait(list(self._running), num_returns=1, timeout=pause)
-            if ready:
-                return self._collect(ready[0])
-
     def retire(self, worker: Worker) -> None:
-        ray.kill(self._actors[worker.id], no_restart=True)
+        super().retire(worker)
         node, own = self._own.pop(worker.id, ("", Residents(0)))
         if node in self._tickets:
             left = self._resident[node] = self._resident[node].without(own)
             self._governors[node].shrink_key.remote(self._tickets[node], left.memory, left.pinned)
 
-    def forget(self, work: Work) -> None:
-        governor = self._governors.get(work.lease[0]) if work.lease is not None else None
-        if governor is not None and work.lease is not None:
-            governor.release.options(max_task_retries=0).remote(work.lease[1])
-
-    def _abandon(self, worker: str) -> None:
-        """A synthesiser's answer is lost: so is the ticket of what it may have handed on."""
-        governor, errand = self._governors.get(self._homes[worker]), self._errands.get(worker)
-        if governor is not None and errand is not None:
-            governor.abandon.options(max_task_retries=0).remote(self._name, errand)
+    def verifying(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._here is None else self._here.lease(phase=Phase.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         reports = []
@@ -210,17 +164,14 @@ class RayExecutor(Executor):
         return reports
 
     def close(self, *, now: bool = False) -> None:
+        transports = self._transports
         super().close(now=now)  # first: the verifier's lease is of a governor that ends here
         if self.verifiers is not None:
             self.verifiers.close()
-        if (self._actors or self._governors) and ray.is_initialized():
-            if not now:
-                closing = [a.close.remote() for name, a in self._actors.items() if name.startswith("prover-")]
-                ray.wait(closing, num_returns=len(closing), timeout=PATIENCE)
-            for actor in self._actors.values():
-                ray.kill(actor, no_restart=True)
+        if (transports or self._governors) and ray.is_initialized():
+            end_all(transports, now=now)
             self._leave()
-        self._actors, self._governors, self._running, self._witnesses, self._shared = {}, {}, {}, {}, {}
+        self._governors, self._shared = {}, {}
         self._stack.close()
 
     def _choice(self, spot: Place, placing: Placing) -> BackendChoice:
@@ -234,7 +185,7 @@ class RayExecutor(Executor):
             host_threads=spot.host_threads,
         )
 
-    def _attend(self, nodes: list[Node]) -> None:
+    def _join(self, nodes: list[Node]) -> None:
         """Have each node's governor count us in, from here to `_leave`; where one is about to end, make a new one. A
         node where that fails is gone, or does without. Raises ClusterError when one does not answer."""
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
@@ -295,21 +246,19 @@ class RayExecutor(Executor):
                 raise ClusterError(str(error.cause)) from None
             raise
 
-    def _hire(self, name: str, role: Role, spot: Place, cls: type, *arguments: Any) -> Worker:
-        actor = ray.remote(cls).options(
-            num_cpus=spot.num_cpus,
+    def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
+        actor = ray.remote(RemoteWorker).options(
+            num_cpus=num_cpus,
             num_gpus=spot.num_gpus,
             max_restarts=-1,
             max_task_retries=0,
-            # One more than the partitions in flight, for a diagnosis or the end.
-            max_concurrency=self.settings.in_flight + 1 if role is Role.PROVER else 1,
-            # Hard: a worker that moved to another node could take the room of the workers planned there, and a prover
-            # without a synthesiser waits for ever. When a node is gone, its workers are retired.
+            max_concurrency=CALLS,
+            # Hard: a worker that moved to another node could take the room of the workers planned there. When a node is
+            # gone, its workers are retired.
             scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),
         )
-        self._actors[name] = actor.remote(*arguments)
-        self._homes[name] = spot.node.id
-        return Worker(name, role, spot.node.address)
+        self._transports[spec.name] = RayTransport(actor.remote(), Carried(spec), self._shared, files)
+        return Worker(spec.name, spot.node.address, spec.synthesisers)
 
     def _govern(self, node: Node) -> Any:
         """The node's governor: the one that another job made, or a new one of our settings."""
@@ -331,31 +280,11 @@ class RayExecutor(Executor):
         governor.start.remote()
         return governor
 
-    def _submit(self, task: Task, ref: ray.ObjectRef) -> None:
-        self._running[ref] = (task, time.time())
 
-    def _collect(self, ref: ray.ObjectRef) -> Finished:
-        task, submitted = self._running.pop(ref)
-        witness = self._witnesses.pop(task.partition or "", None) if task.kind is Kind.SYNTHESISE else None
-        finished = Finished(task, started=submitted)
-        try:
-            timed: Timed = ray.get(ref)
-        except RayError as error:
-            finished.error, finished.ended = _told(error), time.time()
-            if task.kind is Kind.SYNTHESISE and isinstance(finished.error, (WorkerDied, WorkLost)):
-                self._abandon(task.worker or "")
-            return finished
-        finished.started, finished.ended = timed.started, timed.ended
-        finished.value = Work(witness, *timed.value) if task.kind is Kind.SYNTHESISE else timed.value
-        return finished
-
-
-def _told(error: RayError) -> BaseException:
+def told(error: RayError) -> BaseException:
     """What Ray's error means to the driver."""
     cause = error.cause if isinstance(error, RayTaskError) else None
     for candidate in (error, cause):
-        if isinstance(candidate, ObjectLostError):
-            return WorkLost(type(candidate).__name__)
         if isinstance(candidate, (RayActorError, WorkerCrashedError)):
             # Ray's own account of the end (out of memory, a signal, a module that is missing there): its last line.
             lines = [line.strip() for line in str(candidate).splitlines() if line.strip()]

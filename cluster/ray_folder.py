@@ -1,4 +1,4 @@
-"""The private folder of a Ray that we start: its sockets, its logs, and the witnesses that its store spills.
+"""The private folder of a Ray that we start: its sockets, its logs, and what its store spills.
 
 Ray makes its own folders with mode 0777, in a place that all users share, where any of them can take the place of a
 socket. Here these lie in a folder of mode 0700, which is removed at the end. A driver that is killed leaves its folder;

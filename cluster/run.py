@@ -4,6 +4,7 @@
     journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
                                 of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
+    partitions/<number>.pack    several of these files that were written at once (`cluster.packs`)
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
     verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
@@ -26,12 +27,15 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from cluster.journal import Journal
+from cluster.packs import Packed, Packs, own_file
 from distprove import canonical, jsontext
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.folder import Folder
@@ -62,6 +66,7 @@ class Run:
         """The content of job.json."""
         self._lock = lock
         self._partitions = folder.folder("partitions")
+        self._packs = Packs(self._partitions)
         self._journal = Journal(folder)
 
     @classmethod
@@ -146,30 +151,46 @@ class Run:
     # -- events -----------------------------------------------------------------------------------------------------
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
-        """Append an event to the journal, as `Journal.note` does."""
-        self._journal.note(event, sync=sync, **facts)
+        """Append an event to the journal, as `Journal.note_all` does."""
+        self._journal.note_all(event, [facts], sync=sync)
+
+    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
+        """Append several events of a kind to the journal, as `Journal.note_all` does."""
+        self._journal.note_all(event, each, sync=sync)
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
-    def store(self, proof: PartitionProof) -> None:
-        """Keep a verified partition proof; it is on disk when this returns. Any thread may call it."""
-        body = canonical.encode(encode_partition(proof))
-        content = {"format": "distprove.partition", "version": VERSION, "body": body}
-        # The checksum tells a damaged disk from a bad prover; it protects against nobody.
-        content["sha256"] = hashlib.sha256(body).digest()
-        self._partitions.write(_partition_file(proof.name), canonical.encode(content))
+    @cached_property
+    def _packed(self) -> Packed:
+        """What packs held when this was first asked for."""
+        return self._packs.read({item["name"] for item in self.record["partitions"]})
+
+    def store(self, proofs: Sequence[PartitionProof]) -> None:
+        """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
+        self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
-        return {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
+        own = {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
+        return own | self._packed.files.keys()
+
+    def remove_damaged_packs(self) -> dict[str, str]:
+        """By name, why each pack that cannot be read cannot; those that are files are removed. Which partitions were in
+        them is not known: what is not stored elsewhere is not stored."""
+        for name in self._packed.damaged:
+            with suppress(IsADirectoryError):
+                self._partitions.remove(name)
+        return self._packed.damaged
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
-        name = _partition_file(partition.name)
+        name = own_file(partition.name)
         path = self._partitions.path / name
-        if not self._partitions.has(name):
+        own = self._partitions.read(name, MAX_PARTITION) if self._partitions.has(name) else None
+        data = self._packed.files.get(partition.name) if own is None else own
+        if data is None:
             return None
-        content = canonical.decode(self._partitions.read(name, MAX_PARTITION), str(path))
+        content = canonical.decode(data, str(path))
         check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
         if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
             raise FormatError(f"{path}: damaged, or of another version")
@@ -179,8 +200,9 @@ class Run:
         return proof
 
     def discard(self, partition: Partition) -> None:
-        """Remove a stored proof that does not hold."""
-        self._partitions.remove(_partition_file(partition.name))
+        """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
+        self._packed.files.pop(partition.name, None)
+        self._partitions.remove(own_file(partition.name))
 
     # -- the barrier ------------------------------------------------------------------------------------------------
 
@@ -227,6 +249,14 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _partition_content(proof: PartitionProof) -> bytes:
+    """A partition's file."""
+    body = canonical.encode(encode_partition(proof))
+    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+    checksum = hashlib.sha256(body).digest()
+    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
 def require_run(path: Path) -> None:
@@ -279,12 +309,6 @@ def _stamps(job: Job) -> dict[str, list[int]]:
             raise InputError(f"{source.path}: {error.strerror}") from None
         stamps[source.name] = [status.st_size, status.st_mtime_ns]
     return stamps
-
-
-def _partition_file(name: str) -> str:
-    if not is_name(name):
-        raise ValueError("not a partition name")
-    return f"{name}.msgpack"
 
 
 def _require_empty(folder: Folder) -> None:

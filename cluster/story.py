@@ -17,7 +17,7 @@ from distprove.visible import bounded
 REPORT = "report.json"
 MAX_REPORT = 1 << 28
 
-TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged")
+TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged", "hung")
 """Journal events that tell of something that went wrong."""
 MAX_TROUBLE = 20_000
 """Such events that are kept in memory."""

@@ -1,119 +1,127 @@
-"""What an executor is asked, and the threads that take it."""
+"""What an executor reports, and the threads beside the driver that verify and keep proofs."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
 from typing import Any
 
-from distprove.inflight import Line, Timed, Turn
+from distprove.system import PartitionProof
+
+LINGER = 0.1
+"""Seconds between two batches of proofs that are verified or kept together, at least."""
 
 
 class Kind(str, Enum):
-    """What a worker can be asked. VERIFY and KEEP run beside the driver and have no worker."""
+    """What an executor reports. VERIFY and KEEP run beside the driver and have no worker."""
 
     LOAD = "load"
     CHECK = "check"
-    SYNTHESISE = "synthesise"
-    COMMIT = "commit"
-    PROVE = "prove"
-    DIAGNOSE = "diagnose"
+    BATCH = "batch"
     VERIFY = "verify"
     KEEP = "keep"
 
 
 @dataclass(frozen=True)
-class Task:
-    """Something submitted. `partition` is None for LOAD and CHECK; `worker` is None for VERIFY and KEEP."""
+class Verdict:
+    """A proof was verified: why it does not hold, or None, and when that was found out."""
 
-    kind: Kind
-    worker: str | None
-    partition: str | None
+    name: str
+    reason: str | None
+    started: float
+    ended: float
 
 
 @dataclass
 class Finished:
-    """A task that is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
+    """Something is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
 
-    Values: LOAD facts of the worker; SYNTHESISE `Work`; COMMIT (bytes, PhaseTimes); PROVE (PartitionProof, PhaseTimes);
-    VERIFY bool; KEEP, CHECK and DIAGNOSE None.
-    Errors are those of the proof system and backend, unwrapped, or `WorkerDied` and `WorkLost`.
+    Values: LOAD `actors.worker.Loaded`; CHECK None; BATCH `actors.worker.Batch`; VERIFY a list of `Verdict`; KEEP the
+    names of the partitions. Errors are those of the proof system and backend, unwrapped, or `WorkerDied`; one that ends
+    a BATCH ends its worker.
     """
 
-    task: Task
+    kind: Kind
+    worker: str | None = None
     value: Any = None
     error: BaseException | None = None
     started: float = 0.0
     ended: float = 0.0
 
 
-class WorkerDied(Exception):
-    """The worker's process ended before the task did. The worker comes back; it must be loaded again."""
+class Batches:
+    """Daemon threads that take proofs together, up to `most` at once.
 
-
-class WorkLost(Exception):
-    """The witness is gone (its node died); it must be made again."""
-
-
-_Call = Callable[["Turn | None"], Any]
-
-
-class TaskThreads:
-    """Daemon threads that take tasks in order and report each to `done`. `call` gets a turn if there is a line.
-
-    Daemon, because a kernel under way cannot be interrupted and must not keep an interrupted driver from ending.
+    Daemon, because native code under way cannot be interrupted and must not keep an interrupted driver from ending.
     """
 
-    def __init__(self, name: str, done: SimpleQueue[Finished], count: int = 1, line: Line | None = None) -> None:
-        self._tasks: SimpleQueue[tuple[Task, _Call] | None] = SimpleQueue()
+    def __init__(
+        self,
+        kind: Kind,
+        done: SimpleQueue[Finished],
+        call: Callable[[list[PartitionProof]], Any],
+        count: int = 1,
+        most: int = 1024,
+        *,
+        spread: bool = False,
+    ) -> None:
+        """`call` gives the value to report for a batch; an error of it is reported as that. `spread`: a thread takes
+        its share of what waits at once, and does not wait for more: for what gains nothing by being done together."""
+        self._kind = kind
+        self._call = call
         self._done = done
-        self._line = line
-        self._taking = threading.Lock()
+        self._most = most
+        self._spread = spread
+        self._changed = threading.Condition()
+        self._proofs: list[PartitionProof] = []
+        self._due = 0.0
+        """When the next batch may be taken, by the monotonic clock."""
         self._stopped = False
         self._threads = [
-            threading.Thread(target=self._run, name=f"distprove-{name}-{index}", daemon=True) for index in range(count)
+            threading.Thread(target=self._run, name=f"distprove-{kind.value}-{index}", daemon=True)
+            for index in range(count)
         ]
         for thread in self._threads:
             thread.start()
 
-    def submit(self, task: Task, call: _Call) -> None:
-        self._tasks.put((task, call))
+    def submit(self, proofs: Sequence[PartitionProof], *, last: bool = False) -> None:
+        """Take these too, soon; at once if they are the `last`."""
+        with self._changed:
+            self._proofs += proofs
+            if last:
+                self._due = 0.0
+            self._changed.notify()
 
     def stop(self, *, wait: bool) -> None:
-        """Run nothing that has not begun; `wait` for what has."""
-        self._stopped = True
-        for _ in self._threads:
-            self._tasks.put(None)
+        """Take nothing more; `wait` for what is under way."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
         if wait:
             for thread in self._threads:
                 thread.join()
 
-    def _take(self) -> tuple[Task, _Call, Turn | None] | None:
-        """The next task, with its place in line; None at the end."""
-        with self._taking:  # one at a time, so that the tasks stand in line as they were submitted
-            item = self._tasks.get()
-            if item is None or self._stopped:
-                return None
-            return (*item, self._line.join() if self._line is not None else None)
-
     def _run(self) -> None:
-        while (taken := self._take()) is not None:
-            task, call, turn = taken
-            finished = Finished(task, started=time.time())
+        while True:
+            with self._changed:
+                while not self._stopped and (not self._proofs or (early := self._due - time.monotonic()) > 0):
+                    self._changed.wait(early if self._proofs else None)
+                if self._stopped:
+                    return
+                waiting = len(self._proofs)
+                self._due = 0.0 if self._spread else time.monotonic() + LINGER
+                share = min(self._most, -(-waiting // len(self._threads)) if self._spread else waiting)
+                taken, self._proofs = self._proofs[:share], self._proofs[share:]
+                if self._proofs:
+                    self._changed.notify()
+            finished = Finished(self._kind, started=time.time())
             try:
-                with turn or nullcontext():  # so that it is left, whatever becomes of the call
-                    finished.value = call(turn)
+                finished.value = self._call(taken)
             except BaseException as error:  # whatever it is, the driver must hear of it
-                finished.error = error
+                finished.value, finished.error = taken, error
             finished.ended = time.time()
-            if isinstance(finished.value, Timed):
-                timed = finished.value
-                finished.value, finished.started, finished.ended = timed.value, timed.started, timed.ended
-                del timed
             self._done.put(finished)
-            del taken, call, turn, finished  # a witness must not live on until the next task comes

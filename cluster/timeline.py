@@ -20,11 +20,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from actors.spans import span_json, with_attempt
 from distprove import jsontext
 from distprove.errors import FormatError
 from distprove.folder import Folder
@@ -37,8 +40,7 @@ FILE = "timeline.json"
 MAX_FILE = 1 << 28
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """One phase of one partition on one worker. Seconds since the epoch, by the clock of the worker's machine."""
 
     worker: str
@@ -46,7 +48,7 @@ class Span:
     phase: str
     start: float
     end: float
-    inner: dict[str, float] = field(default_factory=dict)
+    inner: Mapping[str, float] = MappingProxyType({})
     """Seconds of the named steps inside the phase, in order; without what passed behind another partition."""
     outcome: str = "ok"
     """"ok", or the kind of error it ended with."""
@@ -82,16 +84,24 @@ class Session:
     status: str = "running"
     executor: str = ""
     workers: list[Place] = field(default_factory=list)
-    _encoded: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
-    """JSON of the first spans."""
+    _written: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """JSON of spans that are not among `spans`: a job under way has no other use for them."""
+    _busy: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(float), init=False, repr=False, compare=False
+    )
 
-    def add(self, span: Span) -> None:
-        self.spans.append(span)
-        self._encode_new()
+    def add(self, worker: str, seconds: float, written: str) -> None:
+        """A span of a partition that is already JSON (`actors.spans.with_attempt`)."""
+        self._written.append(written)
+        self._busy[worker] += seconds
 
-    def busy(self, worker: str) -> float:
-        """Seconds a worker spent on partitions."""
-        return sum(s.end - s.start for s in self.spans if s.worker == worker and s.partition is not None)
+    def busy(self) -> dict[str, float]:
+        """Seconds that each worker spent on partitions."""
+        seconds = self._busy.copy()
+        for span in self.spans:
+            if span.partition is not None:
+                seconds[span.worker] += span.end - span.start
+        return seconds
 
     @property
     def seconds(self) -> float:
@@ -100,7 +110,6 @@ class Session:
 
     def to_json(self) -> str:
         """Its part of timeline.json, a line for each span."""
-        self._encode_new()
         facts = {
             "began": self.began,
             "wall_seconds": round(self.wall_seconds, 6),
@@ -111,32 +120,16 @@ class Session:
                 for w in self.workers
             ],
         }
-        spans = ",\n".join(self._encoded)
+        spans = ",\n".join([*(_span_json(span, self.began) for span in self.spans), *self._written])
         return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
 
-    def _encode_new(self) -> None:
-        """The JSON of spans that have none. They get it as they come: at the end devices would wait for it."""
-        self._encoded += [json.dumps(self._record(span)) for span in self.spans[len(self._encoded) :]]
 
-    def _record(self, span: Span) -> dict[str, Any]:
-        began = self.began
-        use = span.on_device
-        return {
-            "worker": span.worker,
-            "partition": span.partition,
-            "phase": span.phase,
-            "start": round(span.start - began, 6),
-            "end": round(span.end - began, 6),
-            "attempt": span.attempt,
-            "outcome": span.outcome,
-            "inner": {name: round(seconds, 6) for name, seconds in span.inner.items()},
-            "steps": [[name, round(start - began, 6), round(end - began, 6)] for name, start, end in span.steps],
-            "on_device": use
-            and {
-                "by": "events" if use.by_events else "queue",
-                "stretches": [[round(start - began, 6), round(end - began, 6)] for start, end in use.stretches],
-            },
-        }
+def _span_json(span: Span, began: float) -> str:
+    written = span_json(
+        *(span.worker, span.partition, span.phase, span.start, span.end, span.outcome, began),
+        *(span.inner, span.steps, span.on_device),
+    )
+    return with_attempt(written, span.attempt)
 
 
 def timeline_json(sessions: Sequence[Session]) -> str:

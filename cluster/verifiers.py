@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from queue import SimpleQueue
 
+from actors.grants import Ungoverned
 from actors.process import VerifierSpec
-from cluster.processes import WorkerProcess
-from cluster.tasks import WorkerDied
+from actors.processes import HostProcess, WorkerDied
 from distprove.machine import usable_threads
 from distprove.system import PartitionProof, ProofSystem
 
@@ -23,8 +23,10 @@ class Verifiers:
         self.count = count
         self._closed = False
         self._system = system
-        self._processes = [WorkerProcess(f"verifier-{index}", VerifierSpec(system)) for index in range(count)]
-        self._free: SimpleQueue[WorkerProcess] = SimpleQueue()
+        self._processes = [
+            HostProcess(f"verifier-{index}", VerifierSpec(system), Ungoverned(), lambda: None) for index in range(count)
+        ]
+        self._free: SimpleQueue[HostProcess] = SimpleQueue()
         for process in self._processes:
             threading.Thread(target=self._load, args=(process,), name="distprove-verifiers", daemon=True).start()
 
@@ -32,7 +34,7 @@ class Verifiers:
         """`system.verify(proof)`, in a process that is free; here where that ended."""
         process = self._free.get()
         try:
-            return bool(process.ask("verify", proof))
+            return bool(process.call("verify", proof))
         except WorkerDied:
             if self._closed:
                 raise
@@ -40,15 +42,20 @@ class Verifiers:
         finally:
             self._free.put(process)
 
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        """Whether all hold: one by one, for these systems gain nothing by verifying several together."""
+        return all(self.verify(proof) for proof in proofs)
+
     def close(self) -> None:
         """End the processes, and what they are at with them."""
         self._closed = True
         for process in self._processes:
             process.end()
 
-    def _load(self, process: WorkerProcess) -> None:
+    def _load(self, process: HostProcess) -> None:
         try:
-            process.load()
+            process.start()
+            process.call("load")
         except Exception:  # whatever it is: proofs are verified here, as when it died
             process.end()
         finally:

@@ -22,6 +22,8 @@ FREE_COST = 1 << 24
 COST_PER_BYTE = 8
 """The decoded objects of a file may take `FREE_COST` bytes, plus `COST_PER_BYTE` for each byte of the file."""
 
+_PLAIN = frozenset({bytes, str, bool, type(None)})
+
 _CONSTANT, _NUMBER, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP = range(7)
 # Maximum bytes that a decoded object of each kind takes, and bytes for each unit of its length.
 _COST = {_CONSTANT: 0, _NUMBER: 32, _NEGATIVE: 32, _BYTES: 48, _TEXT: 80, _ARRAY: 80, _MAP: 80}
@@ -75,12 +77,16 @@ def _normal(value: Any, depth: int) -> Any:
         if not -(1 << 63) <= value < 1 << 64:
             raise TypeError("an integer beyond 64 bits; encode it as bytes")
         return value
+    # Most values are plain ones in a container: they are passed on here, unless they are nested too deeply.
+    plain = _PLAIN if depth < MAX_DEPTH else ()
     if isinstance(value, (list, tuple)):
-        return [_normal(item, depth + 1) for item in value]
+        return [item if type(item) in plain else _normal(item, depth + 1) for item in value]
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError("a map key that is not a string")
-        return {key: _normal(value[key], depth + 1) for key in sorted(value)}
+        return {
+            key: value[key] if type(value[key]) in plain else _normal(value[key], depth + 1) for key in sorted(value)
+        }
     raise TypeError(f"{kind.__name__} has no canonical encoding")
 
 

@@ -57,7 +57,7 @@ SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
 POLICIES = ("off", "static", "auto")
 """Of a node's governor."""
-MAX_START_TIMEOUT = 7 * 24 * 3600
+MAX_TIMEOUT = 7 * 24 * 3600
 _BOUNDS = {
     "gpus": (0, 4096),
     "threads": (1, 4096),
@@ -89,7 +89,7 @@ class ExecutorSettings:
     threads: int | None = None
     """CPU threads per node, for provers without a GPU, synthesis and verification."""
     synthesisers: int | None = None
-    """Synthesiser actors in all."""
+    """Synthesisers in all, shared out among the workers, at least one for each."""
     memory: int | None = None
     """Bytes of host memory per node for the key, and for witnesses in the making and on their way."""
     place: str | Mapping[str, str] | None = None
@@ -97,10 +97,11 @@ class ExecutorSettings:
     device_memory: int | None = None
     """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
     in_flight: int = 3
-    """Partitions handed to a prover at a time: the second one's witness travels while the first is proven, and the
-    third is there when that is over, before the driver has heard of it."""
+    """Partitions with a prover at a time: the second one's data travels while the first is proven, and the third is
+    there when that is over."""
     parallel: int | None = None
-    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time."""
+    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time: shared out among
+    the workers."""
     gpu_workers: int | None = None
     """Provers per node; None for one on each of its GPUs, or one on its CPUs. Several may share a GPU and its memory,
     or the CPUs."""
@@ -108,6 +109,9 @@ class ExecutorSettings:
     """How often a partition is tried again after a bad proof, a fault or a death before it counts as failed."""
     start_timeout: float = 600.0
     """Seconds a worker may take to load its key, first or after a restart, before it is given up."""
+    hang_timeout: float = 60.0
+    """Seconds after which a worker that gives no sign of life is ended, and the least that one step of a partition may
+    take; else it may take many times as long as the longest so far."""
     policy: str = "static"
     """Who decides how much runs at once on a node: one of `POLICIES`, see docs/scheduling.md."""
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -131,8 +135,9 @@ class ExecutorSettings:
             _check_bounds(f"limits.{phase}", limit, *_BOUNDS["threads"])
         if self.limits and self.policy != "static":
             raise UsageError(f"limits are for the policy static, not {self.policy}")
-        if not 0 < self.start_timeout <= MAX_START_TIMEOUT:
-            raise UsageError(f"start_timeout must be above 0 and at most {MAX_START_TIMEOUT}, not {self.start_timeout}")
+        for name in ("start_timeout", "hang_timeout"):
+            if not 0 < getattr(self, name) <= MAX_TIMEOUT:
+                raise UsageError(f"{name} must be above 0 and at most {MAX_TIMEOUT}, not {getattr(self, name)}")
         parse_place(self.place)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
@@ -293,6 +298,7 @@ _EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
     "gpu_workers": int,
     "max_retries": int,
     "start_timeout": (int, float),
+    "hang_timeout": (int, float),
     "policy": str,
     "limits": dict,
 }

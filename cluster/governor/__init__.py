@@ -7,7 +7,6 @@ Ray.
 
 from cluster.governor.shells import (
     LocalGovernor,
-    LocalLease,
     NodeGovernor,
     default_memory,
     node_budget,
@@ -21,7 +20,6 @@ __all__ = [
     "Governor",
     "Holder",
     "LocalGovernor",
-    "LocalLease",
     "NodeGovernor",
     "Request",
     "default_memory",

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from actors.grants import Grant
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.governor.steward import PERIOD, Steward
 from cluster.governor.watch import CopyProbe, Watch
@@ -28,25 +29,6 @@ from distprove.system import Partition, PredictsMemory, ProofSystem
 from distprove.topology import read_topology
 from kernels.private import NotPrivate
 from kernels.throttle import Throttle
-
-
-class LocalLease:
-    """A lease that is held. `threads` is how many it is of: at most what was asked for."""
-
-    def __init__(self, governor: LocalGovernor, ticket: int, threads: int) -> None:
-        self._governor = governor
-        self._ticket = ticket
-        self.threads = threads
-
-    def shrink(self, memory: int) -> None:
-        """Give back the memory above `memory` bytes now."""
-        self._governor._change(lambda state: state.shrink(self._ticket, memory))
-
-    def hand_on(self, memory: int) -> int:
-        """Give back all but `memory` bytes, which outlive the block and this thread: a ticket for `release`."""
-        self._governor._change(lambda state: state.hand_on(self._ticket, memory))
-        ticket, self._ticket = self._ticket, 0
-        return ticket
 
 
 class LocalGovernor:
@@ -102,44 +84,40 @@ class LocalGovernor:
         lane: bool = False,
         key: str | None = None,
         least: int = 0,
-    ) -> Iterator[LocalLease]:
+    ) -> Iterator[Grant]:
         """Hold a lease for the length of the block; waits for it. Raises ClusterError if it can never be had.
 
         `key` keeps a proving key of `memory` and `pinned` bytes resident; they count once, whoever else uses it.
         `least` threads will do, if others hold some (see `Request.least`).
         """
         holder = (threading.get_ident(), 0.0)
-        ticket, granted = self.acquire(Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least))
-        lease = LocalLease(self, ticket, granted)
+        request = Request(holder, threads, memory, lane, Phase(phase), pinned, key, least=least)
+        grant = Grant(*self.acquire(request))
         try:
-            yield lease
+            yield grant
         finally:
-            self.release(lease._ticket)
+            self.release(grant.ticket)
 
     def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
         return self.acquire(Request(NOBODY, memory=memory, pinned=pinned, key=key))[0]
 
     def release(self, ticket: int) -> None:
-        """End what `keep` or `acquire` began or `hand_on` left. A ticket that is not known is ignored."""
+        """End what `keep` or `acquire` began. A ticket that is not known is ignored."""
         self._change(lambda state: state.release(ticket))
 
     def reclaim(self, holder: Holder) -> None:
         """Take back what a holder has that is no more, and end its waiting."""
         self._change(lambda state: state.reclaim(holder))
 
-    @contextmanager
-    def proving(self) -> Iterator[None]:
-        """While a prover has a partition; it is proven if the block ends without an error."""
+    def shrink(self, ticket: int, memory: int) -> None:
+        """Give back the memory of a lease above `memory` bytes."""
+        self._change(lambda state: state.shrink(ticket, memory))
+
+    def moved(self, taken: int, returned: int, proven: int) -> None:
+        """Provers took so many partitions since the last call, and are done with so many, of which some are proven."""
         with self._changed:
-            self._steward.taken()
-        proven = False
-        try:
-            yield
-            proven = True
-        finally:
-            with self._changed:
-                self._steward.returned(time.monotonic(), proven)
+            self._steward.moved(time.monotonic(), taken, returned, proven)
 
     def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
@@ -199,10 +177,6 @@ class LocalGovernor:
                 self._changed.notify_all()
 
 
-Errand = tuple[str, int]
-"""A worker, and the number, from 1, of what a driver asked it for: numbers of one worker rise."""
-
-
 @dataclass
 class _Driver:
     """A job that uses a node's governor."""
@@ -241,10 +215,6 @@ class NodeGovernor:
         self._steward = Steward(self._state, policy or static(threads, {}))
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)
-        self._handed: dict[tuple[str, str], tuple[int, int]] = {}
-        """By driver and worker, of what was handed on last: the errand's number, and the ticket."""
-        self._abandoned: dict[tuple[str, str], int] = {}
-        """The same: the number of the last errand that came to nothing."""
         self._provers: Counter[Holder] = Counter()
         """Partitions that each prover has now."""
         self._ever = False
@@ -364,35 +334,12 @@ class NodeGovernor:
         """Give back the memory of a lease above `memory` bytes."""
         await self._change(lambda state: state.shrink(ticket, memory))
 
-    async def hand_on(self, ticket: int, memory: int, driver: str, errand: Errand) -> None:
-        """Give back all of a lease but `memory` bytes, which stay until `release` or the end of the driver, whatever
-        becomes of the process. `errand` is what the driver had asked for."""
-        worker, number = errand
-        if number <= self._abandoned.get((driver, worker), 0):
-            await self.release(ticket)
-            return
-        self._handed[driver, worker] = number, ticket
-        await self._change(lambda state: state.hand_on(ticket, memory, self._job(driver)))
-
-    async def abandon(self, driver: str, errand: Errand) -> None:
-        """The driver will not hear what came of an errand: what was handed on for it, or still will be, is free."""
-        worker, number = errand
-        self._abandoned[driver, worker] = number
-        last, ticket = self._handed.get((driver, worker), (0, 0))
-        if last == number:
-            await self.release(ticket)
-
-    async def taken(self, pid: int) -> None:
-        """A prover of this node, the process of that number, took a partition."""
+    async def moved(self, pid: int, taken: int, returned: int, proven: int) -> None:
+        """A prover of this node, the process of that number, took so many partitions since the last call, and is done
+        with so many, of which some are proven."""
         async with self._changed:
-            self._provers[_process(pid)] += 1
-            self._steward.taken()
-
-    async def returned(self, pid: int, proven: bool) -> None:
-        """It is done with it; `proven`: and there is a proof."""
-        async with self._changed:
-            self._provers[_process(pid)] -= 1
-            self._steward.returned(time.monotonic(), proven)
+            self._provers[_process(pid)] += taken - returned
+            self._steward.moved(time.monotonic(), taken, returned, proven)
 
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
@@ -436,8 +383,6 @@ class NodeGovernor:
     def _reclaim_dead(self) -> None:
         late = time.monotonic() - self.PATIENCE
         self._drivers = {name: driver for name, driver in self._drivers.items() if driver.heard > late}
-        self._handed = {key: last for key, last in self._handed.items() if key[0] in self._drivers}
-        self._abandoned = {key: number for key, number in self._abandoned.items() if key[0] in self._drivers}
         self._steward.slots = sum(driver.slots for driver in self._drivers.values())
         jobs = {driver.holder for driver in self._drivers.values()}
         for holder in self._state.holders:
@@ -447,8 +392,7 @@ class NodeGovernor:
                 self._state.reclaim(holder)
                 self._tell()
         for prover in [prover for prover in self._provers if not _lives(prover)]:
-            for _ in range(self._provers.pop(prover)):
-                self._steward.returned(time.monotonic(), proven=False)
+            self._steward.moved(time.monotonic(), 0, self._provers.pop(prover), 0)
 
 
 def _throttle() -> Throttle | None:

@@ -4,15 +4,16 @@ A plain state machine without clocks, threads or processes, so that its promises
 limits of the policy are and however they change:
 
 * never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
-* requests of a phase are served first come first served, and nobody waits for ever;
+* requests of a phase for threads, and those for memory alone, are served first come first served, and nobody waits for
+  ever;
 * a key in use is never given up.
 
 Why there is no deadlock: a request is granted whole or not at all. A holder may ask only for what comes later in the
-order key, threads and memory, lane; and what could never be granted is refused at once. What stays leased for a
-finished witness (`hand_on`) waits for a prover and its verification, and neither asks for memory: they wait for threads
-only. Those are held by synthesis that runs, which ends by itself (its memory it has), and by single operations of
-provers, which wait for nothing while they hold them. A synthesis that waits for memory holds no threads, and lets those
-pass who ask for threads alone.
+order key, threads and memory, lane; and what could never be granted is refused at once. The memory of a finished
+witness waits for a prover and its verification, and neither asks for memory: they wait for threads only. Those are
+held by synthesis that runs, which ends by itself (its memory it has), and by single operations of provers, which wait
+for nothing while they hold them. A synthesis that waits for memory holds no threads, and lets those pass who ask for
+threads alone.
 
 Why nobody waits for ever: requests are looked at in order of arrival. One that a limit of its own phase holds back
 waits for leases of that phase, which end. One that is held back by what all share (memory, the node's threads) lets
@@ -23,7 +24,7 @@ gives back.
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,7 +52,12 @@ Holder = tuple[int, float]
 job as a whole has a negative number."""
 
 NOBODY: Holder = (0, 0.0)
-"""Holds what was handed on: it ends when it is released, not with a process."""
+"""Holds keys that are kept: what it holds ends when it is released, not with a process."""
+
+
+Queue = tuple[Phase, bool] | None
+"""Names those who wait for each other: a phase, and whether they want threads; None: all who want keys. Who has the
+memory for a witness and wants a thread to make it must not wait for somebody who waits for that memory."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,9 @@ class Request:
     What it gets counts as shared, whatever its phase. 0: all of `threads` or none."""
 
     @property
-    def queue(self) -> Phase | None:
-        """Whom it waits with: those of its phase, or others who want keys."""
-        return None if self.key is not None else self.phase
+    def queue(self) -> Queue:
+        """Whom it waits with: others who want keys, or those of its phase who want threads too, or no more than it."""
+        return None if self.key is not None else (self.phase, self.threads > 0)
 
     @property
     def rank(self) -> int:
@@ -105,8 +111,8 @@ class Governor:
     peak_threads: int = 0
     peak_memory: int = 0
     peak_pinned: int = 0
-    _queues: dict[Phase | None, deque[tuple[int, Request]]] = field(default_factory=dict)
-    """Who waits, by phase; under None for keys."""
+    _queues: dict[Queue, deque[tuple[int, Request]]] = field(default_factory=dict)
+    """Who waits."""
     _held: _Held = field(default_factory=lambda: _Held())
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -178,14 +184,6 @@ class Governor:
             self.keys.shrink(lease.key, memory, pinned)
             self._grant()
 
-    def hand_on(self, ticket: int, memory: int, to: Holder = NOBODY) -> None:
-        """Give back a lease's threads and all memory above `memory` bytes; the rest stays until it is released, or `to`
-        is no more, whatever becomes of the holder, who may ask anew."""
-        lease = self.leases.get(ticket)
-        if lease is not None and lease.key is None:
-            kept = replace(lease, holder=to, thread=ticket, threads=0, memory=min(memory, lease.memory))
-            self._change(ticket, kept)
-
     def reclaim(self, holder: Holder) -> None:
         """Give back everything of a holder that is no more."""
         dead = [t for t, lease in self.leases.items() if lease.holder == holder]
@@ -244,7 +242,8 @@ class Governor:
     @property
     def queue(self) -> dict[Phase, int]:
         """Requests that wait for threads or memory, by phase."""
-        return {phase: len(queue) for phase, queue in self._queues.items() if phase is not None and queue}
+        waiting = (request.phase for _, request in self.waiting if request.key is None)
+        return dict(Counter(waiting))
 
     @property
     def critical(self) -> int:
@@ -283,7 +282,7 @@ class Governor:
             ticket, request = min(heads, key=lambda item: item[0])
             threads = self._room(request, held_back)
             if threads is None:
-                held_back.queues.add(request.queue)  # within a phase nobody passes anybody
+                held_back.queues.add(request.queue)  # within a queue nobody passes anybody
             else:
                 self._queues[request.queue].popleft()
                 self._give(ticket, replace(request, threads=threads))
@@ -375,11 +374,11 @@ class _Held:
 class _HeldBack:
     """What earlier requests wait for, which later ones must not take from under them."""
 
-    queues: set[Phase | None] = field(default_factory=set)
+    queues: set[Queue] = field(default_factory=set)
     threads: bool = False
     memory: bool = False
 
-    def by_earlier(self, queue: Phase | None, request: Request) -> bool:
+    def by_earlier(self, queue: Queue, request: Request) -> bool:
         return (
             queue in self.queues
             or (self.threads and request.shares_threads)

@@ -97,15 +97,10 @@ class Steward:
         """A partition was proven on this node."""
         self._proofs.append(now)
 
-    def taken(self) -> None:
-        """A prover of the node took a partition."""
-        self.proving += 1
-
-    def returned(self, now: float, proven: bool) -> None:
-        """It is done with it; `proven`: and there is a proof."""
-        self.proving = max(0, self.proving - 1)
-        if proven:
-            self.proven(now)
+    def moved(self, now: float, taken: int, returned: int, proven: int) -> None:
+        """The node's provers took so many partitions, and are done with so many, of which some are proven."""
+        self.proving = max(0, self.proving + taken - returned)
+        self._proofs += [now] * proven
 
     def tick(self, now: float) -> None:
         """Look at the node, hear the policy, and do as it says. Due every `PERIOD`; more often does no harm."""

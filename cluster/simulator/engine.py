@@ -154,6 +154,9 @@ class _Partition:
         self.sizes = sizes
         """How much longer each of its tasks is than the load says: drawn once, so that every policy has the same."""
         self.parcel = 0
+        """The lease of its witness's memory."""
+        self.shift = 0
+        """The lease of the thread that makes it."""
         self.open = 2
         """Of GPU and group sum, how many are not done."""
         self.began = 0.0
@@ -271,28 +274,32 @@ class Simulation:
     def _synthesise(self, partition: _Partition) -> None:
         load = self._load
 
-        def hand_on() -> None:
-            self._state.hand_on(partition.parcel, load.scratch + load.witness)
+        def made() -> None:
+            self._state.release(partition.shift)
             if load.scratch:
                 self._free(load.scratch, lambda: self._state.shrink(partition.parcel, load.witness))
 
         def done() -> None:
             if not load.whole_synthesis:
-                hand_on()
+                made()
             self._pool(partition, Phase.SPMV, Work.SPMV, load.spmv, multiplied)
 
         def multiplied() -> None:
             if load.whole_synthesis:
-                hand_on()
+                made()
             self._syntheses.append(self._now - partition.began)
             self._synthesised(partition)
 
-        def granted(ticket: int) -> None:
+        def has_memory(ticket: int) -> None:
             partition.parcel = ticket
+            self._ask(granted, phase=Phase.SYNTHESIS, threads=1)
+
+        def granted(ticket: int) -> None:
+            partition.shift = ticket
             partition.began = self._now
             self._start(Work.SYNTHESIS, 1, load.synthesis * partition.sizes[Work.SYNTHESIS], done)
 
-        self._ask(granted, phase=Phase.SYNTHESIS, threads=1, memory=load.scratch + load.witness)
+        self._ask(has_memory, memory=load.scratch + load.witness)
 
     def _synthesised(self, partition: _Partition) -> None:
         self._ready.append(partition)

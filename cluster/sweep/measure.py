@@ -103,6 +103,7 @@ class Bench:
             # The first round has the workers load the key, and check it; those that follow only warm up.
             self._tell("loading keys")
             first = self._round(replace(self._cell, jobs=1), "load")
+            self._shared.settle(self._settings.start_timeout)
             self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
             self._stack = stack.pop_all()
         return self

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from queue import Empty
 
-from cluster.executors import Executor, Work, Worker
-from cluster.tasks import Finished, Kind, Task, WorkerDied
+from actors.processes import WorkerDied
+from actors.worker import Batch, Order
+from cluster.executors import Executor, Worker
+from cluster.tasks import Finished, Kind
 from distprove.errors import ClusterError
-from distprove.system import Partition, ProofSystem
+from distprove.system import ProofSystem
 
 POLL = 0.01
 """Seconds that the shared executor is waited for at a time: what was submitted meanwhile is waited for from then on."""
@@ -57,16 +58,17 @@ class SharedExecutor:
             for client in self._clients:
                 client.end(reason)
 
-    def submit(self, client: Client, partition: str, call: Callable[[], None]) -> None:
-        """Run `call`, which hands a task on `partition` to the executor, and remember whose it is."""
+    def hand(
+        self, client: Client, worker: Worker, orders: Sequence[Order], began: float, parallel: int | None, job: str
+    ) -> None:
+        """Hand orders to the executor, and remember whose they are."""
         with self._lock:
-            self._owners[partition] = client
-            call()
+            self._owners |= dict.fromkeys((order.partition.name for order in orders), client)
+            self._executor.hand(worker, orders, began, parallel, job)
 
-    def once(self, client: Client, task: Task, call: Callable[[], None]) -> None:
+    def once(self, client: Client, kind: Kind, worker: Worker, call: Callable[[], None]) -> None:
         """Run `call` unless that was done already; either way `client` is told what it came to."""
-        assert task.worker is not None
-        key = (task.kind, task.worker)
+        key = (kind, worker.id)
         with self._lock:
             if key in self._once:
                 client.take(self._once[key])
@@ -76,29 +78,48 @@ class SharedExecutor:
             if len(waiting) == 1:
                 call()
 
-    def forget(self, work: Work) -> None:
-        with self._lock:
-            self._executor.forget(work)
+    def settle(self, timeout: float) -> None:
+        """Wait until every worker that was asked to load has, or has failed: a short job ends before they all have."""
+        late = time.monotonic() + timeout
+        while time.monotonic() < late:
+            with self._lock:
+                if not any(kind is Kind.LOAD for kind, _ in self._waiting):
+                    return
+            time.sleep(POLL)
 
     def _run(self) -> None:
         while not self._over.is_set():
-            finished = self._executor.wait(POLL)
-            if finished is not None:
+            for finished in self._executor.wait(POLL):
                 with self._lock:
                     self._deliver(finished)
 
     def _deliver(self, finished: Finished) -> None:
-        task = finished.task
+        assert finished.worker is not None, "clients verify and keep for themselves"
         if isinstance(finished.error, WorkerDied):  # it must be loaded again, for everybody
-            self._once = {key: value for key, value in self._once.items() if key[1] != task.worker}
-        if task.kind in ONCE and task.worker is not None:
-            key = (task.kind, task.worker)
+            self._once = {key: value for key, value in self._once.items() if key[1] != finished.worker}
+        if finished.kind in ONCE:
+            key = (finished.kind, finished.worker)
             if finished.error is None:
                 self._once[key] = finished
             for client in self._waiting.pop(key, ()):
                 client.take(finished)
-        elif task.partition is not None and task.partition in self._owners:
-            self._owners[task.partition].take(finished)
+        elif finished.error is not None:
+            for client in self._clients:
+                client.take(finished)
+        else:
+            for client in self._clients:
+                client.take(replace(finished, value=self._part(finished.value, client)))
+
+    def _part(self, batch: Batch, client: Client) -> Batch:
+        """What of a batch is a client's business."""
+        owners = self._owners
+        return Batch(
+            [outcome for outcome in batch.outcomes if owners.get(outcome.name) is client],
+            [begun for begun in batch.under_way if owners.get(begun[0]) is client],
+            [name for name in batch.returned if owners.get(name) is client],
+            batch.loaded,
+            batch.lost,
+        )
 
     def __enter__(self) -> SharedExecutor:
         self._thread.start()
@@ -124,29 +145,28 @@ class Client(Executor):
         self.verifiers = self._executor.verifiers
         return self._shared.workers
 
-    def load(self, worker: Worker) -> None:
-        self._shared.once(self, Task(Kind.LOAD, worker.id, None), lambda: self._executor.load(worker))
+    def load(self, worker: Worker, permitted: bool = True) -> None:
+        self._shared.once(self, Kind.LOAD, worker, lambda: self._executor.load(worker, permitted))
 
     def check(self, worker: Worker) -> None:
-        self._shared.once(self, Task(Kind.CHECK, worker.id, None), lambda: self._executor.check(worker))
+        self._shared.once(self, Kind.CHECK, worker, lambda: self._executor.check(worker))
 
-    def synthesise(self, worker: Worker, partition: Partition) -> None:
-        self._shared.submit(self, partition.name, lambda: self._executor.synthesise(worker, partition))
+    def permit(self, worker: Worker) -> None:
+        self._executor.permit(worker)
 
-    def commit(self, worker: Worker, partition: Partition, work: Work) -> None:
-        self._shared.submit(self, partition.name, lambda: self._executor.commit(worker, partition, work))
+    def hand(
+        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+    ) -> None:
+        self._shared.hand(self, worker, orders, began, parallel, str(id(self)))
 
-    def prove(self, worker: Worker, partition: Partition, work: Work, challenge: bytes | None) -> None:
-        self._shared.submit(self, partition.name, lambda: self._executor.prove(worker, partition, work, challenge))
+    def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
+        self._executor.ask_back(worker, count, str(id(self)))
 
-    def diagnose(self, worker: Worker, partition: Partition, work: Work) -> None:
-        self._shared.submit(self, partition.name, lambda: self._executor.diagnose(worker, partition, work))
+    def interrupt(self, worker: Worker, who: str) -> None:
+        self._executor.interrupt(worker, who)
 
     def verifying(self) -> AbstractContextManager[object]:
         return self._executor.verifying()
-
-    def forget(self, work: Work) -> None:
-        self._shared.forget(work)
 
     def take(self, finished: Finished) -> None:
         """Something this client waits for is over."""
@@ -155,16 +175,17 @@ class Client(Executor):
     def end(self, reason: BaseException) -> None:
         self._ended = reason
 
-    def wait(self, timeout: float) -> Finished | None:
+    def wait(self, timeout: float) -> list[Finished]:
         deadline = time.monotonic() + timeout
         while self._ended is None:
-            try:
-                return self._done.get(timeout=min(0.1, max(0.0, deadline - time.monotonic())))
-            except Empty:
-                if time.monotonic() >= deadline:
-                    return None
+            found = super().wait(min(0.1, max(0.0, deadline - time.monotonic())))
+            if found or time.monotonic() >= deadline:
+                return found
         raise self._ended
 
     def retire(self, worker: Worker) -> None:
         """The others still use it, and without it what is measured is not what was asked for."""
         self._shared.stop(ClusterError(f"{worker.id} was given up while settings were compared"))
+
+    def dismiss(self, worker: Worker, synthesiser: str) -> None:
+        self._shared.stop(ClusterError(f"{synthesiser} was given up while settings were compared"))

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,orchestration}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,orchestration,scaling}`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from distprove.cli.backends import open_backend
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
+from distprove.cli.scaling import scaling
 from distprove.errors import UsageError
 from kernels.curves import CURVES, Curve, Group, curve_by_name
 from kernels.units import format_bytes
@@ -239,6 +240,7 @@ def versus(
 
 
 app.command("orchestration")(orchestration)
+app.command("scaling")(scaling)
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
 
 from rich.console import Console
@@ -25,8 +25,9 @@ NOTABLE = {
 PLAIN_LINES = 100
 """A log gets at most about this many lines of progress, however many partitions there are."""
 
+EVERY = 0.1
+"""Seconds between two updates of the bar: events come by the thousand."""
 PROVING = "proving"
-
 STAGES = (("synthesising", "witnesses"), ("proving", "proving"), ("verifying", "verifying"))
 
 
@@ -35,11 +36,12 @@ class ProgressDisplay:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or err()
-        self._stages: dict[str, str] = {}
+        self._stages: Mapping[str, int] = {}
         self._shown = 0
         self.doing = "starting"
         """What the job waits for before there is work, then `PROVING`."""
         self._said = ""
+        self._due = 0.0
         self._bar: Bar | None = None
         self._began = time.monotonic()
         if self._console.is_terminal:
@@ -68,11 +70,10 @@ class ProgressDisplay:
             self._bar.stop()
 
     def __call__(self, event: Progress) -> None:
-        if event.partition is not None and event.stage is not None:
-            self._stages[event.partition] = event.stage
+        self._stages = event.stages or self._stages
         if event.event == "waiting" and self.doing != PROVING:  # one that is loaded again has others wait for nothing
             self.doing = f"waiting for {escape(event.detail or '')}"
-        elif event.done or event.failed or event.stage in ("committing", "proving"):
+        elif event.done or event.failed or {"committing", "proving"} & self._stages.keys():
             self.doing = PROVING
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
@@ -84,8 +85,12 @@ class ProgressDisplay:
             self._line(event)
 
     def _update(self, bar: Bar, event: Progress) -> None:
-        counts = Counter(self._stages.values())
-        activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if counts[stage])
+        now = time.monotonic()
+        if now < self._due and event.done + event.failed < event.total:
+            return
+        self._due = now + EVERY
+        counts = self._stages
+        activity = ", ".join(f"{counts[stage]} {word}" for stage, word in STAGES if stage in counts)
         if event.failed:
             activity += f", [red]{event.failed} failed[/]"
         bar.update(self._task, description=self.doing, total=event.total, completed=event.done, activity=activity)

@@ -69,9 +69,9 @@ def sweep(
 
     import_from_here()
     grid = Grid(
-        _numbers("jobs", jobs),
-        _numbers("parallel", parallel),
-        _numbers("gpu-workers", gpu_workers),
+        numbers("jobs", jobs),
+        numbers("parallel", parallel),
+        numbers("gpu-workers", gpu_workers),
         policies(execution.policy or ""),
     )
     job = Job.from_toml(path)
@@ -148,7 +148,8 @@ def _praise(best: Measured) -> str:
     )
 
 
-def _numbers(axis: str, text: str) -> list[int]:
+def numbers(axis: str, text: str) -> list[int]:
+    """[1, 2, 5] from "1,2,5". Raises UsageError."""
     return _values(axis, text, int, "a list of whole numbers of at least 1, such as 1,2,5", lambda value: value >= 1)
 
 

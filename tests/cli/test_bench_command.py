@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import SmallJob, run
 
 
@@ -66,3 +68,25 @@ def test_orchestration_is_measured_beside_a_bare_loop(small_job: SmallJob, tmp_p
     assert shown.exit_code == 0, shown.output
     assert "3 partitions a pass" in shown.stdout
     assert run("bench", "orchestration", job, "--policy", "best").exit_code == 2
+
+
+def test_scaling_is_measured_with_one_worker_and_two(small_job: SmallJob, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{small_job.witnesses}/*.wtns"]\n')
+    args = ("bench", "scaling", job, "--workers", "1,2", "--over", "local", "--partitions", 12)
+    done = run(*args, "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["bench"] == "scaling"
+    one, two = document["rows"][0]["scales"]
+    assert [(each["over"], each["workers"], each["partitions"]) for each in (one, two)] == [
+        ("local", 1, 12),
+        ("local", 2, 12),
+    ]
+    assert one["efficiency"] == 1
+    assert two["efficiency"] == pytest.approx(two["steady"] / 2 / one["steady"])
+    for each in (one, two):
+        assert each["wall"] >= each["first_proof"] + each["tail"] > 0
+        assert each["driver_cpu"] > 0
+    assert run("bench", "scaling", job).exit_code == 2
+    assert run("bench", "scaling", job, "--workers", "1", "--over", "best").exit_code == 2

@@ -168,7 +168,7 @@ def test_what_a_job_waits_for_before_it_works_is_shown(terminal: bool) -> None:
         ):
             display(Progress("waiting", None, None, None, 0, 0, 3, what))
             seen.append(display.doing)
-        display(Progress("stage", "p0", None, "proving", 0, 0, 3))
+        display(Progress("stage", None, None, None, 0, 0, 3, stages={"proving": 1}))
         display(Progress("waiting", None, None, None, 0, 0, 3, "the key, loaded on 1 of 2"))  # again, after a death
     assert seen[0] == "waiting for Ray"
     assert seen[-1] == "waiting for the key, loaded on 1 of 2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import subprocess
@@ -17,7 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from actors.grants import Memory, Purse, Shift
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
+from cluster.local_executor import GovernorHere
 from cluster.policy import Auto, Fixed, Limits
 from distprove.errors import ClusterError
 from distprove.phases import SHARING, Phase
@@ -138,16 +141,6 @@ class Machine(RuleBasedStateMachine):
             after = self.governor.leases[ticket]
             assert after == before if before.key else after.memory == min(memory, before.memory)
 
-    @rule(pick=PICK, memory=st.integers(0, 100))
-    def hand_on(self, pick: random.Random, memory: int) -> None:
-        leases = self.governor.leases
-        held = [t for t in self.tickets if t in leases and not leases[t].lane and leases[t].key is None]
-        if held:
-            ticket = pick.choice(sorted(held))
-            self.governor.hand_on(ticket, memory)
-            assert leases[ticket].threads == 0
-            self.tickets[ticket] = 0
-
     @rule(pick=PICK)
     def give_back(self, pick: random.Random) -> None:
         """Whether it is granted or still waits."""
@@ -158,7 +151,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def die(self, pick: random.Random) -> None:
-        """What was handed on stays."""
+        """What is kept for a job stays."""
         holders = sorted(set(self.tickets.values()) - {0})
         if holders:
             holder = pick.choice(holders)
@@ -223,21 +216,12 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def first_come_first_served(self) -> None:
-        """Of what waits, nobody who came later in the same phase was let past."""
-        for phase in Phase:
-            waits = [t for t, request in self.governor.waiting if request.phase is phase and request.key is None]
-            granted = self.last_granted.get(phase, 0)
-            assert not waits or granted < waits[0]
-
-    @property
-    def last_granted(self) -> dict[Phase, int]:
-        leases = self.governor.leases.items()
-        return {
-            phase: max(
-                (t for t, lease in leases if lease.phase is phase and not lease.lane and not lease.key), default=0
-            )
-            for phase in Phase
-        }
+        """Of what waits, nobody who came later in the same phase for as much, threads or none, was let past."""
+        for phase, threads in itertools.product(Phase, (False, True)):
+            alike = [t for t, request in self.governor.waiting if request.queue == (phase, threads)]
+            leases = self.governor.leases.items()
+            granted = [t for t, lease in leases if not lease.lane and lease.queue == (phase, threads)]
+            assert not alike or not granted or max(granted) < alike[0]
 
     def teardown(self) -> None:
         """However it stands, giving back leases one after another serves everybody."""
@@ -347,30 +331,38 @@ def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> N
     """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
     wait. Whoever of them waited for one who waits for memory would wait for ever."""
     governor = LocalGovernor(Budget(threads=2, memory=100), Fixed("static", limits))
-    made: SimpleQueue[int] = SimpleQueue()
-    proven: SimpleQueue[int] = SimpleQueue()
+    made: SimpleQueue[Memory] = SimpleQueue()
+    proven: SimpleQueue[Memory] = SimpleQueue()
     count, worst = 12, 0
+    here = GovernorHere(governor)
+    purse = Purse(here)
 
     def synthesise() -> None:
+        shift = Shift(here, 1)
         for _ in range(count // 2):
-            with governor.lease(phase=Phase.SYNTHESIS, threads=1, memory=100) as lease:
-                made.put(lease.hand_on(60))
+            shift.end()
+            memory = purse.take(100)
+            shift.begin()
+            here.shrink(memory.ticket, 60)
+            made.put(memory)
+        shift.end()
 
     def prove() -> None:
         nonlocal worst
         for _ in range(count // 2):
-            ticket = made.get()
+            memory = made.get()
             for phase in (Phase.SPMV, Phase.PROVING, Phase.CPU_MSM):
                 with governor.lease(phase=phase, threads=2, least=1) as lease:
                     worst = max(worst, lease.threads)
-            proven.put(ticket)
+            proven.put(memory)
 
     def verify() -> None:
         for _ in range(count):
-            ticket = proven.get()
+            memory = proven.get()
             with governor.lease(phase=Phase.VERIFICATION, threads=1):
                 pass
-            governor.release(ticket)
+            purse.put(memory)
+            purse.give_back(older_than=0.0)
 
     threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove, verify)]
     for thread in threads:
@@ -419,19 +411,19 @@ def test_calls_of_a_process_that_are_read_after_its_death_hold_nothing() -> None
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
         await governor.acquire(process.pid, threads=4)
-        await governor.taken(process.pid)
+        await governor.moved(process.pid, 1, 0, 0)
         return await governor.report(), governor._steward.proving
 
     report, proving = asyncio.run(story())
     assert (report["held"], report["reclaimed"], proving) == (0, 1, 0)
 
 
-def test_two_phase_memory_and_keys_through_the_shell() -> None:
-    """What is handed on outlives its block; an idle key makes room when that is needed, in the lane."""
+def test_early_returns_and_keys_through_the_shell() -> None:
+    """Memory is given back before a lease ends; an idle key makes room when that is needed, in the lane."""
     gone: list[str] = []
     governor = LocalGovernor(BUDGET, evict=gone.append)
-    with governor.lease(threads=2, memory=80) as lease:
-        kept = lease.hand_on(30)
+    kept, _ = governor.acquire(Request((1, 0.0), memory=80))
+    governor.shrink(kept, 30)
     assert governor.report()["peak_memory"] == 80
     with governor.lease(key="a", memory=60):
         pass
@@ -488,8 +480,8 @@ def test_a_prover_that_died_has_no_partition() -> None:
         governor = NodeGovernor(4, 100)
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         try:
-            await governor.taken(os.getpid())
-            await governor.taken(process.pid)
+            await governor.moved(os.getpid(), 1, 0, 0)
+            await governor.moved(process.pid, 1, 0, 0)
             before = governor._steward.proving
         finally:
             process.kill()
@@ -511,47 +503,21 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
         assert governor._steward.slots == 5
         await governor.keep("one", 30)
         await governor.keep("two", 20)
-        ticket, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
+        _, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
         assert threads == 4, "no more than the node's, whatever the job was told"
-        await governor.hand_on(ticket, 40, "one", ("synthesiser-0", 1))
-        waiting = asyncio.ensure_future(governor.acquire(me, memory=50, thread=2))
+        waiting = asyncio.ensure_future(governor.acquire(me, memory=40, thread=2))
         await asyncio.sleep(0.05)
         assert not waiting.done(), "the budget is one"
         assert not await governor.leave("one")
         await asyncio.wait_for(waiting, 30)
         report = await governor.report()
-        assert (report["reclaimed"], report["peak_memory"]) == (2, 100)
-        assert report["keys"]["resident"] == 2, "nobody needs the room of the key that is left"
+        assert (report["reclaimed"], report["peak_memory"]) == (1, 100)
+        assert report["keys"]["resident"] == 1, "the room of the key that is left was needed"
         governor.PATIENCE = 0.0
         assert not await governor.attend("three", 1), "all are gone: it is at its end"
         assert await governor.leave("three")
 
     asyncio.run(story())
-
-
-def test_what_was_handed_on_and_never_heard_of_is_free() -> None:
-    """The synthesiser died between the two; its last call may also arrive after the driver gave it up."""
-
-    async def story() -> list[int]:
-        governor = NodeGovernor(4, 100)
-        me, left = os.getpid(), []
-        await governor.attend("one", 2)
-        for early in (True, False):
-            number = 1 + early
-            for worker in ("synthesiser-0", "synthesiser-1"):
-                ticket, _ = await governor.acquire(me, threads=1, memory=40, thread=number)
-                if worker == "synthesiser-0" and not early:
-                    await governor.abandon("one", (worker, number + 2))
-                await governor.hand_on(ticket, 30, "one", (worker, number + (0 if early else 2)))
-            await governor.abandon("one", ("synthesiser-0", number if early else number + 2))
-            await governor.abandon("one", ("synthesiser-0", number))
-            await governor.abandon("two", ("synthesiser-1", number))
-            left.append(sum(lease.memory for lease in governor._state.leases.values()))
-        await governor.leave("one")
-        assert not governor._handed
-        return [*left, len(governor._state.leases)]
-
-    assert asyncio.run(story()) == [30, 60, 0]
 
 
 def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:
@@ -569,7 +535,8 @@ def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() ->
 def test_the_report_has_what_pages_and_plots_read() -> None:
     governor = LocalGovernor(BUDGET, Auto(4))
     governor.start(slots=1)
-    with governor.proving(), governor.lease(threads=1, memory=50):
+    governor.moved(1, 0, 0)
+    with governor.lease(threads=1, memory=50):
         time.sleep(1.2)
         report = governor.report(time.time() - 100.0)
     governor.close()

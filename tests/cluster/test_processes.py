@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -20,15 +21,16 @@ import pytest
 from toy_system import TOY_BACKEND, Faults, ToySystem
 
 from actors.channel import Channel, ChannelClosed, RemoteError
-from actors.process import Kept, VerifierSpec, pickled
-from cluster.executors import Role, Work, Worker
+from actors.process import Kept, VerifierSpec, WitnessGone, pickled
+from actors.worker import Ask, Loaded, Order, Outcome
+from cluster.executors import Worker
 from cluster.governor import Budget, LocalGovernor, Request
 from cluster.local_executor import InProcessExecutor, ProcessExecutor, local_executor
-from cluster.tasks import Finished, Kind, WorkLost
+from cluster.tasks import Finished, Kind
 from cluster.verifiers import Verifiers
 from distprove.errors import ClusterError, InvalidKey, UsageError
 from distprove.job import ExecutorSettings
-from distprove.system import PartitionProof, Synthesised
+from distprove.system import Partition, PartitionProof, Synthesised
 from kernels.host_arena import LARGE, HostArena
 from kernels.shared_arrays import Receiver, SharedArray, share
 
@@ -186,26 +188,31 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     assert governor.acquire(Request(lives, threads=2))[1] == 2
 
 
-def settled(executor: ProcessExecutor) -> Finished:
-    finished = executor.wait(60)
-    assert finished is not None
-    return finished
+def settled(executor: ProcessExecutor, kind: Kind) -> Finished:
+    """The next report of that kind; of batches the next one with an outcome."""
+    late = time.monotonic() + 60
+    while time.monotonic() < late:
+        for finished in executor.wait(1.0):
+            if finished.kind is kind and (kind is not Kind.BATCH or finished.error or finished.value.outcomes):
+                return finished
+    raise AssertionError("nothing came")
 
 
-def started(executor: ProcessExecutor, system: ToySystem) -> dict[Role, Worker]:
-    """One worker of each kind, loaded."""
-    workers = {worker.role: worker for worker in executor.start(system)}
-    for worker in workers.values():
-        executor.load(worker)
-    for _ in workers:
-        assert settled(executor).error is None
-    return workers
+def started(executor: ProcessExecutor, system: ToySystem) -> tuple[Worker, Loaded]:
+    """One worker, loaded."""
+    (worker,) = executor.start(system)
+    executor.load(worker)
+    finished = settled(executor, Kind.LOAD)
+    assert finished.error is None
+    return worker, finished.value
 
 
-def process_of(executor: ProcessExecutor, worker: Worker) -> psutil.Process:
-    executor.load(worker)  # a second time: it says where it is
-    facts = settled(executor).value
-    return psutil.Process(facts["pid"])
+def asked(executor: ProcessExecutor, worker: Worker, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
+    executor.hand(worker, [Order(partition, ask)])
+    finished = settled(executor, Kind.BATCH)
+    assert finished.error is None
+    (outcome,) = finished.value.outcomes
+    return outcome
 
 
 @pytest.fixture
@@ -214,41 +221,54 @@ def apart() -> ExecutorSettings:
 
 
 def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: ExecutorSettings) -> None:
-    system = ToySystem(1, faults(), witness_bytes=LARGE)
+    system = ToySystem(1, faults(), witness_bytes=LARGE, needs_barrier=True)
     (partition,) = system.plan()
     with ProcessExecutor(apart) as executor:
-        workers = started(executor, system)
-        executor.synthesise(workers[Role.SYNTHESISER], partition)
-        work = settled(executor).value
-        assert isinstance(work, Work)
-        assert work.nbytes >= LARGE
-        executor.prove(workers[Role.PROVER], partition, work, None)
-        assert settled(executor).error is None
-        process_of(executor, workers[Role.SYNTHESISER]).kill()
-        while not isinstance((finished := settled_proof(executor, workers, partition, work)).error, WorkLost):
-            assert finished.error is None, "it may take a moment to die"
-        executor.forget(work)
-
-
-def settled_proof(executor: ProcessExecutor, workers: dict[Role, Worker], partition: object, work: Work) -> Finished:
-    executor.prove(workers[Role.PROVER], partition, work, None)  # type: ignore[arg-type]
-    finished = settled(executor)
-    assert finished.task.kind is Kind.PROVE
-    return finished
+        worker, loaded = started(executor, system)
+        outcome = asked(executor, worker, partition, Ask.COMMIT)
+        assert outcome.witness_bytes >= LARGE
+        synthesiser = psutil.Process(loaded.synthesisers["synthesiser-0"].value["pid"])
+        synthesiser.kill()
+        psutil.wait_procs([synthesiser], timeout=20)
+        assert isinstance(asked(executor, worker, partition).error, WitnessGone)
 
 
 def test_a_worker_that_is_loaded_again_is_the_same(faults: Make, apart: ExecutorSettings) -> None:
     system = ToySystem(1, faults(bad_first_prover=True))
     (partition,) = system.plan()
     with ProcessExecutor(apart) as executor:
-        workers = started(executor, system)
-        executor.synthesise(workers[Role.SYNTHESISER], partition)
-        work = settled(executor).value
+        worker, _ = started(executor, system)
         for _ in range(2):
-            proof, _ = settled_proof(executor, workers, partition, work).value
-            assert not system.verify(proof), "another prover"
-            executor.load(workers[Role.PROVER])
-            assert settled(executor).error is None
+            assert not system.verify(asked(executor, worker, partition).value), "another prover"
+            executor.load(worker)
+            assert settled(executor, Kind.LOAD).error is None
+
+
+def test_orders_of_an_earlier_life_are_dropped(faults: Make, apart: ExecutorSettings) -> None:
+    """They may reach an actor that was started again; whoever gave them has given them to somebody else."""
+    system = ToySystem(2, faults())
+    old, new = system.plan()
+    with ProcessExecutor(apart) as executor:
+        worker, _ = started(executor, system)
+        executor._transports[worker.id].tell("take", 0, [Order(old, Ask.PROVE)])
+        assert asked(executor, worker, new).name == new.name
+
+
+def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings) -> None:
+    names = [f"p{i}" for i in range(20)]
+    system = ToySystem(20, faults(slow=dict.fromkeys(names, 0.05)))
+    with ProcessExecutor(apart) as executor:
+        worker, _ = started(executor, system)
+        executor.hand(worker, [Order(partition, Ask.PROVE) for partition in system.plan()])
+        executor.ask_back(worker, 5)
+        returned, proven = [], []
+        while len(returned) + len(proven) < 20:
+            for finished in executor.wait(10):
+                assert finished.error is None
+                returned += finished.value.returned
+                proven += [outcome.name for outcome in finished.value.outcomes]
+        assert returned == names[:-6:-1]
+        assert sorted(proven) == sorted(names[:-5])
 
 
 @pytest.mark.parametrize("now", [False, True])
@@ -257,14 +277,16 @@ def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings,
     (partition,) = system.plan()
     before = set(psutil.Process().children(recursive=True))
     executor = ProcessExecutor(apart)
-    workers = started(executor, system)
-    executor.synthesise(workers[Role.SYNTHESISER], partition)
-    executor.prove(workers[Role.PROVER], partition, settled(executor).value, None)
-    if not now:
-        assert settled(executor).error is None
-    assert set(psutil.Process().children(recursive=True)) - before
+    worker, _ = started(executor, system)
+    if now:
+        executor.hand(worker, [Order(partition, Ask.PROVE)])
+    else:
+        assert asked(executor, worker, partition).error is None
+    ours = set(psutil.Process().children(recursive=True)) - before
+    assert len(ours) >= 3
     executor.close(now=now)
-    assert set(psutil.Process().children(recursive=True)) <= before
+    _, alive = psutil.wait_procs(ours, timeout=20)  # a synthesiser ends when it sees its worker's end
+    assert not alive
 
 
 def script(tmp_path: Path, body: str) -> subprocess.Popen[str]:
@@ -283,9 +305,9 @@ from cluster.local_executor import ProcessExecutor
 from distprove.job import ExecutorSettings
 executor = ProcessExecutor(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r}))
 workers = executor.start(ToySystem(1, Faults(Path({str(tmp_path)!r}))))
-for worker in workers:
-    executor.load(worker)
-print(*[executor.wait(60).value["pid"] for worker in workers], flush=True)
+executor.load(workers[0])
+loaded = executor.wait(60)[0].value
+print(loaded.prover.value["pid"], loaded.synthesisers["synthesiser-0"].value["pid"], flush=True)
 time.sleep(600)
 """
     with script(tmp_path, body) as driver:
@@ -332,6 +354,42 @@ def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) 
         assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
     finally:
         verifiers.close()
+
+
+def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    class Late:
+        """A lock whose second owner is slow to go on."""
+
+        def __init__(self) -> None:
+            self._lock, self._owned = threading.Lock(), False
+
+        def acquire(self) -> None:
+            self._lock.acquire()
+            if self._owned:
+                over.wait(20)
+            self._owned = True
+
+        def release(self) -> None:
+            self._lock.release()
+
+    def answered(self: Any) -> None:
+        self.ready, self.value, self.error = Late(), None, None
+        self.ready.acquire()
+
+    monkeypatch.setattr("actors.channel._Answer.__init__", answered)
+    ours, theirs = Pipe()
+    channel = Channel(ours, {}, over.set)
+
+    def other_side() -> None:
+        _, number, name, _ = pickle.loads(theirs.recv_bytes())
+        theirs.send_bytes(pickle.dumps(("answer", number, name, (7, None))))
+        theirs.close()
+
+    threading.Thread(target=other_side).start()
+    assert channel.call("double") == 7
+    assert over.is_set()
 
 
 def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_a_damaged_partition_file_is_proven_again(
         with Run.open(tmp_path / "run") as run:
             stored = run.load(system.plan()[1])
             assert stored is not None
-            run.store(type(stored)(stored.name, stored.digest, (7,), stored.data))
+            run.store([type(stored)(stored.name, stored.digest, (7,), stored.data)])
     again = run_toy(system, local)
     assert again == proof
     report = json.loads((tmp_path / "run" / "report.json").read_text())
@@ -197,3 +197,32 @@ def test_records_are_written_a_field_and_an_item_a_line(faults: Make, tmp_path: 
         text = (run.path / "report.json").read_text()
         assert json.loads(text) == record
         assert len(text.splitlines()) == 2 + len(record) + len(items) + 1
+
+
+def test_many_proofs_share_a_file_and_a_false_one_in_it_is_proven_again(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(12, faults())
+    proof = run_toy(system, local)
+    path = tmp_path / "run"
+    for file in (path / "partitions").iterdir():
+        file.unlink()
+    (path / "proof.msgpack").unlink()
+    false = [type(p)(p.name, q.digest, (7,), p.data) if p.name == "p3" else type(p)(p.name, q.digest, p.public, p.data)
+             for p, q in zip(proof.partitions, system.plan(), strict=True)]  # fmt: skip
+    with Run.open(path) as run:
+        run.store(false[:10])
+        assert [file.name for file in (path / "partitions").iterdir()] == ["00000001.pack"]
+    (path / "partitions" / "00000002.pack").write_bytes(b"damaged")
+    (path / "partitions" / "00000003.pack").mkdir()
+    assert run_toy(system, local) == proof
+    report = json.loads((path / "report.json").read_text())
+    assert [p["status"] for p in report["partitions"]] == ["resumed"] * 3 + ["proved"] + ["resumed"] * 6 + [
+        "proved"
+    ] * 2
+    assert report["counters"]["damaged_files"] == 3
+    noted = [(e.get("file"), e.get("partition")) for e in read_journal(path) if e["event"] == "damaged"]
+    assert noted == [("00000002.pack", None), ("00000003.pack", None), (None, "p3")]
+    assert not (path / "partitions" / "00000002.pack").exists()
+    assert run_toy(system, local) == proof
+    assert {p["status"] for p in json.loads((path / "report.json").read_text())["partitions"]} == {"resumed"}

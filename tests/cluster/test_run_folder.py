@@ -19,6 +19,7 @@ from cluster.status import StatusFile, read_status
 from cluster.story import Story
 from cluster.sweep.grid import Grid
 from cluster.sweep.sweep import sweep
+from distprove import canonical
 from distprove.cli.app import app
 from distprove.errors import DistproveError, FormatError, InputError, UsageError
 from distprove.folder import Folder
@@ -73,6 +74,32 @@ def test_a_file_that_is_written_in_place_is_no_link(
         run_toy(toys, local)
     assert victim.read_text() == "what is mine\n"
     assert not (run_path / name).is_dir()
+
+
+@pytest.mark.parametrize("laid", ["link", "pipe", "huge", "strangers", "number"])
+def test_a_pack_that_somebody_laid_costs_and_changes_nothing(
+    laid: str, run_path: Path, victim: Path, toys: ToySystem, local: ExecutorSettings, run_toy: Prove
+) -> None:
+    """It is counted and removed, unless it can be read; of that only what the job asks for is kept."""
+    pack = run_path / "partitions" / ("000000001.pack" if laid == "number" else "00000007.pack")
+    if laid == "link":
+        pack.symlink_to(victim)
+    elif laid == "pipe":
+        os.mkfifo(pack)
+    elif laid == "huge":
+        pack.touch()
+        os.truncate(pack, 1 << 40)
+    else:
+        files = {"../../diary": b"", "p7": bytes(100), "p0": bytes(1 << 17)}
+        pack.write_bytes(canonical.encode({"format": "distprove.pack", "version": 1, "files": files}))
+    with Run.open(run_path) as run:
+        assert run.stored() == {"p0", "p1"}
+        assert not run._packed.files
+        damaged = run.remove_damaged_packs()
+    assert list(damaged) == ([] if laid == "strangers" else [pack.name])
+    assert pack.exists() == (laid == "strangers")
+    run_toy(toys, local)
+    assert victim.read_text() == "what is mine\n"
 
 
 def test_a_new_run_follows_no_lock_that_is_there(victim: Path, toys: ToySystem, tmp_path: Path) -> None:

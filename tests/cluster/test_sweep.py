@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from toy_system import SECRET, Faults, ToySystem
 
+from actors.worker import Worker
 from cluster.analysis import Spread
 from cluster.driver import prove
 from cluster.executors import open_executor
@@ -30,7 +31,9 @@ from cluster.sweep.sweep import Step, read_cell, sweep
 from distprove.errors import FormatError, JobFailed, UsageError
 from distprove.folder import Folder
 from distprove.job import ExecutorSettings
+from distprove.proof import Proof
 
+Prove = Callable[..., Proof]
 Make = Callable[..., Faults]
 
 
@@ -142,7 +145,7 @@ def test_clients_share_workers_that_load_and_check_once(
     with open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
         errors: list[BaseException] = []
         load, check = executor.load, executor.check
-        executor.load = lambda worker: (asked.append(("load", worker.id)), load(worker))[1]
+        executor.load = lambda worker, permitted: (asked.append(("load", worker.id)), load(worker, permitted))[1]
         executor.check = lambda worker: (asked.append(("check", worker.id)), check(worker))[1]
 
         def client(number: int) -> None:
@@ -254,22 +257,25 @@ def test_an_interrupt_ends_every_copy_and_keeps_what_is_done(
         assert not thread.is_alive()
 
 
-def test_parallel_bounds_how_many_witnesses_are_ahead(faults: Make, local: ExecutorSettings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bound", [1, 3])
+def test_parallel_bounds_how_many_witnesses_are_ahead(
+    faults: Make, local: ExecutorSettings, run_toy: Prove, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    """In the making or ready; with more synthesisers than that, and more room at the prover."""
+    ahead: set[str] = set()
+    most = 0
+    begin = Worker._begin
+
+    def noted(worker: Worker, order: Any, stage: str, who: str) -> None:
+        nonlocal most
+        (ahead.add if stage == "synthesising" else ahead.discard)(order.outcome.name)
+        most = max(most, len(ahead))
+        begin(worker, order, stage, who)
+
+    monkeypatch.setattr(Worker, "_begin", noted)
     system = ToySystem(12, faults(slow={f"p{i}": 0.02 for i in range(12)}))
-    for bound in (1, 3):
-        stages: dict[str, str] = {}
-        most = 0
-
-        def note(event: Any, stages: dict[str, str] = stages) -> None:
-            nonlocal most
-            if event.partition is not None and event.stage is not None:
-                stages[event.partition] = event.stage
-            most = max(most, sum(stage in ("synthesising", "ready") for stage in stages.values()))
-
-        chosen = replace(local, parallel=bound, synthesisers=4, in_flight=8)
-        with Run.create(tmp_path / str(bound), system, system.plan()) as run, open_executor(chosen) as executor:
-            prove(system, executor, run, chosen, note)
-        assert 1 <= most <= bound
+    run_toy(system, replace(local, parallel=bound, synthesisers=4, in_flight=8))
+    assert 1 <= most <= bound
 
 
 @pytest.mark.ray

@@ -55,6 +55,9 @@ class Faults:
     fault: dict[str, int] = field(default_factory=dict)
     kill_prover: dict[str, int] = field(default_factory=dict)
     kill_synthesiser: dict[str, int] = field(default_factory=dict)
+    stop_prover: dict[str, int] = field(default_factory=dict)
+    """Its process stops, and would go on if it were told to. The log says which one it is."""
+    stop_synthesiser: dict[str, int] = field(default_factory=dict)
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
@@ -78,6 +81,12 @@ class Faults:
         """A line in the folder's log, which all processes share."""
         with (self.folder / "log").open("a") as log:
             log.write(f"{step}\n")
+
+    def stop(self, kind: str, name: str) -> None:
+        """Stop this process, if this fault happens now."""
+        if self.strikes(kind, name):
+            self.log(f"stopped {os.getpid()}")
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def first(self, what: str) -> bool:
         try:
@@ -164,6 +173,7 @@ class ToySynthesiser:
             raise WitnessGenerationError(f"{name}: signal `x` is missing")
         if self.faults.strikes("kill_synthesiser", name):
             os.kill(os.getpid(), signal.SIGKILL)
+        self.faults.stop("stop_synthesiser", name)
         words = np.array([int(partition.source["secret"]) % 2**32, partition.index], dtype=np.uint64)
         return Synthesised(
             name, {"witness": np.concatenate([words, np.zeros(self.witness_bytes // 8, np.uint64)])}, 0.001
@@ -191,6 +201,7 @@ class ToyProver:
         time.sleep(faults.slow.get(name, 0))
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)
+        faults.stop("stop_prover", name)
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
         public = (int(work.arrays["witness"][1]) ** 2, 0)

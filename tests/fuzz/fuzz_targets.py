@@ -28,6 +28,7 @@ from simulated_proofs import trapdoor
 from toy_program import toy_program
 
 from cluster.journal import Journal, journal_tail, read_journal
+from cluster.packs import LEAST, MAX_FILE, Packs
 from cluster.run import Run, read_record
 from cluster.story import Story
 from cluster.sweep.results import SweepResult
@@ -361,7 +362,9 @@ def _make_run(folder: Path) -> None:
     (folder / "status.json").write_text(json.dumps({**status, "stages": {"proving": 1, "done": 1}}))
     (folder / "partitions").mkdir()
     with Run.open(folder) as run:
-        run.store(_groth16().partitions[0])
+        part = _groth16().partitions[0]
+        run.store([part])
+        run.store([replace(part, name=f"packed-{i}") for i in range(LEAST)])
         run.store_barrier({"p0": _commitments()[0]}, bytes(32))
 
 
@@ -470,6 +473,14 @@ def use_partition(folder: Path) -> None:
     assert proof.name == part.name
 
 
+def use_pack(folder: Path) -> None:
+    with Folder.open(folder / "partitions") as partitions:
+        found = Packs(partitions).read({f"packed-{i}" for i in range(LEAST)})
+    assert all(name.startswith("packed-") and len(data) <= MAX_FILE for name, data in found.files.items())
+    if found.damaged:
+        raise FormatError(str(found.damaged))
+
+
 def partition_bodies(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
     """A partition's file whose body was changed inside, with the checksum made right."""
     content = load_msgpack(rng.choice(seeds))
@@ -547,6 +558,7 @@ TARGETS: dict[str, Target] = {
     "status.json": _run_file("status.json", use_status, *_JSON, short=60),
     "barrier": _run_file("barrier.msgpack", use_barrier, *_MSGPACK, short=300),
     "partition": _run_file("partitions/p0.msgpack", use_partition, partition_bodies, *_MSGPACK, short=300),
+    "pack": _run_file("partitions/00000001.pack", use_pack, *_MSGPACK, short=200),
     "sweep-cell": Target(_cells, use_cell, _JSON),
     "wasm": Target(_programs, use_wasm, (mutations.wasm_sections, mutations.wasm_sections, other_bytes), 500),
 }

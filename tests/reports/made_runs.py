@@ -62,7 +62,7 @@ class MadeRun:
         free = {place.id: 0.0 for place in session.workers}
         for place in session.workers:
             free[place.id] = end = 2.0 + chance.random()
-            session.add(Span(place.id, None, "load", BEGAN, BEGAN + end))
+            session.spans.append(Span(place.id, None, "load", BEGAN, BEGAN + end))
         for index in range(self.partitions):
             self._prove(index, chance, session, report, counters, events, free)
         session.wall_seconds = report.wall_seconds = max((s.end for s in session.spans), default=BEGAN) - BEGAN + 0.2
@@ -98,7 +98,7 @@ class MadeRun:
         begun = free[maker]
         made = begun + self.prove_seconds * (1.2 + chance.random())
         free[maker] = made
-        session.add(Span(maker, name, "synthesise", BEGAN + begun, BEGAN + made, attempt=1))
+        session.spans.append(Span(maker, name, "synthesise", BEGAN + begun, BEGAN + made, attempt=1))
         entry.synthesise_seconds = made - begun
         attempts = 2 if index in self.faults or index in self.failing else 1
         for attempt in range(1, attempts + 1):
@@ -108,7 +108,7 @@ class MadeRun:
             free[prover] = end = start + took
             bad = index in self.failing or (index in self.faults and attempt == 1)
             if bad:
-                session.add(
+                session.spans.append(
                     Span(prover, name, "prove", BEGAN + start, BEGAN + end, outcome="RuntimeError", attempt=attempt)
                 )
                 reason = "RuntimeError (not told in full, because it may quote the witness)"
@@ -124,10 +124,10 @@ class MadeRun:
                 steps.append((step, at, at + took * share))
                 at += took * share
             on_device = DeviceTime(((BEGAN + start + 0.1 * took, BEGAN + end - 0.08 * took),), by_events=True)
-            session.add(
+            session.spans.append(
                 Span(prover, name, "prove", BEGAN + start, BEGAN + end, inner, "ok", tuple(steps), on_device, attempt)
             )
-            session.add(Span("driver", name, "verify", BEGAN + end, BEGAN + end + 0.02, attempt=attempt))
+            session.spans.append(Span("driver", name, "verify", BEGAN + end, BEGAN + end + 0.02, attempt=attempt))
             entry.prove_seconds, entry.verify_seconds, entry.worker = took, 0.02, prover
             entry.device_peak, entry.phases = 9 << 30, inner
         entry.attempts = attempts

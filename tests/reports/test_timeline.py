@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.spans import span_json, with_attempt
 from cluster.timeline import Place, Session, Span, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError
 from kernels.busy import DeviceTime
@@ -54,8 +55,11 @@ def test_spans_count_once_however_they_came() -> None:
     whole, one_by_one = session(), session()
     one_by_one.spans = SPANS[:1]
     for span in SPANS[1:]:
-        one_by_one.add(span)
+        facts = (span.phase, span.start, span.end, span.outcome, 100.0, span.inner, span.steps, span.on_device)
+        written = with_attempt(span_json(span.worker, span.partition, *facts), span.attempt)
+        one_by_one.add(span.worker, span.end - span.start, written)
     assert one_by_one.to_json() == one_by_one.to_json() == whole.to_json()
+    assert one_by_one.busy() == whole.busy()
     assert timeline_json([whole]).count('"phase"') == len(SPANS)
 
 
@@ -67,7 +71,7 @@ def test_times_are_told_from_the_beginning_of_the_session() -> None:
 
 
 def test_busy_counts_partitions_and_not_the_key() -> None:
-    assert session().busy("prover-0") == 2.0
+    assert session().busy() == {"prover-0": 2.0, "synthesiser-0": 0.5}
 
 
 def test_version_one_is_still_read(tmp_path: Path) -> None:

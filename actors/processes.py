@@ -1,0 +1,260 @@
+"""Processes of this machine with one worker, synthesiser or verifier each: the other end of `actors.server`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from actors.channel import Channel, ChannelClosed, Handler
+from actors.grants import Governor
+from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
+from distprove.inflight import Timed
+from distprove.phases import Phase
+from distprove.system import Partition, Synthesised
+from kernels.shared_arrays import Receiver
+
+
+class WorkerDied(Exception):
+    """The process ended before it answered. It can be started again."""
+
+
+class HostProcess:
+    """A process that serves what its spec describes, started by `start`, and again after its death."""
+
+    def __init__(self, name: str, spec: Spec, governor: Governor, throttle: Callable[[], Path | None]) -> None:
+        """`governor` gives leases to a process that asks for any; `throttle` is where the node's throttle word is."""
+        self._name = name
+        self._spec = pickled(spec)
+        self._governor = governor
+        self._throttle = throttle
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self._over = False
+
+    def start(self) -> None:
+        """Start the process, unless it lives. Raises WorkerDied after `end`."""
+        with self._lock:
+            if self._over:
+                raise WorkerDied(f"{self._name} was ended")
+            if self._child is not None and not self._child.ended:
+                return
+            self._child = child = _Child(self._name, self._governor)
+        child.call("serve", self._spec, self._throttle())
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What the method `name` returns over there. Raises what it raises, or WorkerDied."""
+        return self._living().call("ask", name, *arguments)
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Have the method `name` called over there; nothing is waited for. A process that is gone is not told."""
+        with suppress(ChannelClosed, WorkerDied):
+            self._living().channel.tell("tell", name, *arguments)
+
+    def kill(self) -> None:
+        """End the process, and those that it started: one that is stopped would not see its end. Calls under way raise
+        WorkerDied."""
+        with suppress(WorkerDied):
+            self._living().kill()
+
+    def end(self) -> None:
+        """End the process, whatever it is at, for good."""
+        with self._lock:
+            self._over = True
+            child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _living(self) -> _Child:
+        with self._lock:
+            child = self._child
+        if child is None:
+            raise WorkerDied(f"{self._name} was ended")
+        return child
+
+
+class SynthesiserProcess(HostProcess):
+    """`SynthesiserWorker` in a process of its own: an `actors.worker.Maker`."""
+
+    def __init__(
+        self, name: str, spec: SynthesiserSpec, governor: Governor, throttle: Callable[[], Path | None]
+    ) -> None:
+        super().__init__(name, spec, governor, throttle)
+        self._receiver = Receiver()
+
+    def load(self) -> Timed:
+        self.start()
+        loaded: Timed = self.call("load")
+        return loaded
+
+    def make(self, partition: Partition) -> tuple[HeldWitness, float, float]:
+        child = self._living()
+        child.drop_unused()
+        timed: Timed = child.call("ask", "synthesise", partition)
+        return HeldWitness(timed.value, child, self._receiver), timed.started, timed.ended
+
+
+class HeldWitness:
+    """A witness in the memory of the process that made it, where it stays until `release`, or until nothing refers to
+    this object and that process is asked for the next one."""
+
+    def __init__(self, sent: SentWitness, child: _Child, receiver: Receiver) -> None:
+        self.nbytes = sent.nbytes
+        self._sent = sent
+        self._child = child
+        self._receiver = receiver
+        self._unused = weakref.finalize(self, child.unused.append, sent.number)
+        self._unused.atexit = False
+
+    def read(self) -> Synthesised:
+        """Raises WitnessGone when the process that made it has ended."""
+        return received(self._sent, self._receiver)
+
+    def release(self) -> None:
+        self._unused()
+        self._child.drop_unused()
+
+
+def received(sent: SentWitness, receiver: Receiver) -> Synthesised:
+    """The witness, where it lies. Raises WitnessGone."""
+    try:
+        return Synthesised(sent.name, {name: receiver.array(a) for name, a in sent.arrays.items()}, sent.seconds)
+    except OSError:
+        raise WitnessGone("the process that made the witness ended") from None
+
+
+class Given:
+    """A synthesiser that hands out witnesses that are there, so that what is beside synthesis can be measured."""
+
+    def __init__(self, witnesses: Sequence[SentWitness]) -> None:
+        self._witnesses = witnesses
+        self._receiver = Receiver()
+
+    def load(self) -> Timed:
+        now = time.time()
+        return Timed({"device": "CPU", "kind": "cpu"}, now, now)
+
+    def make(self, partition: Partition) -> tuple[GivenWitness, float, float]:
+        now, sent = time.time(), self._witnesses[partition.index % len(self._witnesses)]
+        return GivenWitness(replace(sent, name=partition.name), self._receiver), now, now
+
+    def kill(self) -> None:
+        """It is no process."""
+
+    def end(self) -> None:
+        """It is at nothing."""
+
+
+@dataclass
+class GivenWitness:
+    """A witness that stays where it is."""
+
+    sent: SentWitness
+    receiver: Receiver
+
+    @property
+    def nbytes(self) -> int:
+        return self.sent.nbytes
+
+    def read(self) -> Synthesised:
+        return received(self.sent, self.receiver)
+
+    def release(self) -> None:
+        """It stays."""
+
+
+class _Child:
+    """One life of a process."""
+
+    def __init__(self, name: str, governor: Governor) -> None:
+        self.unused: deque[int] = deque()
+        """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
+        self._name = name
+        self._governor = governor
+        self._lock = threading.Lock()
+        self._tickets: set[int] = set()
+        """Leases that the process holds."""
+        ours, theirs = Pipe()
+        command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({})"
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", command.format(sys.path, theirs.fileno()), f"distprove-{name}"],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us; the process ends when we do
+                pass_fds=[theirs.fileno()],
+            )
+        handlers: Mapping[str, Handler] = {
+            "acquire": self._acquire,
+            "release": self._release,
+            "shrink": governor.shrink,
+            "moved": governor.moved,
+        }
+        self.channel = Channel(ours, handlers, self._gone)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is known to have ended. It is when a call has failed for that."""
+        return self.channel.ended
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What the process answers. Raises what it raises, or WorkerDied."""
+        try:
+            return self.channel.call(name, *arguments)
+        except ChannelClosed:
+            code = self._process.wait()
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            raise WorkerDied(f"the process of {self._name} ended {how}") from None
+
+    def drop_unused(self) -> None:
+        """Have the process drop what nobody reads."""
+        with suppress(IndexError, ChannelClosed):
+            while True:
+                self.channel.tell("tell", "drop", self.unused.popleft())
+
+    def kill(self) -> None:
+        """Kill the process, and those that it started."""
+        with suppress(psutil.Error):
+            started = psutil.Process(self._process.pid).children(recursive=True)
+            self._process.kill()
+            for process in started:
+                with suppress(psutil.Error):
+                    process.kill()
+
+    def end(self) -> None:
+        """Kill the process, and wait for its end."""
+        self._process.kill()
+        self._process.wait()
+
+    def _acquire(self, phase: str, threads: int, memory: int, lane: bool, least: int) -> tuple[int, int]:
+        """A lease for the process: its ticket, and of how many threads it is."""
+        grant = self._governor.acquire(phase=Phase(phase), threads=threads, memory=memory, lane=lane, least=least)
+        with self._lock:
+            self._tickets.add(grant.ticket)
+        if self.ended:  # and what it held was given back before this was granted
+            self._release(grant.ticket)
+        return grant.ticket, grant.threads
+
+    def _release(self, ticket: int) -> None:
+        with self._lock:
+            known = ticket in self._tickets
+            self._tickets.discard(ticket)
+        if known:
+            self._governor.release(ticket)
+
+    def _gone(self) -> None:
+        with self._lock:
+            tickets, self._tickets = self._tickets, set()
+        for ticket in tickets:
+            self._governor.release(ticket)
+        self._process.wait()

@@ -1,0 +1,169 @@
+"""What runs in a process that `actors.processes` starts: a worker, a synthesiser or a verifier.
+
+Whoever started the process runs `main` there, at the other end of a connection, and calls methods of what is served.
+Leases are asked for in the other direction. The process ends when the connection does, whatever it is at: one whose
+parent dies leaves nobody behind.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from actors.backends import leases_from
+from actors.channel import Channel, ChannelClosed, Handler
+from actors.grants import Governor, Grant
+from actors.process import Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec
+from actors.processes import Given, SynthesiserProcess
+from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
+from actors.synthesiser import SynthesiserWorker
+from actors.worker import Maker, Worker
+from distprove.inflight import Timed
+from distprove.memory import give_back_large_blocks
+from distprove.phases import Phase
+from distprove.system import Partition, PartitionProof
+from kernels.host_arena import HostArena
+from kernels.shared_arrays import Receiver, Sent
+
+
+def main(connection: int) -> None:
+    """Serve whoever is at the other end of this descriptor, until the connection ends."""
+    with suppress(OSError):  # where there is no such file
+        os.dup2(2, 1)  # the executor's output is its own
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    give_back_large_blocks()
+    _Server(connection)
+    threading.Event().wait()
+
+
+class _Server:
+    """What is served, once it is known."""
+
+    def __init__(self, connection: int) -> None:
+        self._served: Any = None
+        self._made = threading.Event()
+        handlers: dict[str, Handler] = {"serve": self._serve, "ask": self._ask, "tell": self._ask}
+        self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
+        self._made.set()
+
+    def _serve(self, spec: bytes, throttle: Path | None) -> None:
+        self._made.wait()
+        wanted: Spec = pickle.loads(spec)
+        self._served = _SERVES[type(wanted)](wanted, self._channel, throttle)
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        return getattr(self._served, name)(*arguments)
+
+
+def _worker(spec: WorkerSpec, channel: Channel, throttle: Path | None) -> Worker:
+    return worker_of(spec, spec.system.shared, _Asking(channel), throttle)
+
+
+class _Synthesiser:
+    """`SynthesiserWorker`, which keeps what it made until it is told to drop it."""
+
+    def __init__(self, spec: SynthesiserSpec, channel: Channel, throttle: Path | None) -> None:
+        self._spec = spec
+        self._arena = HostArena(lane=_Asking(channel).lane, shared=True)
+        self._worker = SynthesiserWorker(spec.system, spec.threads, self._arena)
+        self._worker.yield_to(throttle)
+        self._kept = Kept(self._arena)
+
+    def load(self) -> Timed:
+        started = time.time()
+        given = self._spec.shared
+        shared = self._spec.system.shared() if given is None else _files(given)
+        return Timed(self._worker.load(shared), started, time.time())
+
+    def synthesise(self, partition: Partition) -> Timed:
+        started = time.time()
+        return Timed(self._kept.send(self._worker.synthesise(partition)), started, time.time())
+
+    def drop(self, number: int) -> None:
+        self._kept.drop(number)
+
+
+def _files(given: dict[str, Sent | MappedFile]) -> Shared:
+    receiver = Receiver()
+    return {
+        name: np.asarray(np.memmap(sent.path, np.uint8, "r")) if isinstance(sent, MappedFile) else receiver.array(sent)
+        for name, sent in given.items()
+    }
+
+
+def worker_of(
+    spec: WorkerSpec,
+    shared: Callable[[], Shared],
+    governor: Governor,
+    throttle: Path | None,
+    given: dict[str, Sent | MappedFile] | None = None,
+) -> Worker:
+    """A worker whose synthesisers are processes. `shared` gives the system's files here, and `given` is what they get
+    of these; None: they read them for themselves."""
+    arena = HostArena(lane=lambda: governor.lease(lane=True))
+    prover = ProverWorker(spec.system, spec.choice, leases_from(governor, spec.choice), arena)
+    prover.yield_to(throttle)
+    made = SynthesiserSpec(spec.system, spec.threads, given)
+    makers: dict[str, Maker] = {
+        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, lambda: throttle)
+        for name in spec.synthesisers
+    }
+    return Worker(spec.name, spec.system, shared, prover, makers, governor, spec.in_flight, spec.threads)
+
+
+class _Verifier:
+    """Verifies proofs; nothing of them is secret."""
+
+    def __init__(self, spec: VerifierSpec, channel: Channel, throttle: Path | None) -> None:
+        self._system = spec.system
+
+    def load(self) -> dict[str, Any]:
+        self._system.key_digest()  # what a verifier compiles, it has then compiled
+        return process_facts()
+
+    def verify(self, proof: PartitionProof) -> bool:
+        return self._system.verify(proof)
+
+
+class _Asking(Governor):
+    """The governor, as whoever started this process gives its leases."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def acquire(
+        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+    ) -> Grant:
+        return Grant(*self._channel.call("acquire", phase.value, threads, memory, lane, least))
+
+    def release(self, ticket: int) -> None:
+        with suppress(ChannelClosed):
+            self._channel.tell("release", ticket)
+
+    def shrink(self, ticket: int, memory: int) -> None:
+        with suppress(ChannelClosed):
+            self._channel.tell("shrink", ticket, memory)
+
+    def moved(self, taken: int, returned: int, proven: int) -> None:
+        with suppress(ChannelClosed):
+            self._channel.tell("moved", taken, returned, proven)
+
+    def lane(self) -> AbstractContextManager[Grant]:
+        return self.lease(lane=True)
+
+
+_SERVES: dict[type, Callable[[Any, Channel, Path | None], Any]] = {
+    WorkerSpec: _worker,
+    SynthesiserSpec: _Synthesiser,
+    VerifierSpec: _Verifier,
+}

@@ -1,0 +1,93 @@
+"""`distprove bench scaling`: how a job's rate grows with its workers."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.option_groups import AsJson
+from distprove.cli.programs import import_from_here
+from distprove.cli.sweep import numbers
+from distprove.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cluster.scaling import Scaling
+
+WAYS = ("local", "ray")
+
+
+@reports_errors
+def scaling(
+    path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job to measure.")],
+    gpus: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Numbers of GPUs: 1,2,4.")] = None,
+    workers: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Numbers of CPU provers instead.")] = None,
+    over: Annotated[
+        str, typer.Option(metavar="WAYS", help="local (worker processes), ray, or local,ray.")
+    ] = "local,ray",
+    partitions: Annotated[
+        int | None, typer.Option(min=2, help="Partitions: the job's, again and again. Groth16 only.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The same partitions with one GPU, two, four: rates, and what the driver costs.
+
+    On this machine. Settings are those of the job file.
+    """
+    from cluster import scaling as bench
+    from distprove.bench.results import report
+    from distprove.job import Job
+    from distprove.machine import inspect_machine
+    from distprove.systems import load_system
+    from kernels.backend import DeviceInfo
+
+    if (gpus is None) == (workers is None):
+        raise UsageError("give --gpus or --workers")
+    counts = numbers("gpus", gpus) if gpus is not None else numbers("workers", workers or "")
+    ways = [way.strip() for way in over.split(",")]
+    if not counts or not set(ways) <= set(WAYS):
+        raise UsageError(f"expected numbers such as 1,2,4, and --over {','.join(WAYS)} or one of these")
+    import_from_here()
+    job = Job.from_toml(path)
+    with tempfile.TemporaryDirectory(prefix="distprove-scaling-") as folder:
+        found = bench.measure_scaling(
+            load_system(job),
+            job.executor,
+            job.title or path.stem,
+            Path(folder),
+            over=ways,
+            workers=counts,
+            gpus=gpus is not None,
+            partitions=partitions,
+            tell=lambda doing: err().print(f"[dim]{doing}[/]"),
+        )
+    info = DeviceInfo(found.scales[0].device, "cuda" if gpus is not None else "cpu", 0, 0)
+    document = report("scaling", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+    if as_json:
+        print_json(document)
+    else:
+        _show(out(), found, document)
+
+
+def _show(console: Console, found: Scaling, document: dict[str, Any]) -> None:
+    table = plain_table()
+    for title in ("over", "workers", "steady", "efficiency", "first proof", "tail", "driver", "wall"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in found.scales:
+        table.add_row(
+            each.over,
+            str(each.workers),
+            f"{each.steady:.1f} a second",
+            f"{each.efficiency(found.base(each)):.3f}",
+            *(format_seconds(s) for s in (each.first_proof, each.tail, each.driver_cpu, each.wall)),
+        )
+    console.print(table)
+    console.print(f"\n[dim]of       [/] {escape(found.what)}: {found.scales[0].partitions} partitions, driver for each")
+    console.print(f"[dim]on       [/] {escape(document['backend']['name'])}")
+    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
+    console.print(f"[dim]checked  [/] {escape(document['checked'])}")

@@ -1,0 +1,139 @@
+"""The dispatcher alone, over workers that are made up: what it hands out, and whom it holds for hung."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+from toy_system import Faults, ToySystem
+
+from actors.worker import Batch, Loaded, Order, Outcome, Stretch
+from cluster.driver import prove
+from cluster.executors import Executor, Worker
+from cluster.hangs import FACTOR, GRACE, LOOK, Watch
+from cluster.run import Run
+from cluster.tasks import Finished, Kind
+from distprove.inflight import Timed
+from distprove.job import ExecutorSettings
+from distprove.system import PartitionProof, ProofSystem
+
+
+class MadeUp(Executor):
+    """Workers that do one step of one partition whenever they are waited for: begin to prove, or end it."""
+
+    kind = "made up"
+
+    def __init__(self, settings: ExecutorSettings, workers: int, system: ToySystem) -> None:
+        super().__init__(settings)
+        self._count = workers
+        self._toy = system
+        self.preparing: dict[str, tuple[Worker, Order]] = {}
+        """Handed out, and not yet with a prover."""
+        self._proving: dict[str, tuple[Worker, Order]] = {}
+        self.most = 0
+        self.together: Counter[str] = Counter()
+        """The most orders that each worker may have in the making or ready."""
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        self._system = system
+        return [Worker(f"prover-{i}", "here", (f"synthesiser-{i}",)) for i in range(self._count)]
+
+    def load(self, worker: Worker, permitted: bool = True) -> None:
+        timed = Timed({"device": "none"}, 0.0, 0.0)
+        self._done.put(Finished(Kind.LOAD, worker.id, Loaded(timed, dict.fromkeys(worker.synthesisers, timed))))
+
+    def check(self, worker: Worker) -> None:
+        self._done.put(Finished(Kind.CHECK, worker.id, Timed(None, 0.0, 0.0)))
+
+    def verifying(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def hand(
+        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+    ) -> None:
+        assert parallel is not None
+        self.together[worker.id] = parallel
+        self.preparing |= {order.partition.name: (worker, order) for order in orders}
+        by_worker = Counter(worker.id for worker, _ in self.preparing.values())
+        self.most = max(self.most, sum(min(count, self.together[name]) for name, count in by_worker.items()))
+
+    def wait(self, timeout: float) -> list[Finished]:
+        found = super().wait(0.001)
+        if found:
+            return found
+        if self.preparing and len(self._proving) < self._count:
+            name, (worker, order) = next(iter(self.preparing.items()))
+            del self.preparing[name]
+            self._proving[name] = (worker, order)
+            return [self._news(worker, [])]
+        if not self._proving:
+            return super().wait(timeout)
+        name, (worker, order) = next(iter(self._proving.items()))
+        del self._proving[name]
+        public = (order.partition.index**2, 0)
+        data = {"tag": self._toy.tag(name, public, None), "challenge": None}
+        made = Stretch("synthesiser-0", "synthesise", 1.0, 2.0, "{")
+        proven = Stretch(worker.id, "prove", 2.0, 3.0, "{")
+        proof = PartitionProof(name, order.partition.digest, public, data)
+        return [self._news(worker, [Outcome(name, order.ask, worker.id, proof, stretches=[made, proven])])]
+
+    def _news(self, worker: Worker, outcomes: list[Outcome]) -> Finished:
+        here = [(name, "proving", worker.id) for name, (who, _) in self._proving.items() if who == worker]
+        return Finished(Kind.BATCH, worker.id, Batch(outcomes, here))
+
+
+@pytest.mark.parametrize(("parallel", "workers"), [(1, 4), (3, 4), (4, 4), (7, 3), (2, 1)])
+def test_no_more_witnesses_are_asked_for_at_once_than_is_said(parallel: int, workers: int, tmp_path: Path) -> None:
+    """And, where there are enough partitions, no fewer, whatever the workers: the rest is shared out."""
+    system = ToySystem(40, Faults(tmp_path))
+    settings = ExecutorSettings(local=True, parallel=parallel)
+    run = Run.create(tmp_path / "run", system, system.plan())
+    with run, MadeUp(settings, workers, system) as executor:
+        prove(system, executor, run, settings).verify(system)
+    assert executor.most == parallel
+
+
+def test_time_limits_follow_from_what_was_seen() -> None:
+    watch, now = Watch(60.0, 3), 0.0
+
+    def until_hung(saying: list[tuple[str, str, str]] | None, most: float) -> float | None:
+        """Seconds until w0 counts as hung, which all the time says that it is at something (None: nothing)."""
+        nonlocal now
+        passed = 0.0
+        while passed < most:
+            now, passed = now + 1.0, passed + 1.0
+            watch.look(now)
+            if saying is not None:
+                watch.heard("w0", saying)
+            if watch.hung("w0") is not None:
+                return passed
+        return None
+
+    watch.look(now)
+    assert until_hung(None, 1000) is None, "never loaded"
+    watch.heard("w0")
+    assert until_hung(None, 1000) == 61
+    at = [("p0", "proving", "w0"), ("p1", "synthesising", "s0"), ("p2", "ready", "w0")]
+    assert until_hung(at, 5000) is None, "who knows how long it takes"
+    watch.took("prove", 1.0)
+    watch.took("prove", 0.5)
+    assert until_hung(at, 1) == 1
+    watch.heard("w0", [])
+    assert until_hung(at, 1000) == pytest.approx(3 * FACTOR * GRACE * 1.0, abs=2), "once more, and more patiently"
+    watch.forget("w0")
+    assert until_hung(None, 1000) is None
+    watch.heard("w0")
+    watch.look(now := now + 3600.0)
+    assert watch.hung("w0") is None, f"nobody looked; that counts as {LOOK} s"
+    watch.took("synthesise", 0.01)
+    watch.heard("w0", [])
+    hung = None
+    for _ in range(62):
+        watch.look(now := now + 1.0)
+        watch.heard("w0", at[1:])
+        hung = watch.hung("w0")
+    assert hung is not None
+    assert hung.who == "s0"
