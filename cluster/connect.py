@@ -3,14 +3,12 @@
 Set before Ray is imported, because it reads them only then: RAY_AUTH_MODE=token (a Ray that is started for the purpose
 gets a token of its own, so that no other user of the machine can run code in it), RAY_ENABLE_UV_RUN_RUNTIME_ENV=0
 (under `uv run` every worker would build the environment again), and for a Ray of our own
-RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0, which on any system has its processes listen on the loopback interface alone, and
-RAY_raylet_start_wait_time_s, because a busy machine takes longer than the half minute that Ray waits for its own. This
+RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0, which on any system has its processes listen on the loopback interface alone. This
 is the edge: nowhere else is the environment touched.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import sys
@@ -110,7 +108,6 @@ def prepare(settings: ExecutorSettings) -> None:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        os.environ.setdefault("RAY_raylet_start_wait_time_s", str(math.ceil(settings.start_timeout)))
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return
