@@ -23,9 +23,15 @@ _CHUNK = 1 << 18
 
 
 def user_cache_dir(name: str) -> Path:
-    """Return `$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`."""
+    """Return `$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`.
+
+    For a user without a home, as in some containers, it is a path at which no folder can be.
+    """
     root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "distprove" / name
+    try:
+        return (Path(root) if root else Path.home() / ".cache") / "distprove" / name
+    except RuntimeError:
+        return Path(os.devnull) / "distprove" / name
 
 
 def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
