@@ -1,9 +1,9 @@
-"""An on-disk cache of compiled code, in a folder that belongs to the user alone.
+"""An on-disk cache of compiled code, and of what was checked, in a folder that belongs to the user alone.
 
-The files are code that will be run. So a file is trusted only if nobody else could have written it, or replaced it or a
-folder on the path to it, and if its content has the digest that is in its name. It is returned open, as it was checked.
-Nothing depends on the cache: an untrusted file is made again, a file that cannot be written is not kept, and a folder
-that others can change is not used, with one warning.
+The files are code that will be run, or stand for a check that will be left out. So a file is trusted only if nobody
+else could have written it, or replaced it or a folder on the path to it, and if its content has the digest that is in
+its name. It is returned open, as it was checked. Nothing depends on the cache: an untrusted file is made again, a file
+that cannot be written is not kept, and a folder that others can change is not used, with one warning.
 """
 
 from __future__ import annotations
@@ -23,9 +23,15 @@ _CHUNK = 1 << 18
 
 
 def user_cache_dir(name: str) -> Path:
-    """Return `$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`."""
+    """Return `$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`.
+
+    For a user without a home, as in some containers, it is a path at which no folder can be.
+    """
     root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "distprove" / name
+    try:
+        return (Path(root) if root else Path.home() / ".cache") / "distprove" / name
+    except RuntimeError:
+        return Path(os.devnull) / "distprove" / name
 
 
 def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.errors import InvalidKey
 from distprove.groth16.zkey import ZKey
 from kernels.backend import Backend, HostArray, Matrix, PointTable
 from kernels.curves import Curve, Group
@@ -107,28 +106,3 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
     )
     del for_proofs
     return resident
-
-
-def check_key(zkey: ZKey, backend: Backend) -> None:
-    """Check that every point of the key is on its curve and in its subgroup. Raises InvalidKey for the first bad one.
-
-    `read_zkey` has already checked sizes and the header's consistency.
-    """
-    vk = zkey.verification_key_points()
-    sections: tuple[tuple[str, Group, HostArray], ...] = (
-        ("header", Group.G1, np.stack([vk.alpha1, vk.beta1, vk.delta1])),
-        ("header", Group.G2, np.stack([vk.beta2, vk.gamma2, vk.delta2])),
-        ("IC", Group.G1, zkey.ic),
-        ("A", Group.G1, zkey.points_a),
-        ("B1", Group.G1, zkey.points_b1),
-        ("B2", Group.G2, zkey.points_b2),
-        ("C", Group.G1, zkey.points_c),
-        ("H", Group.G1, zkey.points_h),
-    )
-    for name, group, points in sections:
-        bad = backend.check_points(zkey.curve, group, points)
-        if bad is None:
-            continue
-        if backend.check_points(zkey.curve, group, points[bad : bad + 1], subgroup=False) is not None:
-            raise InvalidKey(f"{zkey.name}: point {bad} of section {name} ({group.name}) is not on {zkey.curve.title}")
-        raise InvalidKey(f"{zkey.name}: point {bad} of section {name} is outside the subgroup {group.name}")

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from distprove.errors import InvalidKey, UnsatisfiedWitness, UsageError
 from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
+from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.placement import choose_placement
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
-from distprove.groth16.resident import ResidentKey, check_key, load_key, matrix_bytes
+from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
@@ -82,8 +83,9 @@ class Groth16System(Groth16Verifier):
         return files
 
     def check(self, shared: SharedFiles, backend: Backend) -> None:
-        """Check that every point of the key is on the curve and in the subgroup, once per job. Raises InvalidKey."""
-        check_key(read_zkey(shared["zkey"], name=self.zkey_path.name), backend)
+        """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
+        remembers that these points were checked before. Raises InvalidKey."""
+        check_key_once(read_zkey(shared["zkey"], name=self.zkey_path.name), backend)
 
     def choose_placement(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Placement, str]:
         return choose_placement(read_zkey(shared["zkey"], name=self.zkey_path.name), device, host)

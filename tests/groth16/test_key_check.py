@@ -12,7 +12,7 @@ from simulated_proofs import OUTSIDE
 
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import InvalidKey
-from distprove.groth16.resident import check_key
+from distprove.groth16.key_check import check_key
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.backend import Backend

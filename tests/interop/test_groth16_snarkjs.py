@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from distprove.groth16.inputs import read_input
+from distprove.groth16.key_check import check_key
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
-from distprove.groth16.resident import check_key, load_key
+from distprove.groth16.resident import load_key
 from distprove.groth16.snarkjs import write_proof, write_public
 from distprove.groth16.verifier import verify, verify_batch
 from distprove.groth16.witness import WitnessProgram
