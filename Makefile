@@ -21,7 +21,7 @@ demo: $(VENV)/.ready
 	$(BIN)/distprove demo
 
 test: lint node
-	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadgroup
+	$(BIN)/python -m pytest -q -n $(PROCESSES)
 
 # Spoiled files for every parser, for an hour: make fuzz FUZZ="--seconds 600 --seed 7". A short run is part of the tests.
 fuzz: $(VENV)/.ready-test

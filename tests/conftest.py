@@ -8,21 +8,25 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, where they share fixtures, and all files that use Ray in one, too: a
-    second Ray would start beside the first one, and take as long again."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    with_ray = {item.path for item in items if item.get_closest_marker("ray")}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("ray" if item.path in with_ray else str(item.path)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file in one process, where they share fixtures, and the folder `cluster` in one: a second
+    Ray would start beside the first one, and take as long again."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "cluster" if "/cluster/" in file else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
