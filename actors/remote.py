@@ -1,13 +1,15 @@
-"""A worker as a Ray actor, which pins one GPU or none: `actors.worker` with the governor of its node.
+"""A worker as a Ray actor, which pins one GPU or none: a process beside the actor's, with the governor of its node.
 
-What passes through Ray is small: orders there, batches of proofs back. A witness stays with the synthesiser that made
-it, a process beside the actor's.
+What passes through Ray is small: orders there, batches of proofs back. The worker is the same process as without Ray.
+In the actor's own process it would share the interpreter with Ray's threads, which cost a prover of 4 ms a fifth of its
+rate.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +20,9 @@ from ray import cloudpickle
 
 from actors.leases import Governed
 from actors.process import MappedFile, WorkerSpec
-from actors.prover import SWITCH_INTERVAL, Shared
-from actors.server import worker_of
+from actors.processes import HostProcess
 from actors.worker import Loaded
 from distprove.inflight import Timed
-from distprove.memory import give_back_large_blocks
 from kernels.host_arena import HostArena
 from kernels.shared_arrays import Sent, share
 
@@ -48,31 +48,42 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """One worker, once it is told which. `ask` calls a method of it by name; several may be called at once."""
 
-    def serve(self, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
-        """Be this worker. `shared` are the system's files in the object store, and `files` those of them that the
-        driver has on a disk: where it is the same file here, synthesisers map that."""
-        sys.setswitchinterval(SWITCH_INTERVAL)
-        give_back_large_blocks()
-        self._shared = shared
-        self._given = HostArena(shared=True)
+    def __init__(self) -> None:
+        self._process: HostProcess | None = None
+        self._arena = HostArena(shared=True)
         self._copies: list[Any] = []
+        self._given: dict[str, Sent | MappedFile] = {}
+
+    def serve(self, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+        """Start the process of this worker; one that runs is ended first. `shared` are the system's files in the object
+        store, and `files` those of them that the driver has on a disk: where it is the same file here, the worker maps
+        that."""
+        self.kill()
+        if not self._given:
+            arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
+            self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
         governor = Governed()
-        given = {name: self._give(array, files.get(name)) for name, array in self._views().items()}
-        self._worker = worker_of(spec, self._views, governor, governor.throttle(), given)
+        self._process = HostProcess(spec.name, replace(spec, shared=self._given), governor, governor.throttle)
+        self._process.start()
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        answer = getattr(self._worker, name)(*arguments)
+        """What the worker's method `name` returns. Raises what it raises, or WorkerDied."""
+        assert self._process is not None, "serve first"
+        answer = self._process.call(name, *arguments)
         return _placed(answer) if isinstance(answer, Loaded) else answer
 
-    def _views(self) -> Shared:
-        """Read-only views of the node's copies, which all its actors share."""
-        return dict(zip(self._shared, ray.get(list(self._shared.values())), strict=True))
+    @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]
+    def kill(self) -> None:
+        """End the worker's process and those that it started, whatever they are at; what is asked of it raises
+        WorkerDied."""
+        if self._process is not None:
+            self._process.kill()
 
     def _give(self, array: Any, file: MappedFile | None) -> Sent | MappedFile:
-        """What synthesisers get of a file: its name, where it is the same here, or else a copy in shared memory."""
+        """What processes get of a file: its name, where it is the same here, or else a copy in shared memory."""
         if file is not None and file == mapped_file(Path(file.path)):
             return file
-        sent, kept = share(array, self._given)
+        sent, kept = share(array, self._arena)
         self._copies.append(kept)  # they map it for as long as this actor lives
         return sent
 
@@ -86,7 +97,7 @@ def mapped_file(path: Path) -> MappedFile | None:
     return MappedFile(str(path), status.st_size, status.st_mtime_ns)
 
 
-def files_of(shared: Shared) -> dict[str, MappedFile]:
+def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
     """Those of a system's files that are maps of whole files, as far as this machine tells."""
     begins: dict[int, str] = {}
     with suppress(OSError):

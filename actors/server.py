@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from distprove.memory import give_back_large_blocks
 from distprove.phases import Phase
 from distprove.system import Partition, PartitionProof
 from kernels.host_arena import HostArena
-from kernels.shared_arrays import Receiver, Sent
+from kernels.shared_arrays import Receiver
 
 
 def main(connection: int) -> None:
@@ -66,7 +67,7 @@ class _Server:
 
 
 def _worker(spec: WorkerSpec, channel: Channel, throttle: Path | None) -> Worker:
-    return worker_of(spec, spec.system.shared, _Asking(channel), throttle)
+    return worker_of(spec, _Asking(channel), throttle)
 
 
 class _Synthesiser:
@@ -81,9 +82,7 @@ class _Synthesiser:
 
     def load(self) -> Timed:
         started = time.time()
-        given = self._spec.shared
-        shared = self._spec.system.shared() if given is None else _files(given)
-        return Timed(self._worker.load(shared), started, time.time())
+        return Timed(self._worker.load(_files_of(self._spec)), started, time.time())
 
     def synthesise(self, partition: Partition) -> Timed:
         started = time.time()
@@ -93,32 +92,29 @@ class _Synthesiser:
         self._kept.drop(number)
 
 
-def _files(given: dict[str, Sent | MappedFile]) -> Shared:
+def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
+    """The system's files, read or mapped in this process."""
+    if spec.shared is None:
+        return spec.system.shared()
     receiver = Receiver()
     return {
         name: np.asarray(np.memmap(sent.path, np.uint8, "r")) if isinstance(sent, MappedFile) else receiver.array(sent)
-        for name, sent in given.items()
+        for name, sent in spec.shared.items()
     }
 
 
-def worker_of(
-    spec: WorkerSpec,
-    shared: Callable[[], Shared],
-    governor: Governor,
-    throttle: Path | None,
-    given: dict[str, Sent | MappedFile] | None = None,
-) -> Worker:
-    """A worker whose synthesisers are processes. `shared` gives the system's files here, and `given` is what they get
-    of these; None: they read them for themselves."""
+def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None) -> Worker:
+    """A worker whose synthesisers are processes."""
     arena = HostArena(lane=lambda: governor.lease(lane=True))
     prover = ProverWorker(spec.system, spec.choice, leases_from(governor, spec.choice), arena)
     prover.yield_to(throttle)
-    made = SynthesiserSpec(spec.system, spec.threads, given)
+    made = SynthesiserSpec(spec.system, spec.threads, spec.shared)
     makers: dict[str, Maker] = {
         name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, lambda: throttle)
         for name in spec.synthesisers
     }
-    return Worker(spec.name, spec.system, shared, prover, makers, governor, spec.in_flight, spec.threads)
+    files = partial(_files_of, spec)
+    return Worker(spec.name, spec.system, files, prover, makers, governor, spec.in_flight, spec.threads)
 
 
 class _Verifier:

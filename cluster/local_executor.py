@@ -100,7 +100,9 @@ class InProcessExecutor(Executor):
         workers = []
         for index, choice in enumerate(choices):
             name, own = f"prover-{index}", tuple(names[index :: len(choices)])
-            spec = WorkerSpec(name, system, choice, own, max(1, threads // count), settings.in_flight, self._given)
+            spec = WorkerSpec(
+                name, system, choice, own, max(1, threads // count), settings.in_flight, given=self._given
+            )
             self._transports[name] = self._transport(spec, governor)
             workers.append(Worker(name, "local", own))
         return workers

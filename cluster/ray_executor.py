@@ -41,9 +41,11 @@ from distprove.system import ProofSystem
 BEAT = 5.0
 """Seconds between the signs of life that governors are given."""
 PATIENCE = 10.0
-"""Seconds that governors have to answer at the end."""
+"""Seconds that governors have to answer at the end, and actors to end a worker that hangs."""
 CALLS = 8
 """Calls that an actor serves at once: one waits for news, the others come and go."""
+ENDING = "ending"
+"""The calls that end a worker's process have a thread of their own: a worker that hangs may hold all others."""
 
 
 class RayTransport:
@@ -71,7 +73,10 @@ class RayTransport:
             self.actor.ask.remote(name, *arguments)
 
     def kill(self) -> None:
-        ray.kill(self.actor, no_restart=False)
+        try:
+            ray.get(self.actor.kill.remote(), timeout=PATIENCE)
+        except (RayError, GetTimeoutError):
+            ray.kill(self.actor, no_restart=False)  # it hangs itself; the worker's process ends with it
 
     def end(self) -> None:
         ray.kill(self.actor, no_restart=True)
@@ -247,7 +252,7 @@ class RayExecutor(Executor):
             raise
 
     def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
-        actor = ray.remote(RemoteWorker).options(
+        actor = ray.remote(concurrency_groups={ENDING: 1})(RemoteWorker).options(
             num_cpus=num_cpus,
             num_gpus=spot.num_gpus,
             max_restarts=-1,
