@@ -11,6 +11,8 @@ import unicodedata
 
 MAX_MESSAGE = 4000
 """Characters of one text that are shown, at most; the middle of a longer one is left out."""
+INDENT = 2
+"""Columns by which the further lines of a text are indented."""
 MAX_NAME = 100
 """Characters of one name that a message shows, at most."""
 

@@ -33,6 +33,7 @@ TITLES = {
     "peers": "Side by side with other provers",
     "witness": "Witness programs",
     "orchestration": "Orchestration",
+    "scaling": "Several GPUs",
 }
 
 
@@ -119,7 +120,27 @@ def _orchestration(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document), said]) + "\n"
 
 
-_SECTIONS = {"peers": _peers, "witness": _peers, "stark": _stark, "orchestration": _orchestration}
+def _scaling(name: str, document: dict[str, Any]) -> str:
+    """The section on rates by number of workers: a table for each job, a row for each way and number."""
+    head = ["over", "workers", "steady rate", "of so many alone", "first proof", "tail", "driver's CPU"]
+    lines = _heading(name, document)
+    for row in document["rows"]:
+        lines += ["", f"{row['what']}, {row['scales'][0]['partitions']} partitions:", ""]
+        lines += [_cells(head), _cells(["---", *("---:" for _ in head[1:])])]
+        for scale in row["scales"]:
+            values = [f"{scale['steady']:.1f} a second", f"{100 * scale['efficiency']:.1f} %"]
+            values += [f"{scale['first_proof']:.1f} s", f"{scale['tail']:.2f} s", f"{1e3 * scale['driver_cpu']:.2f} ms"]
+            lines.append(_cells([scale["over"], str(scale["workers"]), *values]))
+    return "\n".join([*lines, "", *_notes(document)]) + "\n"
+
+
+_SECTIONS = {
+    "peers": _peers,
+    "witness": _peers,
+    "stark": _stark,
+    "orchestration": _orchestration,
+    "scaling": _scaling,
+}
 """Functions for kinds of documents that have their own layout; all others use `_section`."""
 
 

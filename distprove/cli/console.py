@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from distprove.errors import DistproveError, InputError
-from distprove.visible import bounded, shorten_names, visible
+from distprove.visible import INDENT, bounded, shorten_names, visible
 from kernels.errors import BackendError
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEBUG_FLAG = "--debug"
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
-INDENT = 2
-"""Columns by which the further lines of a text are indented."""
 LONGEST = 1e10
 """Seconds that are shown as a time: three centuries. What files say may divide by next to nothing."""
 

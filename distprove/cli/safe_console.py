@@ -9,8 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from distprove.cli.console import INDENT
-from distprove.visible import visible
+from distprove.visible import INDENT, visible
 
 
 class SafeConsole(Console):
