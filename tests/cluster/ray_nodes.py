@@ -41,6 +41,28 @@ def patiently(start: Callable[[], T]) -> T:
     raise late
 
 
+def joined_node(cluster: Any) -> Any:
+    """Add a node, and wait until it has run a task: by then its agents are up, without which it ends after a while."""
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    @ray.remote(num_cpus=0)
+    def here() -> None: ...
+
+    for _ in range(3):
+        node = patiently(lambda: cluster.add_node(**raylet()))
+        try:
+            ray.get(
+                here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False)).remote(),
+                timeout=60,
+            )
+            return node
+        except (RayError, GetTimeoutError):
+            cluster.remove_node(node, allow_graceful=False)
+    raise AssertionError("no node came up three times")
+
+
 def submit(cluster: Any, *command: object) -> subprocess.CompletedProcess[str]:
     """`ray job submit -- COMMAND` to the head node; again while its agent, which starts the job, is not up yet."""
     dashboard = f"http://{cluster.head_node.webui_url}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -62,10 +63,15 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
         "wait": lambda: time.sleep(60),
     }
     one, two = Pipe()
-    yield Channel(one, handlers), Channel(two, handlers)
-    for end in (one, two):
-        with suppress(OSError):
-            end.close()
+    channels = Channel(one, handlers), Channel(two, handlers)
+    yield channels
+    # Not closed from here: a thread that still reads would go on with whatever gets the same descriptor next.
+    with suppress(OSError), socket.socket(fileno=os.dup(one.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+    late = time.monotonic() + 10
+    while not all(channel.ended for channel in channels):
+        assert time.monotonic() < late, "an end still reads"
+        time.sleep(0.001)
 
 
 def test_calls_go_both_ways_at_once(ends: tuple[Channel, Channel]) -> None:

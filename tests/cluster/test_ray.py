@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import patiently, raylet, submit
+from ray_nodes import joined_node, submit
 from toy_system import Faults, ToySystem
 
 from cluster.connect import connect
@@ -61,7 +61,7 @@ def check_proof(folder: Path, faults: Make) -> None:
 def test_a_second_node_works_and_may_die(
     ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
-    node = patiently(lambda: ray_cluster.add_node(**raylet()))
+    node = joined_node(ray_cluster)
     gone: list[str] = []
 
     def progress(event: Progress) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from dying_stark import DyingSystem
-from ray_nodes import patiently, raylet, submit
+from ray_nodes import joined_node, submit
 
 from cluster.driver import prove
 from cluster.executors import open_executor
@@ -136,7 +136,7 @@ def test_ray_gives_the_same_proof_on_one_node_two_and_four(ray_cluster: Any, tmp
     try:
         for count in (1, 2, 4):
             while len(added) < count - 1:
-                added.append(patiently(lambda: ray_cluster.add_node(**raylet())))
+                added.append(joined_node(ray_cluster))
             run = tmp_path / str(count)
             assert len(provers_of(run_job(run, fibonacci(), RAY))) == count
             assert (run / "proof.msgpack").read_bytes() == expected
