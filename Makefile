@@ -25,7 +25,7 @@ test: lint node
 
 # Spoiled files for every parser, for an hour: make fuzz FUZZ="--seconds 600 --seed 7". A short run is part of the tests.
 fuzz: $(VENV)/.ready-test
-	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ)
+	$(BIN)/python -m tests.fuzz.fuzz $(FUZZ)
 
 setup: $(VENV)/.ready
 

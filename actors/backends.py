@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from actors.grants import Governor
 from distprove.errors import UsageError
-from distprove.phases import Phase
-from distprove.place import ChoosesPlacement, Placing
+from distprove.host.phases import Phase
+from distprove.offload import ChoosesPlacement, Placing
 from distprove.system import ProofSystem
-from kernels.backend import Backend
-from kernels.host_arena import HostArena
-from kernels.leases import Lease
-from kernels.placement import Placement
+from kernels.host.arena import HostArena
+from kernels.interface.backend import Backend
+from kernels.interface.leases import Lease
+from kernels.interface.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: L
 
     Raises UsageError for an unknown name or a backend that is not installed, BackendError from it.
     """
-    module, _, factory = {"cpu": "kernels.cpu:CpuBackend", "cuda": "kernels.cuda:CudaBackend"}.get(
+    module, _, factory = {"cpu": "kernels.cpu.backend:CpuBackend", "cuda": "kernels.cuda.backend:CudaBackend"}.get(
         choice.name, choice.name
     ).partition(":")
     if not factory:
@@ -123,8 +123,8 @@ def place_operations(
     """
     if not choice.placing:
         return Placed(device, Placement(), "nothing was placed")
-    from kernels.cpu import CpuBackend
-    from kernels.placed import PlacedBackend
+    from kernels.cpu.backend import CpuBackend
+    from kernels.split import PlacedBackend
 
     host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
     if throttle is not None:

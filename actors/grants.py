@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from distprove.phases import Phase
+from distprove.host.phases import Phase
 
 HELD = 0.25
 """Seconds for which memory that is not in use stays leased, and for which threads are used again without asking."""

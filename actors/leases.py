@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import RayError
 
 from actors.grants import Governor, Grant
-from distprove.phases import Phase
+from distprove.host.phases import Phase
 
 NAMESPACE = "distprove"
 PROTOCOL = 3

@@ -15,8 +15,8 @@ from typing import Any
 
 from actors.backends import BackendChoice
 from distprove.system import ProofSystem, Synthesised
-from kernels.host_arena import HostArena
-from kernels.shared_arrays import Sent, share
+from kernels.host.arena import HostArena
+from kernels.host.shared_arrays import Sent, share
 
 
 class WitnessGone(Exception):

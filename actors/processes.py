@@ -19,11 +19,11 @@ import psutil
 
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
+from actors.inflight import Timed
 from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
-from distprove.inflight import Timed
-from distprove.phases import Phase
+from distprove.host.phases import Phase
 from distprove.system import Partition, Synthesised
-from kernels.shared_arrays import Receiver
+from kernels.host.shared_arrays import Receiver
 
 
 class WorkerDied(Exception):

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, Leases, Placed, make_backend, place_operations
-from distprove.inflight import InFlight, Line, Timed, Turn
+from actors.inflight import InFlight, Line, Timed, Turn
 from distprove.system import ChecksKey, Diagnoses, Partition, PhaseTimes, ProofSystem, Prover, Synthesised
-from kernels.backend import Backend
-from kernels.host_arena import HostArena
+from kernels.host.arena import HostArena
+from kernels.interface.backend import Backend
 
 Shared = dict[str, NDArray[np.uint8]]
 """A system's files, by name."""
@@ -28,7 +28,7 @@ class ProverWorker:
     """Commits and proves, in the order in which it is asked. `load` must have succeeded before anything else is asked.
 
     Several threads may ask. One partition computes at a time; the next one's data travels meanwhile (see
-    `distprove.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
+    `actors.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
     """
 
     def __init__(

@@ -24,17 +24,17 @@ import numpy as np
 from actors.backends import leases_from
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
+from actors.inflight import Timed
 from actors.process import Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec
 from actors.processes import Given, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
-from distprove.inflight import Timed
-from distprove.memory import give_back_large_blocks
-from distprove.phases import Phase
+from distprove.host.memory import give_back_large_blocks
+from distprove.host.phases import Phase
 from distprove.system import Partition, PartitionProof
-from kernels.host_arena import HostArena
-from kernels.shared_arrays import Receiver
+from kernels.host.arena import HostArena
+from kernels.host.shared_arrays import Receiver
 
 
 def main(connection: int) -> None:

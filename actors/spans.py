@@ -1,4 +1,4 @@
-"""How a stretch of work on a partition is written for timeline.json (`cluster.timeline` says what that is).
+"""How a stretch of work on a partition is written for timeline.json (`cluster.record.timeline` says what that is).
 
 Workers write it, so that the driver puts together only lines: it has several for each partition.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from distprove.system import PhaseTimes, Step
-from kernels.busy import DeviceTime
+from kernels.interface.busy import DeviceTime
 
 
 def span_json(

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from actors.prover import process_facts
 from distprove.system import Partition, ProofSystem, Synthesised, Synthesiser, UsesArena
-from kernels.host_arena import HostArena
-from kernels.throttle import Brake
+from kernels.host.arena import HostArena
+from kernels.host.throttle import Brake
 
 PATIENCE = 0.25
 """Seconds that a witness waits for critical phases elsewhere before it begins, at most: a program that runs in wasmtime

@@ -9,14 +9,14 @@ from typing import Any
 
 from actors.backends import leases_from
 from actors.grants import Governor
+from actors.inflight import Timed
 from actors.process import WorkerSpec
 from actors.processes import Given
 from actors.prover import ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
-from distprove.inflight import Timed
 from distprove.system import Partition, Synthesised
-from kernels.host_arena import HostArena
+from kernels.host.arena import HostArena
 
 
 class WorkerThreads:

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, Protocol
 
 from actors.channel import sendable
 from actors.grants import Governor, Memory, Purse, Shift
+from actors.inflight import Timed, Turn
 from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from distprove.errors import InputError
-from distprove.inflight import Timed, Turn
 from distprove.system import Partition, PhaseTimes, PredictsMemory, ProofSystem, Synthesised
 
 LINGER = 0.1

@@ -33,20 +33,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from actors.inflight import Timed
 from actors.process import WitnessGone
 from actors.processes import WorkerDied
 from actors.spans import span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Order, Outcome
-from cluster.executors import Executor, Role, Worker
+from cluster.executor.base import Executor, Role, Worker
+from cluster.executor.tasks import Finished, Kind, Verdict
 from cluster.hangs import Watch
-from cluster.report import PartitionReport, Report, WorkerReport, public_message
-from cluster.run import Barrier, Run
-from cluster.status import status_view
-from cluster.tasks import Finished, Kind, Verdict
-from cluster.timeline import Session, Span
-from distprove import canonical
+from cluster.record.report import PartitionReport, Report, WorkerReport, public_message
+from cluster.record.run import Barrier, Run
+from cluster.record.status import status_view
+from cluster.record.timeline import Session, Span
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
-from distprove.inflight import Timed
+from distprove.formats import canonical
 from distprove.job import ExecutorSettings
 from distprove.system import (
     ChecksCommitments,
@@ -57,7 +57,7 @@ from distprove.system import (
     PhaseTimes,
     ProofSystem,
 )
-from kernels.backend import OutOfMemory
+from kernels.interface.backend import OutOfMemory
 
 CHUNK = 0.5
 """Seconds of work in a chunk, about."""

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 from cluster.dispatch import Dispatcher, Progress, draw_challenge, made_under
-from cluster.executors import Executor
-from cluster.report import PartitionReport, Report, WorkerReport, public_message
-from cluster.run import Barrier, Run
-from cluster.status import StatusFile, status_view
-from cluster.timeline import FILE, Place, Session, read_timeline, timeline_json
+from cluster.executor.base import Executor
+from cluster.record.report import PartitionReport, Report, WorkerReport, public_message
+from cluster.record.run import Barrier, Run
+from cluster.record.status import StatusFile, status_view
+from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof, invalid_among

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executors import open_executor
-from cluster.run import Run
+from cluster.executor.base import open_executor
+from cluster.record.run import Run
 from distprove.errors import UsageError
+from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import ExecutorSettings, Job, Settings
-from distprove.owncode import require_no_imports_from, require_outside
 from distprove.proof import Proof
+from distprove.registry import load_system
 from distprove.system import ProofSystem
-from distprove.systems import load_system
 
 
 def prove_job(

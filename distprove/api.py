@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
-from cluster.run import is_run
+from cluster.record.run import is_run
+from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
-from cluster.story import read_report
 from distprove.errors import UsageError
 from distprove.job import ExecutorSettings, Job, Settings
 from distprove.options import SECURITY_BITS

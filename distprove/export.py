@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from distprove import canonical
 from distprove.errors import InvalidProof
-from distprove.folder import Folder
-from distprove.names import unique
+from distprove.formats import canonical
+from distprove.formats.folder import Folder
+from distprove.formats.names import unique
 from distprove.proof import Proof, encode_partition
 from distprove.stark.key import VerifyingKey
 from distprove.stark.keyfile import key_content

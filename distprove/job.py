@@ -15,7 +15,7 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     memory = "48GiB"
     policy = "static"                # or "off", "auto"
     limits = { synthesis = 4 }       # threads by phase, for "static"
-    place = { msm_g2 = "cpu" }       # or "auto"; see distprove.place
+    place = { msm_g2 = "cpu" }       # or "auto"; see distprove.offload
 
 or, for a STARK:
 
@@ -40,11 +40,11 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
-from distprove.files import read_bounded
+from distprove.formats.files import read_bounded
+from distprove.formats.owncode import names_code
+from distprove.host.phases import Phase
+from distprove.offload import parse_place
 from distprove.options import MAX_PARTITIONS, Groth16Options, InputFile, StarkOptions, check_keys, nearest
-from distprove.owncode import names_code
-from distprove.phases import Phase
-from distprove.place import parse_place
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -93,7 +93,8 @@ class ExecutorSettings:
     memory: int | None = None
     """Bytes of host memory per node for the key, and for witnesses in the making and on their way."""
     place: str | Mapping[str, str] | None = None
-    """Where operations run, as `distprove.place` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the same."""
+    """Where operations run, as `distprove.offload` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the
+    same."""
     device_memory: int | None = None
     """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
     in_flight: int = 3
@@ -115,7 +116,7 @@ class ExecutorSettings:
     policy: str = "static"
     """Who decides how much runs at once on a node: one of `POLICIES`, see docs/scheduling.md."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Threads that a phase (`distprove.phases.Phase`) may have at once per node; for the policy "static"."""
+    """Threads that a phase (`distprove.host.phases.Phase`) may have at once per node; for the policy "static"."""
 
     def __post_init__(self) -> None:
         if self.local and self.address is not None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from distprove.errors import InputError, UsageError
-from distprove.files import is_file
-from distprove.names import is_name, name_after, natural_key, unique
-from distprove.owncode import names_code
+from distprove.formats.files import is_file
+from distprove.formats.names import is_name, name_after, natural_key, unique
+from distprove.formats.owncode import names_code
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128

@@ -1,6 +1,6 @@
 """proof.msgpack: the partition proofs of one job, bound into one file that verifies without a GPU, a key file or Ray.
 
-Layout (canonical MessagePack, see `distprove.canonical`; every map has exactly these keys):
+Layout (canonical MessagePack, see `distprove.formats.canonical`; every map has exactly these keys):
 
     {binding: bin32, format: "distprove.proof", job: bin32, key: bin32, partitions: [partition...], system: str,
      verification_key: map, version: 1}
@@ -36,11 +36,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from distprove import canonical
 from distprove.errors import FormatError, InputError, InvalidProof
-from distprove.files import read_bounded, write_atomically
-from distprove.folder import Folder
-from distprove.names import is_name
+from distprove.formats import canonical
+from distprove.formats.files import read_bounded, write_atomically
+from distprove.formats.folder import Folder
+from distprove.formats.names import is_name
 from distprove.system import FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.proof"

@@ -17,9 +17,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.backend import Backend
-from kernels.busy import DeviceTime
-from kernels.host_arena import HostArena
+from kernels.host.arena import HostArena
+from kernels.interface.backend import Backend
+from kernels.interface.busy import DeviceTime
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 from distprove.errors import InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
+from distprove.registry import load_verifier, remakes_key
 from distprove.system import Explains
-from distprove.systems import load_verifier, remakes_key
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distprove.errors import InputError, UsageError
+from distprove.formats.names import MAX_LENGTH, is_name, name_after, natural_key, unique
 from distprove.job import ExecutorSettings, Job, parse_bytes
 from distprove.jobfile import _value
-from distprove.names import MAX_LENGTH, is_name, name_after, natural_key, unique
 from distprove.options import StarkOptions, expand
 
 

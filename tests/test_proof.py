@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distprove import canonical
 from distprove.errors import FormatError, InvalidProof
+from distprove.formats import canonical
 from distprove.proof import Proof, encode_public, job_digest, partition_digest
 from distprove.system import PartitionProof
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distprove.inflight import Timed
+from actors.inflight import Timed
 from distprove.stark.air import PartitionTrace
 from distprove.stark.program import Trace
 from distprove.system import Partition, Synthesised
-from kernels.cpu import ReadyPoint
-from kernels.cuda_goldilocks_lde import Extended
-from kernels.cuda_goldilocks_tree import LeafShape
-from kernels.cuda_sources import sample_program
-from kernels.goldilocks import DeepPoint, LdeJob, OpenedColumns, RowJob
+from kernels.cpu.backend import ReadyPoint
+from kernels.cuda.goldilocks.lde import Extended
+from kernels.cuda.goldilocks.tree import LeafShape
+from kernels.cuda.sources import sample_program
+from kernels.interface.goldilocks import DeepPoint, LdeJob, OpenedColumns, RowJob
 
 SECRET = 918273645
 ARRAY = np.full((2, 2, 2), SECRET, dtype=np.uint64)

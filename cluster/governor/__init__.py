@@ -5,7 +5,7 @@
 Ray.
 """
 
-from cluster.governor.shells import (
+from cluster.governor.service import (
     LocalGovernor,
     NodeGovernor,
     default_memory,

@@ -32,8 +32,8 @@ from typing import Any
 from cluster.governor.keys import Keys
 from cluster.policy import Limits
 from distprove.errors import ClusterError
-from distprove.phases import CRITICAL, SHARING, Phase
-from kernels.units import format_bytes
+from distprove.host.phases import CRITICAL, SHARING, Phase
+from kernels.host.units import format_bytes
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from cluster.governor.state import Governor
 from cluster.governor.watch import Sight
 from cluster.policy import Decision, Observation, Policy, fitted
-from distprove.phases import Phase
-from distprove.topology import Topology
+from distprove.host.phases import Phase
+from distprove.host.topology import Topology
 
 PERIOD = 0.5
 """Seconds between looks at the node."""
@@ -24,7 +24,7 @@ DECISIONS = 1000
 
 
 class Word(Protocol):
-    """Where others read how many critical phases run (`kernels.throttle.Throttle`)."""
+    """Where others read how many critical phases run (`kernels.host.throttle.Throttle`)."""
 
     def write(self, count: int) -> None: ...
 

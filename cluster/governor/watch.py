@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import psutil
 
-from distprove.cgroup import memory_available, memory_limit
+from distprove.host.cgroup import memory_available, memory_limit
 
 SCARCE = 0.05
 """Share of the memory that must stay available; below it the node is short."""

@@ -1,8 +1,8 @@
 """What a node's governor allows at once, by policy: `off`, `static`, or `auto`, which changes it as it measures.
 
 A policy is a state machine without clocks, threads or processes. It is fed observations and answers with decisions, so
-that the simulator (`cluster.simulator`) and a real node run the same code. No policy has a say about memory: what was
-predicted never exceeds the budget under any of them.
+that the simulator (`cluster.lab.simulator`) and a real node run the same code. No policy has a say about memory: what
+was predicted never exceeds the budget under any of them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from cluster.policy.auto import Auto
 from cluster.policy.caches import fitted
 from cluster.policy.limits import YIELD, Decision, Fixed, Limits, Observation, Policy, off, static
+from distprove.host.phases import Phase
 from distprove.job import ExecutorSettings
-from distprove.phases import Phase
 
 __all__ = [
     "YIELD",

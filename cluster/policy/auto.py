@@ -10,7 +10,7 @@ from statistics import fmean
 from cluster.policy.flow import Flow, Rate
 from cluster.policy.limits import YIELD, Decision, Limits, Observation, Policy, static
 from cluster.policy.moves import BEGINNING, HALVED, Move, Usage, moves
-from distprove.phases import Phase
+from distprove.host.phases import Phase
 
 BEGIN = 12
 """Proofs at the beginning of a session that are not counted: nothing has its usual pace yet."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cluster.policy.auto import Auto
 from cluster.policy.limits import Fixed, Policy
-from distprove.phases import Phase
-from distprove.topology import Topology
-from kernels.cpu import MSM_THREAD_BYTES
+from distprove.host.phases import Phase
+from distprove.host.topology import Topology
+from kernels.cpu.backend import MSM_THREAD_BYTES
 
 
 def fitted(policy: Policy, topology: Topology) -> Policy:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from distprove.phases import Phase
+from distprove.host.phases import Phase
 
 YIELD = "yield"
 """In decisions: whether synthesis yields to the critical phase."""
@@ -19,11 +19,11 @@ class Limits:
     phases: Mapping[Phase, int] = field(default_factory=dict)
     """Threads that the leases of a phase may hold together; a phase that is not named has no limit of its own."""
     threads: int | None = None
-    """Threads of the phases that share them (`distprove.phases.SHARING`) together; None: no limit."""
+    """Threads of the phases that share them (`distprove.host.phases.SHARING`) together; None: no limit."""
     lane: int | None = 1
     """How many may give back large memory at once; None: no limit."""
     yields: bool = False
-    """Whether loops elsewhere yield while a critical phase (`distprove.phases.CRITICAL`) runs."""
+    """Whether loops elsewhere yield while a critical phase (`distprove.host.phases.CRITICAL`) runs."""
 
     def with_phase(self, phase: Phase, limit: int | None) -> Limits:
         """These limits with another one for `phase`; None: none."""

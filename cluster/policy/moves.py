@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from cluster.policy.limits import YIELD, Limits, Observation
-from distprove.phases import CRITICAL, Phase
+from distprove.host.phases import CRITICAL, Phase
 
 POOLS = (Phase.SPMV, Phase.CPU_MSM)
 """Phases whose leases are whole pools: limited together."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from distprove.bench.measure import measure
 from distprove.bench.results import Ceiling
-from kernels.backend import Array, Backend
-from kernels.curves import Curve, Field, Group
+from kernels.interface.backend import Array, Backend
+from kernels.maths.curves import Curve, Field, Group
 
 IN_CACHE = 1 << 11
 """Elements per operand of the timed product: 64 KiB of elements with 4 limbs, which stay in a second-level cache."""

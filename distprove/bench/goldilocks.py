@@ -14,10 +14,10 @@ from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Ceiling, Row
 from distprove.errors import JobFailed
 from distprove.stark import field
-from kernels.backend import Array, Backend
-from kernels.goldilocks import LEAF_TAG, NODE_TAG
-from kernels.goldilocks_field import GENERATOR, P, root_of_unity
-from kernels.keccak import keccak256
+from kernels.cpu.keccak import keccak256
+from kernels.interface.backend import Array, Backend
+from kernels.interface.goldilocks import LEAF_TAG, NODE_TAG
+from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
 FIELD = "Goldilocks"
 BUTTERFLIES = {"H200": 4.96e11}

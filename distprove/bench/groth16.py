@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from actors.inflight import InFlight
 from distprove.bench.measure import Timing, measure
 from distprove.bench.results import Row
 from distprove.circuits.synthetic import synthetic_circuit
@@ -26,10 +27,9 @@ from distprove.groth16.system import Groth16Prover
 from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
-from distprove.inflight import InFlight
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.backend import Backend, HostArray
-from kernels.curves import Curve
+from kernels.interface.backend import Backend, HostArray
+from kernels.maths.curves import Curve
 
 TIMED = "witness in host memory to proof in host memory, key and matrices resident; wall time; of a stream, per proof"
 CHECKED = "every timed proof is verified by the pairing, after the timing"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.backend import Backend
+from kernels.interface.backend import Backend
 
 CACHE_BYTES = 64 << 20
 """Minimum size of one round of rotated inputs in bytes. It exceeds the last-level caches that we know."""

@@ -11,9 +11,9 @@ from distprove.bench.ceilings import addition_ceiling, random_integers
 from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Row
 from distprove.errors import JobFailed
-from kernels.backend import Array, Backend, HostArray, PointTable
-from kernels.curves import Curve, Field, Group
-from kernels.encoding import generator, scalars_from_ints, unpack
+from kernels.interface.backend import Array, Backend, HostArray, PointTable
+from kernels.maths.curves import Curve, Field, Group
+from kernels.maths.encoding import generator, scalars_from_ints, unpack
 
 TIMED = (
     "one MSM, points resident, scalars in the backend's memory ('from host': in host memory), result on the host; "

@@ -10,9 +10,9 @@ from distprove.bench.ceilings import butterfly_ceiling, random_elements
 from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Row
 from distprove.errors import JobFailed
-from kernels.backend import Array, Backend
-from kernels.curves import Curve, Field
-from kernels.encoding import field_from_ints, field_to_ints
+from kernels.interface.backend import Array, Backend
+from kernels.maths.curves import Curve, Field
+from kernels.maths.encoding import field_from_ints, field_to_ints
 
 TIMED = "one transform in place, data in the backend's memory; wall time, the device idle at both ends of a sample"
 CHECKED = "a geometric series against its closed form at random positions, and a round trip, before timing"

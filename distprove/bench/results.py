@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from distprove.bench.measure import Timing
-from distprove.machine import Machine
-from kernels.backend import DeviceInfo
+from distprove.host.machine import Machine
+from kernels.interface.backend import DeviceInfo
 
 SCHEMA = 1
 

@@ -14,11 +14,11 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove import canonical
 from distprove.bench.measure import measure
 from distprove.bench.results import Row
 from distprove.bench.stark_limits import stage_limits
 from distprove.errors import InvalidProof, JobFailed
+from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import ProvingKey, make_key
 from distprove.stark.params import Parameters
@@ -29,7 +29,7 @@ from distprove.stark.security import job_security
 from distprove.stark.shape import ProofShape
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
-from kernels.backend import Backend
+from kernels.interface.backend import Backend
 
 FIELD = "Goldilocks"
 TIMED = (

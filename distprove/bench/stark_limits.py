@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from distprove.bench.goldilocks import RATE_LANES, butterfly_ceiling, permutation_ceiling, rate_of
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ROUNDS, ProofShape
-from kernels.backend import Backend
+from kernels.interface.backend import Backend
 
 BANDWIDTH = {"H200": 4.293e12}
 """Bytes per second that a copy within device memory reads and writes together, by device."""

@@ -26,8 +26,8 @@ from distprove.groth16.snarkjs import read_proof, read_public
 from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
-from kernels.backend import Backend
-from kernels.encoding import unpack
+from kernels.interface.backend import Backend
+from kernels.maths.encoding import unpack
 
 OURS = "distprove"
 TIMED = (

@@ -20,7 +20,7 @@ from distprove.circuits.linear import Linear, common_lanes
 from distprove.circuits.matrices import ConstraintBlock, assemble
 from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, Step
 from distprove.errors import UsageError
-from kernels.curves import Curve
+from kernels.maths.curves import Curve
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from distprove.circuits.program import Step, Wires
 from distprove.errors import WitnessGenerationError
 from distprove.groth16.r1cs import R1cs
-from kernels.backend import Backend
-from kernels.curves import Curve
-from kernels.encoding import scalars_from_ints
+from kernels.interface.backend import Backend
+from kernels.maths.curves import Curve
+from kernels.maths.encoding import scalars_from_ints
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernels.curves import Field
+from kernels.maths.curves import Field
 
 Run = tuple[int, int]
 """A run of wires (first, stride): first, first + stride, first + 2 * stride, ..."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear
 from distprove.groth16.r1cs import R1cs
-from kernels.backend import CsrMatrix
-from kernels.curves import Curve, Field
-from kernels.encoding import field_from_ints
+from kernels.interface.backend import CsrMatrix
+from kernels.maths.curves import Curve, Field
+from kernels.maths.encoding import field_from_ints
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from distprove.circuits.gadgets import swap
 from distprove.circuits.linear import Linear
 from distprove.circuits.poseidon import poseidon, poseidon_hash
 from distprove.errors import UsageError
-from kernels.curves import Curve, Field
+from kernels.maths.curves import Curve, Field
 
 DEPTH = 20
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.linear import Linear, common_lanes
 from distprove.circuits.poseidon_params import poseidon_parameters
-from kernels.curves import Field
+from kernels.maths.curves import Field
 
 LONGEST_COMBINATION = 10
 """Maximum terms of a state element; a longer one gets its own wire. Partial rounds raise one element to the fifth

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kernels.curves import Field
+from kernels.maths.curves import Field
 
 FULL_ROUNDS = 8
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from distprove.circuits.linear import Linear
 from distprove.errors import UnsatisfiedWitness
-from kernels.backend import Array, Backend
-from kernels.curves import Field
-from kernels.encoding import field_from_ints
+from kernels.interface.backend import Array, Backend
+from kernels.maths.curves import Field
+from kernels.maths.encoding import field_from_ints
 
 _TERMS_AT_ONCE = 1 << 18
 """Maximum values that a sum of terms holds at a time: 8 MiB, and as much for their coefficients."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from distprove.errors import UsageError
 from distprove.groth16.r1cs import R1cs
-from kernels.backend import Backend, CsrMatrix
-from kernels.curves import Curve
-from kernels.encoding import field_from_ints, pack
+from kernels.interface.backend import Backend, CsrMatrix
+from kernels.maths.curves import Curve
+from kernels.maths.encoding import field_from_ints, pack
 
 MAX_CONSTRAINTS = 1 << 24
 LAYERS = 16

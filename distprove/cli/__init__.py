@@ -12,7 +12,7 @@ def main() -> None:
     """Entry point of `distprove`. Exit codes: 0 done and verified, 1 a job failed, 2 bad usage or input, 130 Ctrl-C."""
     from distprove.cli.app import app
     from distprove.cli.console import DEBUG_FLAG, fail
-    from distprove.visible import visible
+    from distprove.formats.visible import visible
 
     # What reads arguments also prints them, in words and ways of its own.
     for argument in sys.argv[1:]:

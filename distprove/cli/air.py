@@ -101,7 +101,7 @@ def compile_kernels(
     """Compile the CUDA kernels that proving a program takes, and keep them: ahead of time, without a GPU."""
     from distprove.cli.kernels import compilation, compile_for
     from distprove.stark.program import Program
-    from kernels.cuda_sources import goldilocks_sources
+    from kernels.cuda.sources import goldilocks_sources
 
     program = _load(target, parameters or [], proving=False)
     if not isinstance(program, Program):
@@ -164,7 +164,7 @@ def _example(loaded: Any, partitions: int) -> Example | None:
 
     if isinstance(loaded, Program):
         from distprove.stark.example import program_example
-        from kernels.cpu import CpuBackend
+        from kernels.cpu.backend import CpuBackend
 
         with CpuBackend() as backend:
             return program_example(loaded, partitions, backend)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
-    from kernels.backend import Backend
+    from kernels.interface.backend import Backend
 
 NAMES = ("auto", "cpu", "cuda")
 
@@ -18,8 +18,8 @@ NAMES = ("auto", "cpu", "cuda")
 def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = None) -> Iterator[Backend]:
     """The backend, closed at the end. Raises UsageError for one that is not to be had."""
     from actors.backends import BackendChoice, make_backend
-    from cluster.devices import cuda_devices
-    from distprove.machine import inspect_machine
+    from cluster.executor.devices import cuda_devices
+    from distprove.host.machine import inspect_machine
 
     if name not in NAMES:
         raise UsageError(f"unknown backend {name!r}; known: {', '.join(NAMES)}")

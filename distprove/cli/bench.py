@@ -17,11 +17,11 @@ from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.cli.scaling import scaling
 from distprove.errors import UsageError
-from kernels.curves import CURVES, Curve, Group, curve_by_name
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
+from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
 
 if TYPE_CHECKING:
-    from kernels.backend import Backend
+    from kernels.interface.backend import Backend
 
 app = typer.Typer(
     add_completion=False,
@@ -279,7 +279,7 @@ def _say(what: str) -> None:
 
 def _document(bench: str, module: Any, backend: Any, rows: list[Any]) -> dict[str, Any]:
     from distprove.bench.results import report
-    from distprove.machine import inspect_machine
+    from distprove.host.machine import inspect_machine
 
     return report(bench, module.TIMED, module.CHECKED, backend.info(), inspect_machine(), rows)
 

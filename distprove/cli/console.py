@@ -1,7 +1,8 @@
 """Where output goes: results to standard output, progress and errors to standard error, JSON alone when asked for.
 
-Everything that is printed passes here, and what acts on a terminal is escaped here (`distprove.visible`), whoever chose
-the text. Only what commands mark up themselves has colours: names go into that through `escape`, messages through
+Everything that is printed passes here, and what acts on a terminal is escaped here (`distprove.formats.visible`),
+whoever chose the text. Only what commands mark up themselves has colours: names go into that through `escape`, messages
+through
 `message`. Where a terminal is too narrow for a line, the rest of it is indented, so that no name or message can be made
 to look like lines of ours.
 """
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from distprove.errors import DistproveError, InputError
-from distprove.visible import INDENT, bounded, shorten_names, visible
+from distprove.formats.visible import INDENT, bounded, shorten_names, visible
 from kernels.errors import BackendError
 
 if TYPE_CHECKING:

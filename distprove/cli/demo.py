@@ -15,8 +15,8 @@ from distprove.cli.backends import open_backend
 from distprove.cli.console import escape, format_seconds, out, reports_errors
 from distprove.cli.prove import run_job
 from distprove.errors import UsageError
-from kernels.curves import BN254
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
+from kernels.maths.curves import BN254
 
 if TYPE_CHECKING:
     from rich.console import Console

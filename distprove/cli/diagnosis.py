@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from distprove.machine import Gpus, Machine, inspect_machine
-from kernels.units import format_bytes
+from distprove.host.machine import Gpus, Machine, inspect_machine
+from kernels.host.units import format_bytes
 
 State = Literal["ok", "note", "warning", "fault"]
 
@@ -101,7 +101,7 @@ def _processor(machine: Machine) -> Iterator[Finding]:
 
 
 def _compiler() -> Finding:
-    from kernels.host_compiler import CompilerMissing, find_compiler
+    from kernels.host.compiler import CompilerMissing, find_compiler
 
     try:
         return Finding("processor", "C++ compiler", "ok", find_compiler().version)
@@ -112,7 +112,7 @@ def _compiler() -> Finding:
 
 def _native() -> Finding:
     try:
-        builds = importlib.import_module("kernels.native").variants()
+        builds = importlib.import_module("kernels.cpu.native").variants()
     except ImportError as error:
         return Finding("processor", "native code", "fault", str(error), "build it: make setup, or pip install .")
     return Finding(
@@ -177,8 +177,8 @@ def _cupy(gpus: Gpus, installed: list[str]) -> Finding:
 
 
 def _nvrtc(gpus: Gpus) -> Finding:
-    from kernels.backend import BackendError
-    from kernels.compiler import nvrtc_version
+    from kernels.cuda.compiler import nvrtc_version
+    from kernels.interface.backend import BackendError
 
     try:
         major, minor = nvrtc_version()

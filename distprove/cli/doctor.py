@@ -8,7 +8,7 @@ import typer
 
 from distprove.cli.console import escape, facts_table, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
     from distprove.cli.diagnosis import Diagnosis

@@ -15,7 +15,7 @@ from distprove.cli.option_groups import AsJson
 from distprove.cli.variadic import VariadicCommand
 
 if TYPE_CHECKING:
-    from kernels.compiler import KernelRow, KernelSource
+    from kernels.cuda.compiler import KernelRow, KernelSource
 
 
 app = typer.Typer(add_completion=False)
@@ -31,7 +31,7 @@ def kernels(
     as_json: AsJson = False,
 ) -> None:
     """Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."""
-    from kernels.cuda_sources import all_sources
+    from kernels.cuda.sources import all_sources
 
     rows = compile_for(arch or [], [source for source in all_sources() if only in source.title])
     if as_json:
@@ -44,8 +44,8 @@ def compile_for(archs: Sequence[str], sources: Sequence[KernelSource]) -> list[K
     """Compile what the cache lacks, on all processors, showing progress. Without `archs`: for this machine's GPU."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from distprove.machine import inspect_machine
-    from kernels.compiler import list_kernels
+    from distprove.host.machine import inspect_machine
+    from kernels.cuda.compiler import list_kernels
 
     rows: list[KernelRow] = []
     for name in archs or [_default_arch()]:
@@ -88,7 +88,7 @@ def compilation(rows: Sequence[KernelRow]) -> str:
 
 
 def _default_arch() -> str:
-    from distprove.machine import find_gpus
+    from distprove.host.machine import find_gpus
 
     devices = find_gpus().devices
     return devices[0].compute_capability.replace(".", "") if devices else "90"

@@ -19,7 +19,7 @@ from distprove.cli.sweep import policies
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cluster.orchestration import Cost
+    from cluster.lab.orchestration import Cost
 
 
 @reports_errors
@@ -39,13 +39,13 @@ def orchestration(
     Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list:
     off,static,auto.
     """
-    from cluster import orchestration as bench
+    from cluster.lab import orchestration as bench
     from distprove.bench.results import report
+    from distprove.host.machine import inspect_machine
+    from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
-    from distprove.machine import inspect_machine
-    from distprove.memory import give_back_large_blocks
-    from distprove.systems import load_system
-    from kernels.backend import DeviceInfo
+    from distprove.registry import load_system
+    from kernels.interface.backend import DeviceInfo
 
     import_from_here()
     job = Job.from_toml(path)

@@ -238,7 +238,7 @@ def resume(
 
     A run does not choose what code runs here, nor which cluster is joined: --program, --backend and --address do.
     """
-    from distprove.owncode import names_code
+    from distprove.formats.owncode import names_code
 
     if program is not None or names_code(execution.backend or ""):
         import_from_here()
@@ -246,7 +246,7 @@ def resume(
 
 
 def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
-    from cluster.run import delete_run, is_run
+    from cluster.record.run import delete_run, is_run
 
     out, resume_existing = folder.out, folder.resume_existing
     if resume_existing and folder.overwrite:
@@ -270,10 +270,10 @@ def run_job(
     as_json: bool = False,
 ) -> None:
     """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, and at the end a summary."""
-    from cluster.story import read_report
+    from cluster.record.story import read_report
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
-    from distprove.memory import give_back_large_blocks
+    from distprove.host.memory import give_back_large_blocks
 
     give_back_large_blocks()
     try:

@@ -23,11 +23,11 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML page that says where the time of a run went, and a trace that Perfetto opens."""
-    from cluster.story import Story
-    from cluster.trace import chrome_trace
+    from cluster.record.story import Story
+    from cluster.record.trace import chrome_trace
     from distprove.cli.pages.run import run_page
-    from distprove.files import write_atomically
-    from distprove.folder import Folder
+    from distprove.formats.files import write_atomically
+    from distprove.formats.folder import Folder
 
     story = Story.read(run)
     page, traced = destination or run / "report.html", trace or run / "trace.json"

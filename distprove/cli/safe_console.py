@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from distprove.visible import INDENT, visible
+from distprove.formats.visible import INDENT, visible
 
 
 class SafeConsole(Console):

@@ -17,7 +17,7 @@ from distprove.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cluster.scaling import Scaling
+    from cluster.lab.scaling import Scaling
 
 WAYS = ("local", "ray")
 
@@ -39,12 +39,12 @@ def scaling(
 
     On this machine. Settings are those of the job file.
     """
-    from cluster import scaling as bench
+    from cluster.lab import scaling as bench
     from distprove.bench.results import report
+    from distprove.host.machine import inspect_machine
     from distprove.job import Job
-    from distprove.machine import inspect_machine
-    from distprove.systems import load_system
-    from kernels.backend import DeviceInfo
+    from distprove.registry import load_system
+    from kernels.interface.backend import DeviceInfo
 
     if (gpus is None) == (workers is None):
         raise UsageError("give --gpus or --workers")

@@ -12,7 +12,7 @@ from distprove.cli.backends import open_backend
 from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make proving keys.")
 

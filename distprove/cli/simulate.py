@@ -38,10 +38,10 @@ def simulate(
     """
     from concurrent.futures import ProcessPoolExecutor
 
-    from cluster.simulator.measured import compare
-    from cluster.simulator.study import study, summary
+    from cluster.lab.simulator.measured import compare
+    from cluster.lab.simulator.study import study, summary
     from distprove.bench.results import SCHEMA
-    from distprove.files import write_atomically
+    from distprove.formats.files import write_atomically
 
     seeds = range(first, first + cases)
     run = partial(study, long=long)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from distprove.cli.console import escape, facts_table, format_seconds, message, plain_table
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 MAX_ROWS = 40
 """Partitions listed one by one; beyond, those with something to tell come first."""

@@ -19,8 +19,8 @@ from distprove.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cluster.sweep.results import Measured, SweepResult
-    from cluster.sweep.sweep import Step
+    from cluster.lab.sweep.results import Measured, SweepResult
+    from cluster.lab.sweep.sweep import Step
 
 AXES = "The grid"
 T = TypeVar("T")
@@ -58,14 +58,14 @@ def sweep(
 
     Writes sweep.json, sweep.csv, sweep.html with the plots, and best.toml, a job file with the best setting.
     """
-    from cluster.sweep.grid import Grid
-    from cluster.sweep.sweep import sweep as run_sweep
+    from cluster.lab.sweep.grid import Grid
+    from cluster.lab.sweep.sweep import sweep as run_sweep
     from distprove.cli.pages.sweep import sweep_page
-    from distprove.folder import Folder
+    from distprove.formats.folder import Folder
+    from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
     from distprove.jobfile import job_text
-    from distprove.memory import give_back_large_blocks
-    from distprove.systems import load_system
+    from distprove.registry import load_system
 
     import_from_here()
     grid = Grid(
@@ -118,7 +118,7 @@ def _watcher(console: Console) -> Callable[[Step], None]:
 
 
 def _show(console: Console, result: SweepResult, folder: Path) -> None:
-    from cluster.sweep.results import CLOSE
+    from cluster.lab.sweep.results import CLOSE
     from distprove.cli.pages.sweep import setting_cells
 
     table = plain_table()

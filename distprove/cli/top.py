@@ -11,8 +11,8 @@ import typer
 
 from distprove.cli.console import escape, format_seconds, message, out, plain_table, reports_errors
 from distprove.errors import UsageError
-from distprove.visible import bounded
-from kernels.units import format_bytes
+from distprove.formats.visible import bounded
+from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,7 +57,7 @@ def top(
 
 def latest_run(folder: Path) -> Path:
     """The run in `folder`, or in one of its folders, whose status was written last. Raises UsageError."""
-    from cluster.status import FILE
+    from cluster.record.status import FILE
 
     found = [path for path in (folder / FILE, *folder.glob(f"*/{FILE}")) if path.is_file()]
     if not found:
@@ -67,8 +67,8 @@ def latest_run(folder: Path) -> Path:
 
 def look(folder: Path) -> dict[str, Any]:
     """The run's status; one that has none yet is said to be starting. Raises UsageError, InputError."""
-    from cluster.run import require_run
-    from cluster.status import FILE, read_status
+    from cluster.record.run import require_run
+    from cluster.record.status import FILE, read_status
 
     require_run(folder)
     if os.path.lexists(folder / FILE):
@@ -201,8 +201,8 @@ def _bytes(value: Any) -> str:
 
 def _events(folder: Path) -> list[RenderableType]:
     """The last things that went wrong."""
-    from cluster.journal import journal_tail
-    from cluster.story import TROUBLE
+    from cluster.record.journal import journal_tail
+    from cluster.record.story import TROUBLE
 
     events = [event for event in journal_tail(folder, TAIL) if event.get("event") in TROUBLE]
     lines: list[RenderableType] = []

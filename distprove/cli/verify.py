@@ -124,9 +124,9 @@ def export(
 def _export_stark(proof: Proof, run: Path, destination: Path) -> list[str]:
     """The key is made again by the program that ships under the proof's name, or else is the one that lies in the run:
     no program is imported."""
-    from cluster.run import KEY_FILE
+    from cluster.record.run import KEY_FILE
     from distprove.export import export_stark
-    from distprove.folder import Folder
+    from distprove.formats.folder import Folder
     from distprove.stark.key import MAX_BYTES
     from distprove.stark.keyfile import parse_key, shipped_key
     from distprove.stark.programs import PROGRAMS

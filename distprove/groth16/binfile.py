@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.files import replacing
+from distprove.formats.files import replacing
 
 Bytes = NDArray[np.uint8]
 

@@ -18,11 +18,11 @@ from distprove.groth16.overread import difference
 from distprove.groth16.points import chunks_to_bytes, to_bytes
 from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked, transposed
-from kernels.backend import Backend, CsrMatrix, HostArray
-from kernels.curves import Curve, Group
-from kernels.encoding import generator, scalars_from_ints
-from kernels.group import mul
-from kernels.sparse_points import combine
+from kernels.cpu.group import mul
+from kernels.cpu.sparse_points import combine
+from kernels.interface.backend import Backend, CsrMatrix, HostArray
+from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import generator, scalars_from_ints
 
 _HASH_CHUNK = 1 << 14
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.qap import Qap, transposed
-from kernels.backend import Array, Backend, HostArray
-from kernels.curves import Field, Group
-from kernels.encoding import field_from_ints, generator
+from kernels.interface.backend import Array, Backend, HostArray
+from kernels.maths.curves import Field, Group
+from kernels.maths.encoding import field_from_ints, generator
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.curves import CURVES, Curve, Field
-from kernels.host_arena import Empty
+from kernels.host.arena import Empty
+from kernels.maths.curves import CURVES, Curve, Field
 
 Words = NDArray[np.uint64]
 

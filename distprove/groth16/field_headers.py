@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distprove.groth16.binfile import SectionReader
 from distprove.groth16.elements import curve_by_order
-from kernels.curves import Curve, curve_by_modulus
+from kernels.maths.curves import Curve, curve_by_modulus
 
 
 def curve_of_base_field(header: SectionReader) -> Curve:

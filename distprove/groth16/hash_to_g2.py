@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kernels.backend import HostArray
-from kernels.curves import Curve, Group
-from kernels.encoding import point_from_ints
-from kernels.fq2 import Fq2, product, square_root
-from kernels.group import mul
+from kernels.cpu.group import mul
+from kernels.interface.backend import HostArray
+from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import point_from_ints
+from kernels.maths.fq2 import Fq2, product, square_root
 
 _MASK = 0xFFFFFFFF
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from distprove import jsontext
 from distprove.errors import FormatError, WitnessGenerationError
+from distprove.formats import jsontext
 from distprove.groth16.binfile import Source, load
-from kernels.curves import Field
+from kernels.maths.curves import Field
 
 Inputs = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.backend import HostArray
+from kernels.interface.backend import HostArray
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Checks the points of a proving key, and remembers which points it has checked.
 
 On the CPU a check takes 60 times as long as a SHA-256 of the same bytes for BN254, and 700 times for BLS12-381. So the
-user's private cache (see `kernels.cache`) holds a record for each key that passed. It is named by a digest of exactly
-what the check reads: the points, section by section. What the check does not read, such as the matrices, which are
-checked whenever they are loaded, is not part of the digest either.
+user's private cache (see `kernels.host.cache`) holds a record for each key that passed. It is named by a digest of
+exactly what the check reads: the points, section by section. What the check does not read, such as the matrices, which
+are checked whenever they are loaded, is not part of the digest either.
 
 The file may change while it is read, because it is mapped. So the digest that goes into a record is computed from
 private copies, and the same copies are what is checked.
@@ -18,9 +18,9 @@ import numpy as np
 
 from distprove.errors import InvalidKey
 from distprove.groth16.zkey import ZKey
-from kernels import cache
-from kernels.backend import Backend, HostArray
-from kernels.curves import Group
+from kernels.host import cache
+from kernels.interface.backend import Backend, HostArray
+from kernels.maths.curves import Group
 
 VERSION = 1
 """Version of the check. It must be raised whenever the check begins to refuse a key that it accepted before."""

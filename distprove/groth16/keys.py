@@ -16,8 +16,8 @@ from distprove.groth16 import points
 from distprove.groth16.points import Words
 from distprove.groth16.zkey import ZKey
 from distprove.proof import check_fields
-from kernels.curves import CURVES, Curve, Group
-from kernels.pairing import first_invalid_point
+from kernels.cpu.pairing import first_invalid_point
+from kernels.maths.curves import CURVES, Curve, Group
 
 _DOMAIN = b"distprove/groth16/verification-key/1\x00"
 

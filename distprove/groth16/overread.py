@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.curves import Curve, Field
+from kernels.maths.curves import Curve, Field
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from distprove.groth16.hash_to_g2 import hash_to_g2
 from distprove.groth16.points import to_bytes
 from distprove.groth16.zkey import Contribution
-from kernels.backend import HostArray
-from kernels.curves import Curve, Group
-from kernels.encoding import generator
-from kernels.group import mul
+from kernels.cpu.group import mul
+from kernels.interface.backend import HostArray
+from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import generator
 
 
 def random_scalar(curve: Curve) -> int:

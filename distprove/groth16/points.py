@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError
-from kernels.backend import Backend, HostArray
-from kernels.curves import Curve, Group
-from kernels.encoding import field_to_ints, pack, point_from_ints
+from kernels.interface.backend import Backend, HostArray
+from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import field_to_ints, pack, point_from_ints
 
 Words = NDArray[np.uint64]
 

@@ -10,7 +10,7 @@ from distprove.groth16 import points
 from distprove.groth16.keys import known_curve
 from distprove.groth16.points import Words
 from distprove.proof import check_fields
-from kernels.curves import Curve, Group
+from kernels.maths.curves import Curve, Group
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from distprove.errors import WitnessMismatch
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import PhaseTimes
-from kernels import group
-from kernels.backend import Array, HostArray, PendingPoint, Staged
-from kernels.busy import BusyWatch
-from kernels.curves import Group
+from kernels.cpu import group
+from kernels.interface.backend import Array, HostArray, PendingPoint, Staged
+from kernels.interface.busy import BusyWatch
+from kernels.maths.curves import Group
 
 
 @dataclass(frozen=True)

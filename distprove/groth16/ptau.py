@@ -18,7 +18,7 @@ from enum import IntEnum
 from distprove.errors import FormatError
 from distprove.groth16.binfile import BinFile, Bytes, Source
 from distprove.groth16.field_headers import curve_of_base_field
-from kernels.curves import Curve, Group
+from kernels.maths.curves import Curve, Group
 
 VERSION = 1
 _MAX_POWER = 28

@@ -14,9 +14,9 @@ import numpy as np
 
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
-from kernels.backend import CsrMatrix
-from kernels.curves import Curve
-from kernels.encoding import field_from_ints
+from kernels.interface.backend import CsrMatrix
+from kernels.maths.curves import Curve
+from kernels.maths.encoding import field_from_ints
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.groth16.zkey import ZKey
-from kernels.backend import Backend, HostArray, Matrix, PointTable
-from kernels.curves import Curve, Group
+from kernels.interface.backend import Backend, HostArray, Matrix, PointTable
+from kernels.maths.curves import Curve, Group
 
 
 @dataclass

@@ -23,7 +23,7 @@ from distprove.groth16.ptau import Ptau, read_ptau
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1cs
 from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, VerificationKeyPoints, write_zkey
-from kernels.backend import Backend
+from kernels.interface.backend import Backend
 
 CONTRIBUTOR = "distprove setup"
 """Name of the contribution in a key made from a ceremony."""

@@ -15,15 +15,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from distprove import jsontext
 from distprove.errors import CurveMismatch, FormatError, InvalidKey
-from distprove.files import read_bounded, write_atomically
+from distprove.formats import jsontext
+from distprove.formats.files import read_bounded, write_atomically
 from distprove.groth16.keys import VerificationKey, known_curve
 from distprove.groth16.points import Words, is_infinity
 from distprove.groth16.proof import Groth16Proof
-from kernels.curves import Curve, Group
-from kernels.encoding import field_to_ints, point_from_ints, point_to_ints
-from kernels.pairing import pairing_product
+from kernels.cpu.pairing import pairing_product
+from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import field_to_ints, point_from_ints, point_to_ints
 
 MAX_PROOF_BYTES = 1 << 14
 """Maximum size of proof.json, which is usually under 2 KiB."""

@@ -16,7 +16,7 @@ from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.placement import choose_placement
+from distprove.groth16.offload import choose_placement
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
@@ -24,11 +24,11 @@ from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
 from distprove.options import Groth16Options, InputFile
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
-from kernels.encoding import unpack
-from kernels.host_arena import Empty, HostArena
-from kernels.placement import Placement
+from kernels.cpu.backend import CpuBackend
+from kernels.host.arena import Empty, HostArena
+from kernels.interface.backend import Backend
+from kernels.interface.placement import Placement
+from kernels.maths.encoding import unpack
 
 if TYPE_CHECKING:
     from distprove.groth16.witness import WitnessProgram

@@ -22,10 +22,10 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from distprove.system import PartitionProof
-from kernels.curves import Group
-from kernels.encoding import pack, scalars_from_ints
-from kernels.group import neg
-from kernels.pairing import combine_g1, first_invalid_point, pairing_product_is_one, scale_g1
+from kernels.cpu.group import neg
+from kernels.cpu.pairing import combine_g1, first_invalid_point, pairing_product_is_one, scale_g1
+from kernels.maths.curves import Group
+from kernels.maths.encoding import pack, scalars_from_ints
 
 Statement = tuple[Sequence[int], Groth16Proof]
 """Public values with the proof that they belong to a satisfying witness."""

@@ -18,7 +18,7 @@ import re
 import wasmtime
 
 from distprove.groth16.wasm_limits import CODE, HEADER, Reader
-from kernels.curves import Field
+from kernels.maths.curves import Field
 
 _PLACES = {
     "int_div": 14,

@@ -32,7 +32,7 @@ import wasmtime
 from distprove.errors import DistproveError, FormatError
 from distprove.groth16 import wasm_field, wasm_rewrite
 from distprove.groth16.wasm_limits import check_limits
-from kernels import cache
+from kernels.host import cache
 
 _SUFFIX = ".cwasm"
 _MIB = 1 << 20

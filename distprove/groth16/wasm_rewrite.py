@@ -16,7 +16,7 @@ import re
 
 from distprove.groth16.wasm_field import field_bodies
 from distprove.groth16.wasm_limits import CODE, DATA, FUNCTION, HEADER, IMPORT, TYPE, Reader, leb128
-from kernels.curves import BLS12_381, BN254
+from kernels.maths.curves import BLS12_381, BN254
 
 _COUNT = 81
 """Functions of circom's field arithmetic."""

@@ -16,8 +16,8 @@ from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMism
 from distprove.groth16.binfile import BinFile, BinFileWriter, Source
 from distprove.groth16.elements import Words, as_words, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
-from kernels.curves import Curve
-from kernels.host_arena import Empty
+from kernels.host.arena import Empty
+from kernels.maths.curves import Curve
 
 VERSION = 2
 _PRIVATE = 0o600

@@ -31,8 +31,8 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
-from kernels.backend import CsrMatrix
-from kernels.curves import Curve, Field, Group
+from kernels.interface.backend import CsrMatrix
+from kernels.maths.curves import Curve, Field, Group
 
 VERSION = 1
 GROTH16 = 1

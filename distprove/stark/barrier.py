@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distprove import canonical
 from distprove.errors import FormatError
+from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.field import Ext
 from distprove.stark.transcript import Transcript
-from kernels.keccak import keccak256
+from kernels.cpu.keccak import keccak256
 
 
 @dataclass(frozen=True)

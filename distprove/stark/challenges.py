@@ -15,7 +15,7 @@ from distprove.stark.field import Ext, Words, e_pow, root_of_unity
 from distprove.stark.proof import TableValues
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import Transcript
-from kernels.goldilocks_field import GENERATOR, P
+from kernels.maths.goldilocks import GENERATOR, P
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.field import ONE, Ext, P, Words, e_scale, root_of_unity
-from kernels.backend import Array, Backend
-from kernels.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
-from kernels.goldilocks_field import GENERATOR
-from kernels.keccak import keccak256
-from kernels.query_paths import Indices, QueryPaths
+from kernels.cpu.keccak import keccak256
+from kernels.interface.backend import Array, Backend
+from kernels.interface.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
+from kernels.maths.goldilocks import GENERATOR
+from kernels.maths.query_paths import Indices, QueryPaths
 
 
 class Extension:
@@ -115,7 +115,7 @@ def _move(kernels: GoldilocksKernels, wanted: Sequence[tuple[Extension, int]]) -
 
 @dataclass(frozen=True)
 class Opening:
-    """The openings of columns of one height at one point, in the form of `kernels.goldilocks.DeepPoint`."""
+    """The openings of columns of one height at one point, in the form of `kernels.interface.goldilocks.DeepPoint`."""
 
     point: Ext
     columns: Sequence[Columns]
@@ -244,7 +244,7 @@ class CosetTrees:
 
     The two children of a node lie half a level apart, so that from the leaves up to the level of B nodes only nodes of
     the same coset meet. Node k of that level is the root of a tree of blow-up 1 over coset k. Row j of that tree is row
-    j B + k of the whole tree, and its node number i is node number i B + k (see `kernels.query_paths`).
+    j B + k of the whole tree, and its node number i is node number i B + k (see `kernels.maths.query_paths`).
     """
 
     def __init__(self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int) -> None:

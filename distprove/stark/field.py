@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.goldilocks_field import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
+from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
 
 __all__ = ["GENERATOR", "ONE", "TWO_ADICITY", "ZERO", "Ext", "P", "root_of_unity"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from distprove import canonical
 from distprove.errors import FormatError, UsageError
+from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir
 from distprove.stark.air.compiled import MAX_BUSES, SCOPES
@@ -27,9 +27,9 @@ from distprove.stark.merkle import TreeShape
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
-from kernels.backend import Array, Backend
-from kernels.goldilocks import MerkleTree
-from kernels.keccak import keccak256
+from kernels.cpu.keccak import keccak256
+from kernels.interface.backend import Array, Backend
+from kernels.interface.goldilocks import MerkleTree
 
 VERSION = 2
 MAX_TABLES = 64

@@ -6,15 +6,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from distprove import canonical
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.files import read_bounded, write_atomically
+from distprove.formats import canonical
+from distprove.formats.files import read_bounded, write_atomically
 from distprove.proof import check_fields
 from distprove.stark.key import MAX_BYTES, VerifyingKey, check_version, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
 
 FORMAT = "distprove.stark-key"
 

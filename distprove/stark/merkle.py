@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.stark.field import Words
-from kernels.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening
-from kernels.keccak import keccak256_rows
-from kernels.query_paths import QueryPaths
+from kernels.cpu.keccak import keccak256_rows
+from kernels.interface.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening
+from kernels.maths.query_paths import QueryPaths
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from distprove.errors import FormatError, UsageError
-from kernels.goldilocks_field import TWO_ADICITY
+from kernels.maths.goldilocks import TWO_ADICITY
 
 MAX_LOG_HEIGHT = 28
 """Maximum log2 of a table's rows. With blow-up 8 an extension's indices stay below 2^32."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, CompiledAir, CppRows, compile_air
 from distprove.stark.statement import Statement
-from kernels.backend import Array, Backend
+from kernels.interface.backend import Array, Backend
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.key import VerifyingKey, check_version
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
-from kernels.goldilocks import TreeOpening
+from kernels.interface.goldilocks import TreeOpening
 
 DIGEST_BYTES = 32
 WORD_BYTES = 8

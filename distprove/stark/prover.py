@@ -29,8 +29,8 @@ from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from distprove.stark.timing import Phases
-from kernels.backend import Array, Backend
-from kernels.goldilocks import MerkleTree, column_runs
+from kernels.interface.backend import Array, Backend
+from kernels.interface.goldilocks import MerkleTree, column_runs
 
 
 @dataclass

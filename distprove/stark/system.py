@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
-from distprove.names import is_name
+from distprove.formats.names import is_name
 from distprove.options import StarkOptions
 from distprove.stark.air import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
@@ -31,7 +31,7 @@ from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import check_commitments, verify, verify_job
 from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.backend import Backend, OutOfMemory
+from kernels.interface.backend import Backend, OutOfMemory
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 

@@ -19,8 +19,8 @@ from itertools import islice
 import numpy as np
 
 from distprove.stark.field import Ext, P, Words
-from kernels.goldilocks import GRIND_TAG
-from kernels.keccak import keccak256
+from kernels.cpu.keccak import keccak256
+from kernels.interface.goldilocks import GRIND_TAG
 
 DOMAIN = b"distprove stark transcript 2"
 _BLOCK = struct.Struct("<4Q")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof
-from distprove.names import is_name
+from distprove.formats.names import is_name
 from distprove.stark import logup
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
 from distprove.stark.challenges import ProofTranscript, anchor_challenges, next_point, quotient_cosets
@@ -54,7 +54,7 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
-from kernels.query_paths import QueryPaths
+from kernels.maths.query_paths import QueryPaths
 
 
 def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProof, shape: ProofShape) -> None:

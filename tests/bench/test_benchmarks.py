@@ -7,9 +7,9 @@ import pytest
 
 from distprove.bench import msm, ntt
 from distprove.errors import JobFailed
-from kernels.backend import Array
-from kernels.cpu import CpuBackend
-from kernels.curves import BLS12_381, BN254, Field, Group
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Array
+from kernels.maths.curves import BLS12_381, BN254, Field, Group
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from distprove.bench import goldilocks
 from distprove.errors import JobFailed
-from kernels.cpu import CpuBackend
-from tests.stark.stark_reference import ReferenceKernels
+from kernels.cpu.backend import CpuBackend
+from tests.support.stark_reference import ReferenceKernels
 
 Words = NDArray[np.uint64]
 

@@ -13,8 +13,8 @@ from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.shape import ProofShape
-from kernels.cpu import CpuBackend
-from tests.stark import stark_reference
+from kernels.cpu.backend import CpuBackend
+from tests.support import stark_reference
 
 RATE = 136
 SHAPE = ProofShape(

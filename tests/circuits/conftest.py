@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
 
 
 @pytest.fixture(scope="session")

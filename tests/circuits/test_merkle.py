@@ -7,9 +7,9 @@ import pytest
 from distprove.circuits.merkle import MembershipTree, membership_circuit, random_members
 from distprove.circuits.poseidon import poseidon_hash
 from distprove.errors import UnsatisfiedWitness, UsageError
-from kernels.backend import Backend
-from kernels.curves import BN254, CURVES, Curve
-from kernels.encoding import unpack
+from kernels.interface.backend import Backend
+from kernels.maths.curves import BN254, CURVES, Curve
+from kernels.maths.encoding import unpack
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)

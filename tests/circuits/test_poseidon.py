@@ -7,9 +7,9 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.poseidon import poseidon, poseidon_hash
 from distprove.circuits.poseidon_params import poseidon_parameters
-from kernels.backend import Backend
-from kernels.curves import BLS12_381, BN254, CURVES, Curve
-from kernels.encoding import unpack
+from kernels.interface.backend import Backend
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve
+from kernels.maths.encoding import unpack
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_builder import unsatisfied
 
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import UsageError
-from kernels.backend import Backend
-from kernels.curves import BN254, CURVES, Curve
-from kernels.encoding import unpack
+from kernels.interface.backend import Backend
+from kernels.maths.curves import BN254, CURVES, Curve
+from kernels.maths.encoding import unpack
+from tests.circuits.test_builder import unsatisfied
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)

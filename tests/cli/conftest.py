@@ -15,8 +15,8 @@ from distprove.circuits.merkle import MembershipTree, membership_circuit, random
 from distprove.cli.app import app
 from distprove.groth16.r1cs import write_r1cs
 from distprove.groth16.wtns import write_wtns
-from kernels.cpu import CpuBackend
-from kernels.curves import BN254
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254
 
 DEPTH = 2
 MEMBERS = 3

@@ -14,7 +14,7 @@ from cluster.dispatch import Progress
 from distprove.cli.console import format_seconds
 from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
 from distprove.cli.summary import MAX_ROWS, show_summary
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 
 def plain(width: int = 100) -> Console:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from distprove import machine
 from distprove.cli import diagnosis
 from distprove.cli.app import app
-from distprove.machine import Gpu, Gpus, Memory, Processor
-from distprove.topology import Domain, Topology
+from distprove.host import machine
+from distprove.host.machine import Gpu, Gpus, Memory, Processor
+from distprove.host.topology import Domain, Topology
 
 ONE_GPU = Gpus((Gpu(0, "NVIDIA H200", "GPU-0", "9.0", 150 << 30, 149 << 30, 0, 700, False),), "580.1", "13.0")
 

@@ -21,7 +21,6 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from cluster.dispatch import Progress
-from distprove import canonical
 from distprove.cli import console as consoles
 from distprove.cli.app import app
 from distprove.cli.console import escape, fail, plain_table, warn
@@ -31,8 +30,9 @@ from distprove.cli.safe_console import SafeConsole
 from distprove.cli.summary import show_summary
 from distprove.cli.top import screen
 from distprove.errors import InputError
+from distprove.formats import canonical
+from distprove.formats.visible import bounded, visible
 from distprove.proof import Proof
-from distprove.visible import bounded, visible
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CONTROLS = "\x1b[2J\x1b[H\x07\x08\r\x7f\x9b2J\x00"
@@ -307,7 +307,7 @@ def test_nothing_prints_around_the_console() -> None:
     allowed["distprove/cli/pages/html.py"] = {"html.escape"}
     allowed["distprove/cli/app.py"] = {"typer.echo"}  # the version
     allowed["distprove/groth16/wasm_modules.py"] = {"print"}  # of a child, into an error of its parent
-    allowed["kernels/cache.py"] = {"warnings.warn"}  # quoted
+    allowed["kernels/host/cache.py"] = {"warnings.warn"}  # quoted
     found = [
         (str(path.relative_to(ROOT)), name)
         for folder in ("distprove", "cluster", "actors", "kernels")

@@ -23,7 +23,7 @@ from distprove.stark.programs.fibonacci import Fibonacci
 class Evil(Fibonacci):
     name = "evil"
 def backend(**_):
-    from kernels.cpu import CpuBackend
+    from kernels.cpu.backend import CpuBackend
     return CpuBackend()
 """
 

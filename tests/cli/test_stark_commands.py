@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import distprove
-from distprove import canonical
 from distprove.cli.prove import subject_first
 from distprove.errors import InputError, InvalidProof
+from distprove.formats import canonical
 from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
 from tests.cli.conftest import run, why_refused

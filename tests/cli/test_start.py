@@ -67,7 +67,7 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
         assert not packages(modules) & HEAVY
         assert {name for name in modules if name.startswith(("kernels.", "distprove."))} == {
             *("distprove.cli", "distprove.cli.app", "distprove.cli.console"),
-            *("distprove.errors", "distprove.visible", "kernels.errors"),
+            *("distprove.errors", "distprove.formats", "distprove.formats.visible", "kernels.errors"),
         }
 
 

@@ -25,8 +25,8 @@ from distprove.groth16.resident import load_key
 from distprove.groth16.snarkjs import write_proof, write_public
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
-from kernels.cpu import CpuBackend
-from kernels.encoding import unpack
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.encoding import unpack
 from pathlib import Path
 
 zkey, wtns, proof, public, fault = sys.argv[1:]

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import free_port, patiently, raylet
-from toy_system import TOY_BACKEND, Faults, ToySystem
 
 from cluster.driver import prove
-from cluster.executors import open_executor
-from cluster.run import Run
+from cluster.executor.base import open_executor
+from cluster.record.run import Run
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from tests.support import ROOT
+from tests.support.ray_nodes import free_port, patiently, raylet
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 TOY = {"backend": TOY_BACKEND}
 
@@ -28,7 +29,7 @@ os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), R
 def ray_cluster() -> Iterator[Any]:
     """A Ray of one small node, with token authentication; tests add nodes and take them away again."""
     # Workers unpickle the toy system by its module's name.
-    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
     import ray
     from ray.cluster_utils import Cluster

@@ -8,17 +8,17 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
-from toy_system import Faults, ToySystem
 
+from actors.inflight import Timed
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
 from cluster.driver import prove
-from cluster.executors import Executor, Worker
+from cluster.executor.base import Executor, Worker
+from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, GRACE, LOOK, Watch
-from cluster.run import Run
-from cluster.tasks import Finished, Kind
-from distprove.inflight import Timed
+from cluster.record.run import Run
 from distprove.job import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
+from tests.support.toy_system import Faults, ToySystem
 
 
 class MadeUp(Executor):

@@ -15,16 +15,16 @@ from typing import Any
 
 import psutil
 import pytest
-from toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
 from actors.prover import SWITCH_INTERVAL
 from cluster.dispatch import Progress
-from cluster.journal import read_journal
-from cluster.run import Run
+from cluster.record.journal import read_journal
+from cluster.record.run import Run
 from distprove.errors import InvalidKey, InvalidProof, JobFailed
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof
 from distprove.system import Partition, PartitionProof
+from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
 Make = Callable[..., Faults]
 Prove = Callable[..., Proof]
@@ -188,7 +188,7 @@ def test_workers_that_hang_are_ended_and_come_back(
 def test_a_prover_that_is_never_good_is_retired(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.local_executor.local_devices", lambda settings: [0, 1])
+    monkeypatch.setattr("cluster.executor.local.local_devices", lambda settings: [0, 1])
     monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: toy_backend(choice.device))
     system = ToySystem(8, faults(bad_first_prover=True, slow={f"p{i}": 0.02 for i in range(8)}))
     run_toy(system, replace(local, max_retries=4)).verify(system)

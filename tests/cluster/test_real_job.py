@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import submit
+
+from tests.support.ray_nodes import submit
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 

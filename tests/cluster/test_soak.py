@@ -19,17 +19,17 @@ import pytest
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executors import Executor, open_executor
-from cluster.run import Run
+from cluster.executor.base import Executor, open_executor
+from cluster.record.run import Run
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
 from distprove.job import ExecutorSettings
 from distprove.options import InputFile
-from kernels import host_arena
-from kernels.cpu import CpuBackend
-from kernels.curves import BN254
+from kernels.cpu.backend import CpuBackend
+from kernels.host import arena as host_arena
+from kernels.maths.curves import BN254
 
 CONSTRAINTS = 500
 PATIENCE = 10.0

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dying_stark import DyingSystem
-from ray_nodes import joined_node, submit
 
 from cluster.driver import prove
-from cluster.executors import open_executor
-from cluster.run import Run
+from cluster.executor.base import open_executor
+from cluster.record.run import Run
 from distprove.errors import InputError, JobFailed
 from distprove.job import ExecutorSettings, Job
 from distprove.proof import Proof
@@ -25,7 +23,9 @@ from distprove.stark.programs import load_program
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Statement
 from distprove.stark.system import StarkSystem
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from tests.support.dying_stark import DyingSystem
+from tests.support.ray_nodes import joined_node, submit
 
 PARTITIONS = 5
 PARAMS = Parameters(log_blowup=1, queries=20, grinding_bits=2, security_bits=1)
@@ -62,7 +62,7 @@ def provers_of(report: dict[str, Any]) -> list[int]:
 def test_any_number_of_provers_gives_the_same_proof(
     tmp_path: Path, expected: bytes, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.local_executor.local_devices", lambda settings: list(range(count)))
+    monkeypatch.setattr("cluster.executor.local.local_devices", lambda settings: list(range(count)))
     monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: CpuBackend(threads=1))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
     assert len(provers_of(report)) == count

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulation.device import EmulatedDevice, compiler
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
+from tests.support.emulated_device import EmulatedDevice, compiler
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from kernels.backend import BackendError, CsrMatrix, SizeError
-from kernels.cuda import CudaBackend
-from kernels.cuda_ntt import NttEngine, NttProfile, plan_passes
-from kernels.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
-from kernels.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
+from kernels.cuda.backend import CudaBackend
+from kernels.cuda.ntt import NttEngine, NttProfile, plan_passes
+from kernels.interface.backend import BackendError, CsrMatrix, SizeError
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
+from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
 
 FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
 

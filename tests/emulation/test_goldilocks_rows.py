@@ -7,18 +7,18 @@ from itertools import product
 
 import numpy as np
 import pytest
-from goldilocks_cases import element, powers, random_program, words
-from stark.stark_reference import ReferenceKernels
 
-from emulation.device import EmulatedDevice
-from kernels.backend import SizeError
-from kernels.cuda import CudaBackend
-from kernels.cuda_goldilocks_rows import OPENINGS, CudaRows
-from kernels.cuda_row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
-from kernels.goldilocks import DeepPoint, RowJob
-from kernels.goldilocks_field import P
-from kernels.goldilocks_scalar import ext_mul, ext_pow, ext_scale
-from kernels.row_program import Op, RowProgram
+from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
+from kernels.cuda.goldilocks.rows import OPENINGS, CudaRows
+from kernels.interface.backend import SizeError
+from kernels.interface.goldilocks import DeepPoint, RowJob
+from kernels.interface.row_program import Op, RowProgram
+from kernels.maths.goldilocks import P
+from kernels.maths.goldilocks_extension import ext_mul, ext_pow, ext_scale
+from tests.support.emulated_device import EmulatedDevice
+from tests.support.goldilocks_cases import element, powers, random_program, words
+from tests.support.stark_reference import ReferenceKernels
 
 reference = ReferenceKernels()
 

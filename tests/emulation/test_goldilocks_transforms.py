@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from stark.stark_reference import ReferenceKernels
 
-from emulation.device import EmulatedDevice, compiler
-from kernels.backend import BackendError, SizeError
-from kernels.cuda_goldilocks_lde import TABLES, LdeProfile, plan_passes, step_bits
-from kernels.cuda_goldilocks_merkle import MATRICES
-from kernels.cuda_goldilocks_transforms import CudaTransforms
-from kernels.goldilocks import LdeJob, TreeOpening
-from kernels.goldilocks_field import P
+from kernels.cuda.goldilocks.lde import TABLES, LdeProfile, plan_passes, step_bits
+from kernels.cuda.goldilocks.merkle import MATRICES
+from kernels.cuda.goldilocks.transforms import CudaTransforms
+from kernels.interface.backend import BackendError, SizeError
+from kernels.interface.goldilocks import LdeJob, TreeOpening
+from kernels.maths.goldilocks import P
+from tests.support.emulated_device import EmulatedDevice, compiler
+from tests.support.stark_reference import ReferenceKernels
 
 Words = NDArray[np.uint64]
 REFERENCE = ReferenceKernels()
@@ -201,7 +201,7 @@ def test_levels_between_heights_are_one_launch(
 
 
 def test_tall_levels_are_launches_of_their_own(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.cuda_goldilocks_merkle.LOG_TOP", 4)
+    monkeypatch.setattr("kernels.cuda.goldilocks.merkle.LOG_TOP", 4)
     for rows in ([64], [64, 16], [64, 4, 2]):
         tree_matches(kernels, [elements(2, 2, n, seed=n) for n in rows])
 
@@ -243,8 +243,8 @@ def test_grind(kernels: CudaTransforms, bits: int) -> None:
 
 
 def test_grind_beyond_one_launch(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.cuda_goldilocks_merkle.MIN_LOG_NONCES", 5)
-    monkeypatch.setattr("kernels.cuda_goldilocks_merkle.MAX_LOG_NONCES", 5)
+    monkeypatch.setattr("kernels.cuda.goldilocks.merkle.MIN_LOG_NONCES", 5)
+    monkeypatch.setattr("kernels.cuda.goldilocks.merkle.MAX_LOG_NONCES", 5)
     seed = bytes(32)
     want = REFERENCE.grind(seed, 9)
     assert want >= 32

@@ -14,13 +14,13 @@ from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
-from emulation.device import EmulatedDevice
-from kernels.backend import HostArray, OutOfMemory
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-from kernels.curves import BN254
-from kernels.placed import PlacedBackend
-from kernels.placement import Placement
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import HostArray, OutOfMemory
+from kernels.interface.placement import Placement
+from kernels.maths.curves import BN254
+from kernels.split import PlacedBackend
+from tests.support.emulated_device import EmulatedDevice
 
 
 @pytest.fixture(scope="module")

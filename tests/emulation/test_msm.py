@@ -7,16 +7,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from groups import multiple_of_generator
 
-from emulation.device import EmulatedDevice, compiler
-from kernels import cuda_fixed_base
-from kernels.backend import OutOfMemory, SizeError
-from kernels.cuda_fixed_base import base_table, fixed_base
-from kernels.cuda_group import group_source, normalise, sum_limbs
-from kernels.cuda_msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
-from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.encoding import Words, generator, scalars_from_ints
+from kernels.cuda import fixed_base as cuda_fixed_base
+from kernels.cuda.fixed_base import base_table, fixed_base
+from kernels.cuda.group import group_source, normalise, sum_limbs
+from kernels.cuda.msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
+from kernels.interface.backend import OutOfMemory, SizeError
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.maths.encoding import Words, generator, scalars_from_ints
+from tests.support.emulated_device import EmulatedDevice, compiler
+from tests.support.groups import multiple_of_generator
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 

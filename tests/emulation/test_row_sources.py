@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from row_source_cases import CASE, case_columns, case_inputs
 
 from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds_vectorised
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
+from tests.support.row_source_cases import CASE, case_columns, case_inputs
 
 
 @pytest.mark.parametrize("rows", [1, 8, 256])

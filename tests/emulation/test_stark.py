@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distprove import canonical
+from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
@@ -18,15 +16,13 @@ from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
 from distprove.stark.shape import ProofShape
 from distprove.stark.timing import Phases
-from emulation.device import EmulatedDevice
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
-from golden_jobs import FOLDER, JOBS
-from golden_jobs import prove_job as prove_golden
-from stark_programs import Fibonacci, Ring, Tables
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import Backend
+from tests.support.emulated_device import EmulatedDevice
+from tests.support.golden_jobs import FOLDER, JOBS
+from tests.support.golden_jobs import prove_job as prove_golden
+from tests.support.stark_programs import Fibonacci, Ring, Tables
 
 SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1)
 

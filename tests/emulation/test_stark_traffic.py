@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from stark.stark_programs import Fibonacci, Ring, Tables
 
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import make_key
@@ -17,8 +16,9 @@ from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.prover import commit, prove
 from distprove.stark.timing import Phases
-from emulation.device import EmulatedDevice
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
+from tests.support.emulated_device import EmulatedDevice
+from tests.support.stark_programs import Fibonacci, Ring, Tables
 
 PARAMS = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_arity=1, log_final=1)
 

@@ -1,7 +1,7 @@
 """The fuzzer: spoiled files for every parser, in as many processes as wanted, each input known by its number.
 
-    python tests/fuzz/fuzz.py --seconds 3600 --workers 2 [--seed N] [--only PARSER]... [--count N]
-    python tests/fuzz/fuzz.py --replay build/fuzz/zkey-1-77.input
+    python -m tests.fuzz.fuzz --seconds 3600 --workers 2 [--seed N] [--only PARSER]... [--count N]
+    python -m tests.fuzz.fuzz --replay build/fuzz/zkey-1-77.input
 
 Whatever a parser is given, it succeeds or raises a DistproveError, within ten times the input's size in memory (and a
 constant) and 5 seconds of CPU time; no changed proof is accepted. What does otherwise is written down with its number,
@@ -28,9 +28,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fuzz_targets import MIB, TARGETS
-
 from distprove.errors import DistproveError
+from tests.fuzz.fuzz_targets import MIB, TARGETS
 
 TIMES = 10
 """Bytes that reading may take for each byte of the input."""
@@ -226,7 +225,7 @@ def keep(fault: Fault, plan: Plan) -> None:
     plan.folder.mkdir(parents=True, exist_ok=True)
     path = plan.folder / f"{fault.parser}-{plan.seed}-{fault.number}.input"
     path.write_bytes(make(fault.parser, plan.seed, fault.number))
-    again = f"python tests/fuzz/fuzz.py --replay {path}"
+    again = f"python -m tests.fuzz.fuzz --replay {path}"
     path.with_suffix(".txt").write_text(f"{fault.kind}\n\n{fault.detail}\n{again}\n", errors="backslashreplace")
     print(f"{fault.parser}: {fault.kind}: {again}", flush=True)
 

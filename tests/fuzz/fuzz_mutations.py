@@ -11,10 +11,10 @@ from typing import Any
 
 import fuzz_paths  # noqa: F401 - where the other support modules are
 import msgpack
-from records import at, places, with_value
 
-from distprove import canonical
 from distprove.errors import DistproveError
+from distprove.formats import canonical
+from tests.support.records import at, places, with_value
 
 Mutate = Callable[[random.Random, Sequence[bytes]], bytes]
 """Makes an input from valid ones."""

@@ -16,31 +16,20 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import fuzz_mutations as mutations
-import fuzz_paths  # noqa: F401 - where the makers of small files are
-from file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
-from file_uses import use_input, use_ptau, use_zkey
-from fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
-from golden_jobs import JOBS, ProvenJob, prove_job
-from made_runs import MadeRun, governor
-from made_sweeps import made_sweep
-from simulated_proofs import trapdoor
-from toy_program import toy_program
-
-from cluster.journal import Journal, journal_tail, read_journal
-from cluster.packs import LEAST, MAX_FILE, Packs
-from cluster.run import Run, read_record
-from cluster.story import Story
-from cluster.sweep.results import SweepResult
-from cluster.sweep.sweep import read_cell
-from cluster.trace import chrome_trace
-from distprove import canonical
+from cluster.lab.sweep.results import SweepResult
+from cluster.lab.sweep.sweep import read_cell
+from cluster.record.journal import Journal, journal_tail, read_journal
+from cluster.record.packs import LEAST, MAX_FILE, Packs
+from cluster.record.run import Run, read_record
+from cluster.record.story import Story
+from cluster.record.trace import chrome_trace
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
 from distprove.cli.safe_console import SafeConsole
 from distprove.cli.top import look, screen
 from distprove.errors import DistproveError, FormatError, UntrustedKey
-from distprove.folder import Folder
+from distprove.formats import canonical
+from distprove.formats.folder import Folder
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import (
     format_proof,
@@ -63,8 +52,17 @@ from distprove.stark.programs import load_program
 from distprove.stark.system import StarkSystem, StarkVerifier
 from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
-from kernels.cpu import CpuBackend
-from kernels.curves import BN254
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254
+from tests.fuzz import fuzz_mutations as mutations
+from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
+from tests.support.file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
+from tests.support.file_uses import use_input, use_ptau, use_zkey
+from tests.support.golden_jobs import JOBS, ProvenJob, prove_job
+from tests.support.made_runs import MadeRun, governor
+from tests.support.made_sweeps import made_sweep
+from tests.support.simulated_proofs import trapdoor
+from tests.support.toy_program import toy_program
 
 MIB = 1 << 20
 

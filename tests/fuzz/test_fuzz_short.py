@@ -9,13 +9,13 @@ import signal
 import time
 from pathlib import Path
 
-import fuzz
 import pytest
-from fuzz import EVERY, Plan, check, make, warm_up
-from fuzz_mutations import sections
-from fuzz_targets import MIB, TARGETS, Target
 
 from distprove.errors import FormatError
+from tests.fuzz import fuzz
+from tests.fuzz.fuzz import EVERY, Plan, check, make, warm_up
+from tests.fuzz.fuzz_mutations import sections
+from tests.fuzz.fuzz_targets import MIB, TARGETS, Target
 
 SEED = 2026
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.backend import BackendError
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import BackendError
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--record", default=None)  # unknown when these tests are collected with all others
     if path is not None:
-        from gpu_record import Record
+        from tests.support.gpu_record import Record
 
         config.pluginmanager.register(Record(Path(path)))
 

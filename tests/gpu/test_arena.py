@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernels.backend import OutOfMemory
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import OutOfMemory
 
 pytestmark = pytest.mark.gpu
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernels.busy import BACK_TO_BACK, DeviceTime
-from kernels.cuda import CudaBackend
-from kernels.curves import BN254
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.busy import BACK_TO_BACK, DeviceTime
+from kernels.maths.curves import BN254
 
 pytestmark = pytest.mark.gpu
 

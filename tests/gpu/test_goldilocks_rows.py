@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from goldilocks_cases import element, powers, random_program, words
-from stark.stark_reference import ReferenceKernels, domain, power
 
 from distprove.stark import field
-from kernels.backend import Array
-from kernels.cuda import CudaBackend
-from kernels.cuda_goldilocks_rows import CudaRows
-from kernels.cuda_row_program import RowProfile
-from kernels.goldilocks import DeepPoint
-from kernels.goldilocks_field import P
-from kernels.goldilocks_scalar import ext_pow
+from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.row_program import RowProfile
+from kernels.cuda.goldilocks.rows import CudaRows
+from kernels.interface.backend import Array
+from kernels.interface.goldilocks import DeepPoint
+from kernels.maths.goldilocks import P
+from kernels.maths.goldilocks_extension import ext_pow
+from tests.support.goldilocks_cases import element, powers, random_program, words
+from tests.support.stark_reference import ReferenceKernels, domain, power
 
 pytestmark = pytest.mark.gpu
 reference = ReferenceKernels()

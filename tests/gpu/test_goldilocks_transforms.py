@@ -7,13 +7,13 @@ import pytest
 from numpy.typing import NDArray
 
 from distprove.bench.goldilocks import check_lde, check_tree, random_words
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-from kernels.cuda_goldilocks_lde import LdeProfile
-from kernels.cuda_goldilocks_transforms import CudaTransforms
-from kernels.goldilocks import LdeJob
-from kernels.goldilocks_field import P
-from tests.stark.stark_reference import ReferenceKernels
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.lde import LdeProfile
+from kernels.cuda.goldilocks.transforms import CudaTransforms
+from kernels.interface.goldilocks import LdeJob
+from kernels.maths.goldilocks import P
+from tests.support.stark_reference import ReferenceKernels
 
 pytestmark = pytest.mark.gpu
 REFERENCE = ReferenceKernels()

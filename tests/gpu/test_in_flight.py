@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from actors.inflight import InFlight
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.binfile import map_file
 from distprove.groth16.keys import VerificationKey
@@ -20,14 +21,13 @@ from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16Prover
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import read_zkey
-from distprove.inflight import InFlight
 from distprove.system import Partition, Synthesised
-from kernels.backend import HostArray, OutOfMemory
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-from kernels.curves import BN254
-from kernels.placed import PlacedBackend
-from kernels.placement import OPERATIONS, Placement
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import HostArray, OutOfMemory
+from kernels.interface.placement import OPERATIONS, Placement
+from kernels.maths.curves import BN254
+from kernels.split import PlacedBackend
 
 pytestmark = pytest.mark.gpu
 

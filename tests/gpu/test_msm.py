@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kernels.backend import HostArray, OutOfMemory, SizeError
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.encoding import Words, generator, scalars_from_ints, unpack
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import HostArray, OutOfMemory, SizeError
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.maths.encoding import Words, generator, scalars_from_ints, unpack
 
 pytestmark = pytest.mark.gpu
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernels.backend import Array, Backend, CsrMatrix, OutOfMemory
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-from kernels.curves import CURVES, Curve, Field
-from kernels.encoding import field_from_ints
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import Array, Backend, CsrMatrix, OutOfMemory
+from kernels.maths.curves import CURVES, Curve, Field
+from kernels.maths.encoding import field_from_ints
 
 pytestmark = pytest.mark.gpu
 SIZES = [10, 16, 20, 22]

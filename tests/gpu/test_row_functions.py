@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from row_source_cases import CASE, case_columns, case_inputs
 
 from distprove.stark.air import CppRows
 from distprove.stark.programs.keccak_rounds import WIDTH, blocks_for, fill_rounds, fill_rounds_vectorised
-from kernels.backend import BackendError
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.interface.backend import BackendError
+from tests.support.row_source_cases import CASE, case_columns, case_inputs
 
 pytestmark = pytest.mark.gpu
 

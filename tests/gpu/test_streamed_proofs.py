@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distprove import canonical
+from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
@@ -15,7 +15,7 @@ from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
 from distprove.stark.timing import Phases
-from kernels.cuda import CudaBackend
+from kernels.cuda.backend import CudaBackend
 
 pytestmark = pytest.mark.gpu
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from distprove import canonical
+from distprove.formats import canonical
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
-from kernels.cpu import CpuBackend
-from kernels.cuda import CudaBackend
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
-from golden_jobs import FOLDER, JOBS
-from golden_jobs import prove_job as prove_golden
-from test_proofs import prove_job
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from tests.stark.test_proofs import prove_job
+from tests.support.golden_jobs import FOLDER, JOBS
+from tests.support.golden_jobs import prove_job as prove_golden
 
 pytestmark = pytest.mark.gpu
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_builders import container
 
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.groth16.binfile import BinFile, BinFileWriter, map_file
+from tests.support.file_builders import container
 
 
 def read(data: bytes) -> BinFile:

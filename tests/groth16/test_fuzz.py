@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
-from file_uses import use_input, use_ptau, use_zkey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +16,9 @@ from distprove.groth16.inputs import flatten
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
-from kernels.curves import BN254
+from kernels.maths.curves import BN254
+from tests.support.file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
+from tests.support.file_uses import use_input, use_ptau, use_zkey
 
 _FEW = 32
 _FIXED = 1 << 20  # the vectorised code's own working memory, and error messages

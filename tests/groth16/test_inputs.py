@@ -11,7 +11,7 @@ import pytest
 
 from distprove.errors import FormatError, WitnessGenerationError
 from distprove.groth16.inputs import MAX_INPUT, flatten, read_input, signals
-from kernels.curves import BN254
+from kernels.maths.curves import BN254
 
 FIELD = BN254.fr
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated_proofs import OUTSIDE
 
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import InvalidKey
 from distprove.groth16.key_check import check_key
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
-from kernels.curves import CURVES, Curve, Group
-from kernels.encoding import point_from_ints
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
+from kernels.maths.curves import CURVES, Curve, Group
+from kernels.maths.encoding import point_from_ints
+from tests.support.simulated_proofs import OUTSIDE
 
 SECTIONS = {
     "ic": ("IC", Group.G1),

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
 
-from distprove import canonical
 from distprove.errors import FormatError, InvalidKey, InvalidProof
+from distprove.formats import canonical
 from distprove.groth16 import points
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
-from kernels.cpu import CpuBackend
-from kernels.curves import BN254, CURVES, Group
-from kernels.encoding import point_from_ints, point_to_ints
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254, CURVES, Group
+from kernels.maths.encoding import point_from_ints, point_to_ints
+from tests.support.simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
 
 GROUP = {"alpha1": Group.G1, "beta2": Group.G2, "gamma2": Group.G2, "delta2": Group.G2}
 

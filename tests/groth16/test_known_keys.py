@@ -22,9 +22,9 @@ from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.zkey import read_zkey
 from distprove.options import InputFile
-from kernels import cache
-from kernels.cpu import CpuBackend
-from kernels.curves import BN254, Curve, Group
+from kernels.cpu.backend import CpuBackend
+from kernels.host import cache
+from kernels.maths.curves import BN254, Curve, Group
 
 POINTS = (
     *("alpha1", "beta1", "delta1", "beta2", "gamma2", "delta2"),

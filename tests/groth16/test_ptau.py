@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_builders import CURVES, container, ptau_bytes
 
 from distprove.errors import FormatError
 from distprove.groth16.binfile import BinFile, Bytes
 from distprove.groth16.ptau import Powers, read_ptau
-from kernels.curves import BN254, Curve, Group
-from kernels.encoding import generator, point_to_ints
+from kernels.maths.curves import BN254, Curve, Group
+from kernels.maths.encoding import generator, point_to_ints
+from tests.support.file_builders import CURVES, container, ptau_bytes
 
 
 def counters(points: Bytes) -> list[tuple[int, int]]:

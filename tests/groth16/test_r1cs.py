@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_builders import CURVES, container, entries, r1cs_bytes, random_matrix, small_r1cs
 
 from distprove.errors import FormatError, InputError
 from distprove.groth16.elements import _fingerprints, dictionary
 from distprove.groth16.r1cs import read_r1cs, write_r1cs
 from distprove.groth16.zkey import read_zkey
-from kernels.curves import BN254, Curve
-from kernels.encoding import field_to_ints
+from kernels.maths.curves import BN254, Curve
+from kernels.maths.encoding import field_to_ints
+from tests.support.file_builders import CURVES, container, entries, r1cs_bytes, random_matrix, small_r1cs
 
 
 def header(

@@ -13,9 +13,9 @@ from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.resident import WITNESSES, load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
-from kernels.backend import Array, HostArray, OutOfMemory, PointTable
-from kernels.cpu import CpuBackend
-from kernels.curves import BN254, Curve, Group
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Array, HostArray, OutOfMemory, PointTable
+from kernels.maths.curves import BN254, Curve, Group
 
 
 class CountingBackend(CpuBackend):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from known_tau import write_known_tau
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
@@ -31,10 +30,11 @@ from distprove.groth16.verifier import verify
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import INSECURE_DEV_NAME, read_zkey
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
-from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.encoding import point_to_ints, unpack
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.maths.encoding import point_to_ints, unpack
+from tests.support.known_tau import write_known_tau
 
 SECRETS = {"tau": 0x1234567890ABCDEF1234567890ABCDEF, "alpha": 987654321987654321, "beta": 123123123123123123123}
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from simulated_proofs import OUTSIDE, Trapdoor, trapdoor
 
 from distprove.errors import CurveMismatch, DistproveError, FormatError, InputError, InvalidKey, InvalidProof
 from distprove.groth16.proof import Groth16Proof
@@ -30,7 +29,8 @@ from distprove.groth16.snarkjs import (
     write_verification_key,
 )
 from distprove.groth16.verifier import verify, verify_batch
-from kernels.curves import BLS12_381, BN254, CURVES, Group
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Group
+from tests.support.simulated_proofs import OUTSIDE, Trapdoor, trapdoor
 
 CIRCUITS = (
     "chain_bls12381",

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
 
 from distprove.errors import CurveMismatch, InvalidProof
 from distprove.groth16.points import Words
@@ -15,9 +14,10 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import Groth16Verifier, find_invalid, verify, verify_batch
 from distprove.proof import invalid_among
 from distprove.system import PartitionProof
-from kernels import group
-from kernels.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.encoding import pack, point_from_ints, unpack
+from kernels.cpu import group
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.maths.encoding import pack, point_from_ints, unpack
+from tests.support.simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
 
 PUBLIC = [5, 0, 1]
 GROUP = {"a": Group.G1, "b": Group.G2, "c": Group.G1}

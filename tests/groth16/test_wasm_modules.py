@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 import wasmtime
-from toy_program import toy_program
 
 from distprove.errors import DistproveError, FormatError
 from distprove.groth16 import wasm_limits, wasm_modules
 from distprove.groth16.wasm_limits import check_limits
 from distprove.groth16.wasm_modules import CompileLimits, load_module, new_engine
 from distprove.groth16.witness import WitnessProgram
-from kernels import cache
-from kernels.encoding import unpack
+from kernels.host import cache
+from kernels.maths.encoding import unpack
+from tests.support.toy_program import toy_program
 
 
 @pytest.fixture(scope="module")

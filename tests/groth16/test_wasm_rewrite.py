@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wasmtime
-from toy_program import toy_program
 
 from distprove.errors import FormatError
 from distprove.groth16 import wasm_modules
@@ -19,7 +18,8 @@ from distprove.groth16.wasm_limits import CODE, HEADER, Reader, leb128
 from distprove.groth16.wasm_modules import new_engine
 from distprove.groth16.wasm_rewrite import with_fast_field
 from distprove.groth16.witness import WitnessProgram
-from kernels.curves import BLS12_381, BN254, Field
+from kernels.maths.curves import BLS12_381, BN254, Field
+from tests.support.toy_program import toy_program
 
 _EXPORT = 7
 _IMPORTED, _COUNT = 4, 81

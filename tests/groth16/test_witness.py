@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_program import ASSERTION, FOREVER, NON_CANONICAL, toy_program
 
 from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
 from distprove.groth16.inputs import fnv1a, read_input
 from distprove.groth16.witness import WitnessProgram, _Fault, _Instance
 from distprove.groth16.wtns import read_wtns, write_wtns
 from distprove.groth16.zkey import read_zkey
-from kernels.curves import BLS12_381, BN254
-from kernels.encoding import unpack
+from kernels.maths.curves import BLS12_381, BN254
+from kernels.maths.encoding import unpack
+from tests.support.toy_program import ASSERTION, FOREVER, NON_CANONICAL, toy_program
 
 R = BN254.fr.modulus
 SECRET = 987654321987654321

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from file_builders import CURVES, container, wtns_bytes
 
 from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMismatch
 from distprove.groth16.wtns import read_wtns, write_wtns
-from kernels.curves import BLS12_381, BN254, Curve
-from kernels.encoding import pack, scalars_from_ints, unpack
+from kernels.maths.curves import BLS12_381, BN254, Curve
+from kernels.maths.encoding import pack, scalars_from_ints, unpack
+from tests.support.file_builders import CURVES, container, wtns_bytes
 
 
 def header(curve: Curve, count: int, size: int = 32) -> bytes:

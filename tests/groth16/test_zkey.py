@@ -9,13 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_builders import CURVES, container, entries, points, random_matrix, small_contribution, zkey_bytes, zkey_parts
 
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile
 from distprove.groth16.zkey import INSECURE_DEV_NAME, ZKey, read_zkey, write_zkey
-from kernels.curves import BLS12_381, BN254, Curve, Group, curve_by_name
-from kernels.encoding import field_to_ints, point_to_ints, unpack
+from kernels.maths.curves import BLS12_381, BN254, Curve, Group, curve_by_name
+from kernels.maths.encoding import field_to_ints, point_to_ints, unpack
+from tests.support.file_builders import (
+    CURVES,
+    container,
+    entries,
+    points,
+    random_matrix,
+    small_contribution,
+    zkey_bytes,
+    zkey_parts,
+)
 
 CIRCUITS = (
     "tiny",

@@ -17,8 +17,8 @@ from distprove.groth16.snarkjs import write_proof, write_public
 from distprove.groth16.verifier import verify, verify_batch
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.zkey import read_zkey
-from kernels.cpu import CpuBackend
-from kernels.encoding import unpack
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.encoding import unpack
 from tests.conftest import Snarkjs
 
 CIRCUITS = ("tiny", "epochKeyLite", "signup", "reputation", "sha256_256", "userStateTransition", "chain_bls12381")

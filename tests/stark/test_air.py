@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from air_examples import Fibonacci, Limbs, Ranges, compile_airs, fibonacci_trace
-from stark_reference import ReferenceKernels, interpolate
 
 from distprove.errors import AirError
 from distprove.stark import logup
 from distprove.stark.air import Air, Bus, CompiledAir, Table, compile_air, trace_air
 from distprove.stark.field import P
-from kernels.row_program import Op
+from kernels.interface.row_program import Op
+from tests.support.air_examples import Fibonacci, Limbs, Ranges, compile_airs, fibonacci_trace
+from tests.support.stark_reference import ReferenceKernels, interpolate
 
 
 class Custom(Air):

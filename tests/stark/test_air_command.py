@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from air_examples import Fibonacci, Limbs, LimbsProgram
 from typer.testing import CliRunner
 
 from distprove.cli.app import app
 from distprove.stark.air import Example, PartitionTrace
-from kernels.compiler import KernelResources, KernelRow, KernelSource
+from kernels.cuda.compiler import KernelResources, KernelRow, KernelSource
+from tests.support.air_examples import Fibonacci, Limbs, LimbsProgram
 
 
 def run(*args: str) -> Any:
@@ -31,19 +31,19 @@ class NotAnExample(Fibonacci):
 
 
 def test_report() -> None:
-    done = run("report", "air_examples:Limbs", "--with", "bits=4")
+    done = run("report", "tests.support.air_examples:Limbs", "--with", "bits=4")
     assert done.exit_code == 0
     for text in ("5 main", "logup sum: global", "degree 3: 2 quotient chunks", "range"):
         assert text in done.stdout
-    tables = json.loads(run("report", "air_examples:LimbsProgram", "--json").stdout)
+    tables = json.loads(run("report", "tests.support.air_examples:LimbsProgram", "--json").stdout)
     assert [table["name"] for table in tables] == ["Limbs", "Ranges"]
 
 
 def test_check() -> None:
-    done = run("check", "air_examples:LimbsProgram")
+    done = run("check", "tests.support.air_examples:LimbsProgram")
     assert done.exit_code == 0
     assert "holds on every row: Limbs (16 rows), Ranges (8 rows)" in done.stdout
-    assert run("check", "air_examples:Fibonacci").exit_code == 0
+    assert run("check", "tests.support.air_examples:Fibonacci").exit_code == 0
 
 
 @pytest.mark.parametrize("program", ["fibonacci", "distprove.stark.programs.wide_fibonacci:WideFibonacci"])
@@ -55,16 +55,16 @@ def test_the_traces_of_a_program(program: str) -> None:
 
 
 def test_check_names_what_fails() -> None:
-    done = run("check", "test_air_command:Broken")
+    done = run("check", "tests.stark.test_air_command:Broken")
     assert done.exit_code == 1
     assert "Broken: last[0], row 7" in done.stdout
-    document = json.loads(run("check", "test_air_command:Broken", "--json").stdout)
+    document = json.loads(run("check", "tests.stark.test_air_command:Broken", "--json").stdout)
     assert [failure["rule"] for failure in document["failures"]] == ["last[0]"]
     assert document["checked"] is True
 
 
 def test_an_air_without_an_example_is_only_compiled() -> None:
-    document = json.loads(run("check", "air_examples:Limbs", "--json").stdout)
+    document = json.loads(run("check", "tests.support.air_examples:Limbs", "--json").stdout)
     assert (document["checked"], document["failures"]) == (False, [])
 
 
@@ -74,13 +74,13 @@ def test_an_air_without_an_example_is_only_compiled() -> None:
         (("air_examples",), "no program"),
         (("fibonacci", "--with", "rows=3"), "power of two"),
         (("no.such.module:X",), "cannot import"),
-        (("air_examples:Nothing",), "Nothing"),
-        (("air_examples:RANGE",), "neither an Air"),
-        (("air_examples:Limbs", "--with", "bits"), "NAME=VALUE"),
-        (("air_examples:Limbs", "--with", "size=3"), "parameters"),
-        (("air_examples:Limbs", "--with", "bits=x"), "integer"),
-        (("air_examples:Limbs", "--with", "bits=0"), "at least one bit"),
-        (("test_air_command:NotAnExample",), "expected an Example"),
+        (("tests.support.air_examples:Nothing",), "Nothing"),
+        (("tests.support.air_examples:RANGE",), "neither an Air"),
+        (("tests.support.air_examples:Limbs", "--with", "bits"), "NAME=VALUE"),
+        (("tests.support.air_examples:Limbs", "--with", "size=3"), "parameters"),
+        (("tests.support.air_examples:Limbs", "--with", "bits=x"), "integer"),
+        (("tests.support.air_examples:Limbs", "--with", "bits=0"), "at least one bit"),
+        (("tests.stark.test_air_command:NotAnExample",), "expected an Example"),
     ],
 )
 def test_what_cannot_be_checked_says_why(args: tuple[str, ...], message: str) -> None:
@@ -100,7 +100,7 @@ def test_compile(monkeypatch: pytest.MonkeyPatch) -> None:
         resources = KernelResources("kernel", 40, 0, 0, 0, 0)
         return [KernelRow(source.title, arch, resources, 1.5, cached=False) for source in sources]
 
-    monkeypatch.setattr("kernels.compiler.list_kernels", listed)
+    monkeypatch.setattr("kernels.cuda.compiler.list_kernels", listed)
     done = run("compile", "file-root", "--arch", "90", "--arch", "sm_100")
     assert done.exit_code == 0, done.stderr
     assert [arch for arch, _ in asked] == ["sm_90", "sm_100"]
@@ -114,7 +114,7 @@ def test_compile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_air_alone_is_not_proven() -> None:
-    done = run("compile", "air_examples:Limbs")
+    done = run("compile", "tests.support.air_examples:Limbs")
     assert done.exit_code == 2
     assert "no program" in done.stderr
 

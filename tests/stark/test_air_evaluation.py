@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from stark_reference import ReferenceKernels
 
 from distprove.errors import AirError
 from distprove.stark import field, logup
 from distprove.stark.air import Air, CompiledAir, Table, check_trace, compile_air
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P
-from kernels.backend import SizeError
-from kernels.row_program import Op, RowProgram
+from kernels.interface.backend import SizeError
+from kernels.interface.row_program import Op, RowProgram
+from tests.support.stark_reference import ReferenceKernels
 
 HEIGHT = 4
 LAYOUT = {"p": (0, 2)}

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from air_examples import Fibonacci, Limbs, Ranges, compile_airs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distprove import canonical
 from distprove.errors import FormatError
+from distprove.formats import canonical
 from distprove.stark.air import CompiledAir, compile_air
+from tests.support.air_examples import Fibonacci, Limbs, Ranges, compile_airs
 
 AIRS = [
     *compile_airs([Limbs(), Ranges()], {"p": (0, 3)}),

@@ -13,17 +13,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from cheats import (
-    WEAK,
-    Job,
-    balanced_by_the_last,
-    forged_logup,
-    plus_one,
-    prove_job,
-    quotient_values_that_fit,
-)
-from stark_programs import LIMIT, RANGE, USED, Fibonacci, Ring
-from stark_reference import opening_holds
 
 from distprove.errors import AirError, FormatError, InputError, InvalidProof, UsageError
 from distprove.stark import prover, security
@@ -41,8 +30,19 @@ from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statist
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.transcript import Transcript, work_is_done
-from kernels.cpu import CpuBackend
-from kernels.goldilocks_field import GENERATOR
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.goldilocks import GENERATOR
+from tests.support.cheats import (
+    WEAK,
+    Job,
+    balanced_by_the_last,
+    forged_logup,
+    plus_one,
+    prove_job,
+    quotient_values_that_fit,
+)
+from tests.support.stark_programs import LIMIT, RANGE, USED, Fibonacci, Ring
+from tests.support.stark_reference import opening_holds
 
 
 @pytest.fixture(scope="module")
@@ -792,7 +792,7 @@ def test_a_proof_of_one_job_in_another(ring: Job) -> None:
 
 def test_a_challenge_that_the_cheat_chose(ring: Job) -> None:
     """Each proof holds under it by itself; the barrier's digest does not."""
-    with mock.patch("cheats.job_challenge", return_value=bytes(32)):
+    with mock.patch("tests.support.cheats.job_challenge", return_value=bytes(32)):
         job = prove_job(Ring(5), 2)
     job.check_partitions()
     with pytest.raises(InvalidProof, match="part of this job"):
@@ -801,7 +801,7 @@ def test_a_challenge_that_the_cheat_chose(ring: Job) -> None:
 
 def test_a_retried_partition_with_another_trace(ring: Job) -> None:
     """Committed again after the barrier to other columns: its root is not the one that the challenge binds."""
-    with mock.patch("cheats.job_challenge", return_value=ring.proofs[0].challenge):
+    with mock.patch("tests.support.cheats.job_challenge", return_value=ring.proofs[0].challenge):
         again = prove_job(Ring(5), 3, order=[0], tamper=_other_padding)
     job = replace(ring, proofs=[*again.proofs, *ring.proofs[1:]])
     job.check_partitions()

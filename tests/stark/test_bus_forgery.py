@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from bus_forgery import NUMBERS, PARTITIONS, Forger, Halfway, Lookup, imbalance, without_anchors
-from cheats import prove_job
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import global_challenges
@@ -18,8 +16,10 @@ from distprove.stark.params import Parameters
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security
 from distprove.stark.verifier import verify
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
+from tests.support.bus_forgery import NUMBERS, PARTITIONS, Forger, Halfway, Lookup, imbalance, without_anchors
+from tests.support.cheats import prove_job
 
 CLAIMED = 1000
 """Not in the table, which has 64 numbers."""

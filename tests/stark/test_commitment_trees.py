@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stark_reference import ReferenceKernels, ReferenceTree, keccak256, opening_holds
 
 from distprove.stark.field import P
 from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
-from kernels.goldilocks import INJECT_TAG, NODE_TAG, Bytes, TreeOpening, Words
-from kernels.query_paths import QueryPaths
+from kernels.interface.goldilocks import INJECT_TAG, NODE_TAG, Bytes, TreeOpening, Words
+from kernels.maths.query_paths import QueryPaths
+from tests.support.stark_reference import ReferenceKernels, ReferenceTree, keccak256, opening_holds
 
 rng = np.random.default_rng(11)
 kernels = ReferenceKernels()

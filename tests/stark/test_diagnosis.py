@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stark_programs import Fibonacci
 
 from distprove.errors import UnsatisfiedWitness
 from distprove.stark.params import Parameters
 from distprove.stark.program import Trace
 from distprove.stark.system import StarkSystem
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from tests.support.stark_programs import Fibonacci
 
 SECRET = 123456789123
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from Crypto.Hash import keccak
-from test_proofs import SMALL, check
 
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.stark.barrier import job_challenge
@@ -30,7 +29,8 @@ from distprove.stark.programs.file_tree import FileTree
 from distprove.stark.programs.keccak_rounds import ROUNDS, WIDTH, rows_for
 from distprove.stark.prover import commit, prove
 from distprove.stark.timing import Phases
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from tests.stark.test_proofs import SMALL, check
 
 LEAF, NODE, _, _, BEGIN_TAIL = range(WIDTH, WIDTH + 5)
 CARRIED = WIDTH + 8

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import second_verifier
-from golden_jobs import FOLDER, JOBS, golden, prove_job
-from golden_verifiers import VERIFIERS, Verify
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stark_reference import ReferenceBackend
 
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security
-from kernels.backend import Backend
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
+from tests.support import second_verifier
+from tests.support.golden_jobs import FOLDER, JOBS, golden, prove_job
+from tests.support.golden_verifiers import VERIFIERS, Verify
+from tests.support.stark_reference import ReferenceBackend
 
 
 @pytest.mark.parametrize("backend", [CpuBackend, ReferenceBackend])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stark_programs import Fibonacci
-from stark_reference import ReferenceBackend
 
 from distprove.errors import UsageError
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS, load_program
+from tests.support.stark_programs import Fibonacci
+from tests.support.stark_reference import ReferenceBackend
 
 
 def heights_of_traces(program: Program, partitions: int) -> list[tuple[int, ...]]:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from air_examples import Limbs, Ranges, compile_airs, limbs_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stark_reference import ReferenceBackend, ReferenceKernels, domain, power
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import field, logup
 from distprove.stark.air import Air, Bus, CompiledAir, Table, check_trace, compile_air
 from distprove.stark.field import Ext, P, Words
-from kernels.goldilocks_field import GENERATOR, root_of_unity
+from kernels.maths.goldilocks import GENERATOR, root_of_unity
+from tests.support.air_examples import Limbs, Ranges, compile_airs, limbs_traces
+from tests.support.stark_reference import ReferenceBackend, ReferenceKernels, domain, power
 
 LOCAL = ((11, 12, 13), (14, 15, 16))
 GLOBAL = ((21, 22, 23), (24, 25, 26))

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from golden_jobs import JOBS, golden
-from golden_verifiers import REFUSALS, VERIFIERS, Verify, ours
-from records import Place, at, with_value
 
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
+from tests.support.golden_jobs import JOBS, golden
+from tests.support.golden_verifiers import REFUSALS, VERIFIERS, Verify, ours
+from tests.support.records import Place, at, with_value
 
 
 def leaves(value: Any, here: Place = ()) -> Iterator[Place]:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import second_verifier
-from golden_jobs import golden, golden_file
 
 import distprove
 from distprove.cli.programs import Soundness
@@ -27,6 +25,8 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.security import choose_parameters
 from distprove.stark.system import StarkSystem
 from distprove.verification import verify_proof
+from tests.support import second_verifier
+from tests.support.golden_jobs import golden, golden_file
 
 PARAMS = Parameters(1, 20, 0, 1)
 

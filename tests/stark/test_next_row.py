@@ -8,12 +8,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from unittest import mock
 
-import cheats
 import numpy as np
 import pytest
-from cheats import Job, plus_one, prove_job, quotient_values_that_fit
-from golden_verifiers import REFUSALS, VERIFIERS
-from stark_programs import Fibonacci
 
 from distprove.errors import InvalidProof
 from distprove.stark import prover
@@ -24,7 +20,11 @@ from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs import load_program
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Statement
-from kernels.row_program import Op
+from kernels.interface.row_program import Op
+from tests.support import cheats
+from tests.support.cheats import Job, plus_one, prove_job, quotient_values_that_fit
+from tests.support.golden_verifiers import REFUSALS, VERIFIERS
+from tests.support.stark_programs import Fibonacci
 
 LOOP = Bus("loop", 1)
 ROWS, FEW = 32, 8

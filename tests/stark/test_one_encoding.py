@@ -11,22 +11,22 @@ from typing import Any
 
 import msgpack
 import pytest
-import second_verifier
-from golden_jobs import JOBS, golden
-from golden_verifiers import REFUSALS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import at, places, with_value
-from test_untrusted import anything
 
-from distprove import canonical
 from distprove.errors import FormatError, InvalidProof
+from distprove.formats import canonical
 from distprove.stark import verifier
 from distprove.stark.field import P
 from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import statistics_of
 from distprove.stark.shape import ProofShape
+from tests.stark.test_untrusted import anything
+from tests.support import second_verifier
+from tests.support.golden_jobs import JOBS, golden
+from tests.support.golden_verifiers import REFUSALS
+from tests.support.records import at, places, with_value
 
 RECORDS = {name: golden(name)["key"] for name in JOBS}
 Change = Callable[[dict[str, Any]], None]

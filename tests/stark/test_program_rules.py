@@ -17,7 +17,7 @@ from distprove.stark.field import P
 from distprove.stark.programs import keccak_rounds, load_program
 from distprove.stark.programs.keccak_f import SUMMED, KeccakF
 from distprove.stark.programs.keccak_rounds import COLUMNS, ROUNDS, WIDTH, blocks_for, constrain_rounds, fill_rounds
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
 
 Z, BETA, ALPHA = (3, 1, 4), (1, 5, 9), (2, 6, 5)
 

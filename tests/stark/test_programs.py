@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stark_reference import ReferenceBackend
-from test_proofs import check, prove_job
 
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.stark.field import P
@@ -22,7 +20,9 @@ from distprove.stark.programs.keccak_f import KeccakF
 from distprove.stark.programs.keccak_rounds import WIDTH
 from distprove.stark.programs.range_check import RangeCheck
 from distprove.stark.system import StarkSystem
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from tests.stark.test_proofs import check, prove_job
+from tests.support.stark_reference import ReferenceBackend
 
 
 def sequence(pair: tuple[int, int], steps: int) -> tuple[int, int]:

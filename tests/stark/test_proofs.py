@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from stark_programs import Fibonacci, FibonacciAir, Ring
-from stark_reference import ReferenceBackend
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.air import Air
@@ -19,7 +17,9 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
-from kernels.backend import Backend
+from kernels.interface.backend import Backend
+from tests.support.stark_programs import Fibonacci, FibonacciAir, Ring
+from tests.support.stark_reference import ReferenceBackend
 
 SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_final=1)
 

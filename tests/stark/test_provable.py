@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from golden_jobs import JOBS, golden
 from typer.testing import CliRunner
 
-from distprove import canonical
 from distprove.cli.app import app
 from distprove.errors import AirError, InvalidProof, UsageError
+from distprove.formats import canonical
 from distprove.options import StarkOptions
 from distprove.stark.air import Air, BoundaryTuple, Bus, Example, PartitionTrace, Table
 from distprove.stark.barrier import Commitment
@@ -25,7 +24,8 @@ from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.proof import StarkProof, content_bytes
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.system import StarkProver, StarkSystem
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from tests.support.golden_jobs import JOBS, golden
 
 NEAR, FAR = Bus("near", 1), Bus("far", 1, "global")
 
@@ -231,10 +231,10 @@ def test_air_check_refuses_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("test_provable:Endless", "bus near"),
-        ("test_provable:Unheard", "bus far"),
-        ("test_provable:Steep --with power=12", "constraint steep has degree 12"),
-        ("test_provable:Steep --with power=300", "constraint steep has degree 300"),
+        ("tests.stark.test_provable:Endless", "bus near"),
+        ("tests.stark.test_provable:Unheard", "bus far"),
+        ("tests.stark.test_provable:Steep --with power=12", "constraint steep has degree 12"),
+        ("tests.stark.test_provable:Steep --with power=300", "constraint steep has degree 300"),
     ],
 )
 def test_air_check_refuses_airs_that_cannot_be_proven(target: str, says: str) -> None:
@@ -245,13 +245,13 @@ def test_air_check_refuses_airs_that_cannot_be_proven(target: str, says: str) ->
 
 
 def test_air_check_tells_the_blow_up_that_is_needed() -> None:
-    done = CliRunner().invoke(app, ["air", "check", "test_provable:Steep", "--with", "power=9"])
+    done = CliRunner().invoke(app, ["air", "check", "tests.stark.test_provable:Steep", "--with", "power=9"])
     assert (done.exit_code, "holds on every row" in done.stdout) == (0, True)
     assert "--blowup 8" in done.stderr
 
 
 def test_air_check_of_a_boundary_that_does_not_balance() -> None:
-    done = CliRunner().invoke(app, ["air", "check", "test_provable:Answered"])
+    done = CliRunner().invoke(app, ["air", "check", "tests.stark.test_provable:Answered"])
     assert done.exit_code == 1
     assert "bus far" in done.stdout
 

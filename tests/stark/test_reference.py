@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from stark_reference import ReferenceKernels, domain, interpolate, keccak256, power
 
 from distprove.stark import field
 from distprove.stark.field import P
-from kernels.goldilocks import DeepPoint
-from kernels.goldilocks_field import GENERATOR, root_of_unity
+from kernels.interface.goldilocks import DeepPoint
+from kernels.maths.goldilocks import GENERATOR, root_of_unity
+from tests.support.stark_reference import ReferenceKernels, domain, interpolate, keccak256, power
 
 kernels = ReferenceKernels()
 rng = np.random.default_rng(7)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stark_programs import Fibonacci
 
 from distprove.errors import UsageError
 from distprove.stark.params import Parameters
@@ -26,6 +25,7 @@ from distprove.stark.security import (
     rounds,
 )
 from distprove.stark.system import StarkSystem
+from tests.support.stark_programs import Fibonacci
 
 SOUNDCALC: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "soundcalc.json").read_text())
 """Bits that soundcalc gives, with how it was asked and its commit."""

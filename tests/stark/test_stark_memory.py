@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from stark_programs import Fibonacci, Ring, Tables
 
-from distprove import canonical
+from distprove.formats import canonical
 from distprove.stark.key import make_key
 from distprove.stark.memory import folded_together, folding_bytes, key_bytes, stages
 from distprove.stark.params import Parameters
@@ -19,8 +18,9 @@ from distprove.stark.shape import ProofShape
 from distprove.stark.system import StarkProver, StarkSystem
 from distprove.stark.timing import Phases
 from distprove.system import MemoryUse
-from kernels.backend import OutOfMemory
-from kernels.cpu import CpuBackend
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import OutOfMemory
+from tests.support.stark_programs import Fibonacci, Ring, Tables
 
 PARAMS = Parameters(1, 9, 0, 1)
 BLOWN = Parameters(3, 9, 0, 1)

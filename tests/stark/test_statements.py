@@ -12,8 +12,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from cheats import WEAK, Job, prove_job
-from stark_programs import Fibonacci, Ring
 
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
@@ -30,6 +28,8 @@ from distprove.stark.system import StarkSystem
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof
 from tests.cli.conftest import run
+from tests.support.cheats import WEAK, Job, prove_job
+from tests.support.stark_programs import Fibonacci, Ring
 
 Tamper = Callable[[int, Trace], Trace]
 

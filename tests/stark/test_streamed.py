@@ -6,12 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden_jobs import FOLDER, JOBS
-from golden_jobs import prove_job as prove_golden
-from stark_programs import Fibonacci, Ring, Tables
-from test_proofs import check, prove_job
 
-from distprove import canonical
+from distprove.formats import canonical
 from distprove.stark.extension import CosetTrees, Extender
 from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
@@ -20,8 +16,12 @@ from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit
 from distprove.stark.timing import Phases
-from kernels.cpu import CpuBackend
-from kernels.goldilocks_field import GENERATOR, P, root_of_unity
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
+from tests.stark.test_proofs import check, prove_job
+from tests.support.golden_jobs import FOLDER, JOBS
+from tests.support.golden_jobs import prove_job as prove_golden
+from tests.support.stark_programs import Fibonacci, Ring, Tables
 
 
 @pytest.fixture

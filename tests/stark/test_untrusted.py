@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from golden_jobs import JOBS, golden, golden_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import places, with_value
 
-from distprove import canonical
 from distprove.errors import DistproveError, FormatError
+from distprove.formats import canonical
 from distprove.proof import Proof, decode_partition, encode_public
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
@@ -22,6 +20,8 @@ from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.statement import Statement
 from distprove.stark.system import StarkVerifier
+from tests.support.golden_jobs import JOBS, golden, golden_file
+from tests.support.records import places, with_value
 
 MIB = 1 << 20
 RECORDS = {name: golden(name) for name in JOBS}

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from distprove.visible import visible
+from distprove.formats.visible import visible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """The page may load nothing and run nothing, whatever a name in it may hold."""

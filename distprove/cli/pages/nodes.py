@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.analysis import witnesses_in_flight
-from cluster.nodestory import NodeStory
-from cluster.story import Story
-from cluster.timeline import Session
+from cluster.record.analysis import witnesses_in_flight
+from cluster.record.nodestory import NodeStory
+from cluster.record.story import Story
+from cluster.record.timeline import Session
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import COLOURS, chart, escape, folded, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
 from distprove.cli.pages.waterfall import seconds_axis
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 LISTED = 60
 """Decisions listed, at most."""

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from cluster.analysis import DeviceUse, Inflation, Spread, devices, inflation
-from cluster.nodestory import NodeStory
-from cluster.story import Story
-from cluster.timeline import Session, Span
+from cluster.record.analysis import DeviceUse, Inflation, Spread, devices, inflation
+from cluster.record.nodestory import NodeStory
+from cluster.record.story import Story
+from cluster.record.timeline import Session, Span
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import bars, cards, chart, document, escape, folded, note, table
 from distprove.cli.pages.nodes import governor, witnesses
 from distprove.cli.pages.svg import legend
 from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall
 from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 LISTED = 60
 """Rows of a table that could have one for each partition or event."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.sweep.results import TIMED, Measured, SweepResult, headline_inflation
+from cluster.lab.sweep.results import TIMED, Measured, SweepResult, headline_inflation
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import COLOURS, cards, chart, document, escape, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
-from kernels.units import format_bytes
+from kernels.host.units import format_bytes
 
 Figure = Callable[[Measured], float]
 

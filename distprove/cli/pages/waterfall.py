@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from cluster.analysis import DeviceUse, step_seconds
-from cluster.timeline import Session, Span
+from cluster.record.analysis import DeviceUse, step_seconds
+from cluster.record.timeline import Session, Span
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import PHASES
 from distprove.cli.pages.svg import AXIS, LEFT, RIGHT, WIDTH, Drawing, Scale, time_axis

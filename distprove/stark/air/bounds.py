@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from distprove.stark.air.definition import Definition, Interaction
 from distprove.stark.air.expression import MAIN
-from kernels.row_program import Op
+from kernels.interface.row_program import Op
 
 
 def unconfirmed(definition: Definition) -> list[Interaction]:

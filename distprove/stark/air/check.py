@@ -21,8 +21,8 @@ from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Lay
 from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS
 from distprove.stark.air.lowering import lower
 from distprove.stark.field import P, Words
-from kernels.goldilocks_field import root_of_unity
-from kernels.row_program import Op, RowProgram
+from kernels.interface.row_program import Op, RowProgram
+from kernels.maths.goldilocks import root_of_unity
 
 Indices = NDArray[np.int64]
 

@@ -30,7 +30,7 @@ from distprove.stark.air.compiled import (
 from distprove.stark.air.definition import MAX_NAME, Air, Bus, Definition, Interaction, Layout, Scope, trace_air
 from distprove.stark.air.expression import AUX, Graph
 from distprove.stark.air.lowering import lower
-from kernels.row_program import RowProgram
+from kernels.interface.row_program import RowProgram
 
 LEAST_GROUP_DEGREE = 3
 """Minimum degree up to which interactions are grouped. Two interactions of degree 1 share a column at two quotient

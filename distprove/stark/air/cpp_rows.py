@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distprove.errors import AirError
-from kernels.backend import Array, Backend, SizeError
-from kernels.row_source import RowSource
+from kernels.interface.backend import Array, Backend, SizeError
+from kernels.interface.row_source import RowSource
 
 
 class CppRows:

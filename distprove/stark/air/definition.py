@@ -33,7 +33,7 @@ from distprove.stark.air.expression import (
     Graph,
     operand,
 )
-from kernels.goldilocks_field import P
+from kernels.maths.goldilocks import P
 
 MAX_COLUMNS = 1 << 16
 MAX_BUS_WIDTH = 256

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from distprove.errors import AirError
-from kernels.goldilocks_field import P
-from kernels.row_program import Op
+from kernels.interface.row_program import Op
+from kernels.maths.goldilocks import P
 
 PREPROCESSED, MAIN, AUX, SELECTORS = range(4)
 """Input matrices of a constraint program. An interaction program has only the first two."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from distprove.stark.air.expression import SELECTORS, Graph
-from kernels.row_program import Op, RowProgram
+from kernels.interface.row_program import Op, RowProgram
 
 KEEP = 256
 """Maximum number of instructions for which a value that is cheap to recompute is kept without being used.

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from distprove.stark import field
 from distprove.stark.field import Ext, Words
-from kernels.backend import SizeError
-from kernels.row_program import Op, RowProgram
+from kernels.interface.backend import SizeError
+from kernels.interface.row_program import Op, RowProgram
 
 Indices = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from distprove.stark.air.compiled import CompiledAir
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Air, Definition, Layout, Scope, trace_air
 from distprove.stark.air.expression import MAIN, PREPROCESSED
-from kernels.row_program import Op, RowProgram
+from kernels.interface.row_program import Op, RowProgram
 
 BLOWUPS = (2, 4, 8)
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from distprove.stark.air.expression import Expression, Graph, operand
 from distprove.stark.air.lowering import lower
-from kernels.backend import Array, Backend
-from kernels.row_program import RowProgram
+from kernels.interface.backend import Array, Backend
+from kernels.interface.row_program import RowProgram
 
 Cells = Sequence[Sequence[Expression]]
 

@@ -24,7 +24,7 @@ from distprove.stark.programs.keccak_rounds import (
     over_rounds,
     rows_for,
 )
-from kernels.backend import Array, Backend
+from kernels.interface.backend import Array, Backend
 
 LEVELS = 32
 """Level of the root, whatever the file's length. Files have up to 2^32 chunks, 512 GiB."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError
-from kernels.keccak import keccak256, keccak256_rows
+from kernels.cpu.keccak import keccak256, keccak256_rows
 
 CHUNK = 128
 LEAF, NODE = 0, 1

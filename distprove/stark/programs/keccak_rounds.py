@@ -23,8 +23,8 @@ from types import MappingProxyType
 import numpy as np
 
 from distprove.stark.air import CppRows, Expression, Table
-from kernels.backend import Array, Backend
-from kernels.host_compiler import CompilerMissing
+from kernels.host.compiler import CompilerMissing
+from kernels.interface.backend import Array, Backend
 
 ROUNDS = 24
 LANES = 25

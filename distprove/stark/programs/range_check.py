@@ -17,7 +17,7 @@ from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.statement import Statement
-from kernels.backend import Array, Backend
+from kernels.interface.backend import Array, Backend
 
 LIMB = Bus("limb", 1)
 MAX_BITS = 16

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from distprove.errors import UsageError
-from distprove.owncode import names_code
+from distprove.formats.owncode import names_code
 from distprove.stark.params import MAX_LOG_HEIGHT
 
 if TYPE_CHECKING:

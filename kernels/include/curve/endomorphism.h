@@ -91,7 +91,7 @@ template <class F>
 }
 
 // The tests below take points of the curve (of its twist) and accept exactly those of order r, and infinity. That they
-// are exact is computed in tests/kernels/test_pairing.py: an equation h(psi) Q = 0 implies N Q = 0 for N the norm of h
+// are exact is computed in tests/kernels/cpu/test_pairing.py: an equation h(psi) Q = 0 implies N Q = 0 for N the norm of h
 // in Z[psi], and the greatest common divisor of N and the order of the whole curve is r.
 
 inline bool in_g1(const Affine<Bn254Tower::Fq>&, Bn254Tower) { return true; }  // the curve itself has order r

@@ -1,5 +1,5 @@
 // The Goldilocks field F_p, p = 2^64 - 2^32 + 1, and its extension F_p[x]/(x^3 - x - 1), elements canonical everywhere.
-// The same numbers stand in goldilocks_field.py.
+// The same numbers stand in maths/goldilocks.py.
 //
 // 2^64 = 2^32 - 1 and 2^96 = -1 (mod p) turn a 128-bit product into three 64-bit terms.
 #pragma once

@@ -1,4 +1,4 @@
-// Row functions on the CPU, as tasks of a pool (kernels/cpu/threads.h). Each task is a number of whole tiles.
+// Row functions on the CPU, as tasks of a pool (kernels/cpu/src/threads.h). Each task is a number of whole tiles.
 //
 // A row has thousands of columns that lie far apart. So the rows of a tile are computed in a buffer that stays in the
 // cache and are written from there to their columns, some cache lines of each at a time and past the cache: lines that are
@@ -23,7 +23,7 @@ constexpr u64 TILE = 32;  // rows: from 8, a cache line of each column, to 64 ab
 constexpr u64 LINE = 64 / sizeof(u64);
 constexpr u64 UNWRITTEN = ~(u64)0;  // the buffer's initial content; no field element
 
-// A job as the class _Job in kernels/cpu_row_source.py lays it out.
+// A job as the class _Job in kernels/cpu/goldilocks/row_source.py lays it out.
 template <class Inputs>
 struct Job {
   const Inputs* inputs;

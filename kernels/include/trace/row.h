@@ -1,4 +1,4 @@
-// The types of C++ row functions of traces; kernels/row_source.py says what is generated around the functions.
+// The types of C++ row functions of traces; kernels/interface/row_source.py says what is generated around the functions.
 #pragma once
 #include "field/goldilocks.h"
 

@@ -1,0 +1,190 @@
+"""Several partitions in flight on one prover: while one computes, the next is staged and the previous is assembled.
+
+Partitions are started in the order in which they arrive. Work that does not need the device to be free runs beside it
+on the calling threads: copying the next partition's data over (`stage`), and waiting for results and assembling them
+(`result`). Any thread may call; the module does not care where the threads come from.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from distprove.system import (
+    Partition,
+    PartitionProof,
+    PendingProof,
+    PhaseTimes,
+    Prover,
+    StagedPartition,
+    Stages,
+    Synthesised,
+)
+from kernels.interface.backend import OutOfMemory
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A value with the times at which its computation started and ended, in seconds since the epoch."""
+
+    value: Any
+    started: float
+    ended: float
+
+
+class Line:
+    """A queue of places in order of arrival. A place is first alone at the head, then beside others until it ends."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._joined = 0
+        self._head = _Passed()
+        self._over = _Passed()
+
+    def join(self) -> Turn:
+        """Take a place behind all others. It must be used as a context manager, or the line stops there."""
+        with self._changed:
+            self._joined += 1
+            return Turn(self, self._joined - 1)
+
+    def _wait(self, arrived: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(arrived)
+
+    def _pass(self, number: int, *marks: _Passed) -> None:
+        with self._changed:
+            for mark in marks:
+                mark.add(number)
+            self._changed.notify_all()
+
+
+class Turn:
+    """A place in a line, kept until the end of the `with` block."""
+
+    def __init__(self, line: Line, number: int) -> None:
+        self._line = line
+        self._number = number
+        self._joined = time.time()
+
+    def wait_for_room(self, others: int) -> float:
+        """Wait until at most `others` of the places in front are not over; returns since when that has been so."""
+        over = self._line._over
+        self._line._wait(lambda: self._number - over.count <= others)
+        return max(self._joined, over.since)
+
+    def wait_for_head(self) -> float:
+        """Wait until all places in front have left the head; returns since when that has been so."""
+        head = self._line._head
+        self._line._wait(lambda: head.count == self._number)
+        return max(self._joined, head.since)
+
+    def leave_head(self) -> None:
+        """Let the next place come to the head."""
+        self._line._pass(self._number, self._line._head)
+
+    def __enter__(self) -> Turn:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line._pass(self._number, self._line._head, self._line._over)
+
+
+class _Passed:
+    """Counts how many places, from the first without a gap, have passed a point of the line, and since when."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.since = 0.0
+        self._early: set[int] = set()
+
+    def add(self, number: int) -> None:
+        """Note that place `number` has passed. A second call for the same place does nothing."""
+        if number < self.count:
+            return
+        self._early.add(number)
+        while self.count in self._early:
+            self._early.remove(self.count)
+            self.count += 1
+            self.since = time.time()
+
+
+class InFlight:
+    """The partitions in flight on one prover. Every use of the prover and its backend goes through this object."""
+
+    def __init__(self) -> None:
+        self.line = Line()
+        self._beside = 1
+        """How many partitions may be in flight beside the one being staged. A loaded key leaves memory for these."""
+        self._clock = threading.Lock()
+        self._ended = 0.0
+        """Time at which the last proof was ready, in seconds since the epoch."""
+
+    def alone(self, call: Callable[[], Any], turn: Turn | None = None) -> Timed:
+        """Run `call()` while nothing else uses the prover. `turn` is its place, if one was taken earlier on `line`."""
+        with turn or self.line.join() as place:
+            started = place.wait_for_room(0)
+            return Timed(call(), started, time.time())
+
+    def prove(
+        self,
+        prover: Prover,
+        partition: Partition,
+        work: Synthesised,
+        challenge: bytes | None = None,
+        turn: Turn | None = None,
+    ) -> Timed:
+        """Prove a partition, staged ahead if the prover can do so and memory allows: (PartitionProof, PhaseTimes).
+
+        The times leave out what was hidden behind the previous partition, so they add up to what this partition cost.
+        """
+        if not isinstance(prover, Stages):
+            return self.alone(lambda: prover.prove(partition, work, challenge), turn)
+        staged: StagedPartition | None = None
+        with turn or self.line.join() as place:
+            try:
+                place.wait_for_room(self._beside)
+                staging = time.time()
+                try:
+                    staged = prover.stage(partition, work)
+                except OutOfMemory:
+                    place.wait_for_room(0)
+                    staging = time.time()
+                    staged = prover.stage(partition, work)
+                waiting = time.time()
+                ours = place.wait_for_head()
+                starting = time.time()
+                pending = self._start(staged, challenge)
+                place.leave_head()
+                proof, times = pending.result()
+            finally:
+                if staged is not None:
+                    staged.release()
+            return self._told(proof, times, ours, (staging, waiting), starting)
+
+    def _start(self, staged: StagedPartition, challenge: bytes | None) -> PendingProof:
+        try:
+            return staged.start(challenge)
+        except OutOfMemory:
+            self._beside = 0  # perhaps the next partition took the memory: from now on it waits before staging
+            raise
+
+    def _told(
+        self, proof: PartitionProof, times: PhaseTimes, ours: float, staging: tuple[float, float], starting: float
+    ) -> Timed:
+        """The timed result. Its time starts when its turn has come and the previous proof is done."""
+        with self._clock:  # the clock is read under the lock, so that spans of one prover do not overlap
+            ended = time.time()
+            began = min(ended, max(ours, self._ended))
+            self._ended = ended
+        hidden = max(0.0, min(staging[1], began) - staging[0]) + max(0.0, began - starting)
+        for name, seconds in times.seconds.items():  # in the order in which they happened
+            cut = min(seconds, hidden)
+            times.seconds[name] = seconds - cut
+            hidden -= cut
+        return Timed((proof, times), began, ended)

@@ -1,0 +1,123 @@
+"""A worker as a Ray actor, which pins one GPU or none: a process beside the actor's, with the governor of its node.
+
+What passes through Ray is small: orders there, batches of proofs back. The worker is the same process as without Ray.
+In the actor's own process it would share the interpreter with Ray's threads, which cost a prover of 4 ms a fifth of its
+rate.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import cloudpickle
+
+from actors.inflight import Timed
+from actors.leases import Governed
+from actors.process import MappedFile, WorkerSpec
+from actors.processes import HostProcess
+from actors.worker import Loaded
+from kernels.host.arena import HostArena
+from kernels.host.shared_arrays import Sent, share
+
+
+class Carried:
+    """A value on its way to an actor, where it arrives as itself. It may be of a class that lies in the folder that the
+    driver is run in: the actor then imports from there too, after all that is installed."""
+
+    def __init__(self, value: object) -> None:
+        here = os.getcwd()
+        self._folders = [here] if here in map(os.path.abspath, sys.path) else []
+        self._data = cloudpickle.dumps(value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (self._folders, self._data)
+
+
+def _unpacked(folders: list[str], data: bytes) -> Any:
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+    return cloudpickle.loads(data)
+
+
+class RemoteWorker:
+    """One worker, once it is told which. `ask` calls a method of it by name; several may be called at once."""
+
+    def __init__(self) -> None:
+        self._process: HostProcess | None = None
+        self._arena = HostArena(shared=True)
+        self._copies: list[Any] = []
+        self._given: dict[str, Sent | MappedFile] = {}
+
+    def serve(self, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+        """Start the process of this worker; one that runs is ended first. `shared` are the system's files in the object
+        store, and `files` those of them that the driver has on a disk: where it is the same file here, the worker maps
+        that."""
+        self.kill()
+        if not self._given:
+            arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
+            self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
+        governor = Governed()
+        self._process = HostProcess(spec.name, replace(spec, shared=self._given), governor, governor.throttle)
+        self._process.start()
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """What the worker's method `name` returns. Raises what it raises, or WorkerDied."""
+        assert self._process is not None, "serve first"
+        answer = self._process.call(name, *arguments)
+        return _placed(answer) if isinstance(answer, Loaded) else answer
+
+    @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]
+    def kill(self) -> None:
+        """End the worker's process and those that it started, whatever they are at; what is asked of it raises
+        WorkerDied."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _give(self, array: Any, file: MappedFile | None) -> Sent | MappedFile:
+        """What processes get of a file: its name, where it is the same here, or else a copy in shared memory."""
+        if file is not None and file == mapped_file(Path(file.path)):
+            return file
+        sent, kept = share(array, self._arena)
+        self._copies.append(kept)  # they map it for as long as this actor lives
+        return sent
+
+
+def mapped_file(path: Path) -> MappedFile | None:
+    """The file at `path`; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return MappedFile(str(path), status.st_size, status.st_mtime_ns)
+
+
+def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
+    """Those of a system's files that are maps of whole files, as far as this machine tells."""
+    begins: dict[int, str] = {}
+    with suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and int(fields[2], 16) == 0:
+                begins[int(fields[0].partition("-")[0], 16)] = fields[5]
+    paths = {name: begins.get(array.ctypes.data) for name, array in shared.items()}
+    found = {name: mapped_file(Path(path)) for name, path in paths.items() if path is not None}
+    return {name: file for name, file in found.items() if file is not None and file.nbytes == shared[name].nbytes}
+
+
+def _placed(loaded: Loaded) -> Loaded:
+    """With the node that all are on, and the GPU."""
+    context = ray.get_runtime_context()
+    node = {"node": context.get_node_id()}
+    gpus = {"gpus": context.get_accelerator_ids().get("GPU", [])}
+
+    def told(timed: Timed, **facts: Any) -> Timed:
+        return replace(timed, value={**timed.value, **facts})
+
+    makers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
+    return Loaded(told(loaded.prover, **node, **gpus), makers)

@@ -1,0 +1,1 @@
+"""Where work runs: threads, processes of this machine, or Ray."""

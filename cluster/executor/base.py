@@ -1,0 +1,315 @@
+"""Where work runs: one interface. Executors of one machine are in `local_executor`, the one over Ray in `ray_executor`.
+
+An executor owns workers, each a device with its synthesisers (`actors.worker`), and knows how a message reaches them
+(`Transport`). It carries orders to them in chunks, and reports their batches. It decides nothing: which partition goes
+where, what is tried again and who is given up is the driver's business, so all executors behave alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Protocol
+
+from actors.processes import WorkerDied
+from actors.worker import Order
+from cluster.executor.connection import prepare
+from cluster.executor.tasks import Batches, Finished, Kind, Verdict
+from cluster.executor.verifiers import Verifiers
+from cluster.record.report import public_message
+from distprove.job import ExecutorSettings
+from distprove.system import FindsInvalid, PartitionProof, ProofSystem
+
+KEEPERS = 4
+"""Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
+hardly longer than for one."""
+PATIENCE = 10.0
+"""Seconds that workers have to give back their devices at the end, before they are ended."""
+QUIET = 5.0
+"""Seconds for which a worker that has nothing to tell may leave a question for news unanswered."""
+
+
+class Role(str, Enum):
+    PROVER = "prover"
+    SYNTHESISER = "synthesiser"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker's public facts: ids are unique within the executor."""
+
+    id: str
+    """Of its prover."""
+    node: str
+    synthesisers: tuple[str, ...]
+
+
+class Transport(Protocol):
+    """How messages reach a worker. It knows nothing of what they say."""
+
+    def start(self) -> None:
+        """Bring what answers to life, also after its death."""
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What the worker's method `name` returns. Raises what it raises, or WorkerDied."""
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Have the worker's method `name` called. Nothing is waited for; one that is gone is not told."""
+
+    def kill(self) -> None:
+        """End this life of what answers, where it is a process of its own: calls under way are told of its death."""
+
+    def end(self) -> None:
+        """End what answers, for good."""
+
+
+class Executor(ABC):
+    """See the module's text. Use as a context manager; `start` once, then ask and wait."""
+
+    kind: str
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        self.settings = settings
+        self.waits_for: Callable[[str], None] = lambda what: None
+        """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
+        self._done: SimpleQueue[Finished] = SimpleQueue()
+        self._verifier: Batches | None = None
+        self._keepers: Batches | None = None
+        self._store: Callable[[Sequence[PartitionProof]], None] | None = None
+        """Where these keep proofs."""
+        self._system: ProofSystem | None = None
+        self._transports: dict[str, Transport] = {}
+        """By worker; those that were given up are not among them."""
+        self._epochs: dict[str, int] = {}
+        """Which life of each worker orders are for."""
+        self._lives = itertools.count(1)
+        self.verifiers: Verifiers | None = None
+        """Processes that verify, where threads would not do; whoever started them closes them."""
+        self._verifying = 1
+        """Threads that verify, without these."""
+
+    @abstractmethod
+    def start(self, system: ProofSystem) -> list[Worker]:
+        """Place the workers. Each must be loaded before it is used. Raises ClusterError for missing resources."""
+
+    def load(self, worker: Worker, permitted: bool = True) -> None:
+        """Load a worker, also after its death, and report its batches from then on. `permitted`: whether it may prove
+        before `permit` is called."""
+        transport = self._transports.get(worker.id)
+        if transport is not None:
+            epoch = self._epochs[worker.id] = next(self._lives)
+            self._beside("load", lambda: self._attend(worker.id, transport, epoch, permitted))
+
+    def check(self, worker: Worker) -> None:
+        """Check the key on a worker that has loaded it."""
+        transport = self._transports.get(worker.id)
+        if transport is not None:
+            self._beside("check", lambda: self._report(Finished(Kind.CHECK, worker.id), transport, "check"))
+
+    def permit(self, worker: Worker) -> None:
+        """The key is good: the worker may prove."""
+        self._tell(worker, "permit")
+
+    def hand(
+        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+    ) -> None:
+        """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time.
+        `began` is when the job's session did, for its timeline."""
+        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel)
+
+    def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
+        """Have the worker return up to `count` orders of a job that it has not begun."""
+        self._tell(worker, "give_back", count, job)
+
+    def dismiss(self, worker: Worker, synthesiser: str) -> None:
+        """Give up one of a worker's synthesisers."""
+        self._tell(worker, "dismiss", synthesiser)
+
+    def interrupt(self, worker: Worker, who: str) -> None:
+        """End the process of a worker that hangs, or of a synthesiser of it; that it died is then reported. One that is
+        a thread of this process cannot be ended, and nothing happens."""
+        transport = self._transports.get(worker.id)
+        if transport is None:
+            return
+        if who == worker.id:
+            transport.kill()
+        else:
+            transport.tell("interrupt", who)
+
+    def retire(self, worker: Worker) -> None:
+        """Stop a worker for good. What it had may or may not be reported."""
+        transport = self._transports.pop(worker.id, None)
+        if transport is not None:
+            transport.end()
+
+    def verify(self, proofs: Sequence[PartitionProof], *, last: bool = False) -> None:
+        """Verify beside the driver, whatever the prover's machine may have said; together with others that wait, and,
+        unless these are the `last`, with others to come."""
+        verifies = self.verifiers or self._system
+        assert verifies is not None, "start first"
+        if self._verifier is None:
+            count = self._verifying if self.verifiers is None else self.verifiers.count
+
+            def verified(waiting: list[PartitionProof]) -> list[Verdict]:
+                with self.verifying():
+                    return _verdicts(verifies, waiting)
+
+            spread = self.verifiers is not None
+            self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=spread)
+        self._verifier.submit(proofs, last=last)
+
+    @abstractmethod
+    def verifying(self) -> AbstractContextManager[object]:
+        """A lease of a thread to verify on, from the governor of the driver's node."""
+
+    def keep(
+        self,
+        proofs: Sequence[PartitionProof],
+        store: Callable[[Sequence[PartitionProof]], None],
+        *,
+        last: bool = False,
+    ) -> None:
+        """Have `store` put verified proofs on disk, beside the driver, which must not wait for a disk. `last`: see
+        `verify`."""
+        if self._keepers is not None and store != self._store:  # another run, by the same workers
+            self._keepers.stop(wait=False)
+            self._keepers = None
+        if self._keepers is None:
+            self._store = store
+
+            def kept(waiting: list[PartitionProof]) -> list[str]:
+                store(waiting)
+                return [proof.name for proof in waiting]
+
+            self._keepers = Batches(Kind.KEEP, self._done, kept, KEEPERS)
+        self._keepers.submit(proofs, last=last)
+
+    def wait(self, timeout: float) -> list[Finished]:
+        """All that is over; waits for something for up to `timeout` seconds."""
+        found: list[Finished] = []
+        with suppress(Empty):
+            found.append(self._done.get(timeout=timeout))
+            while True:
+                found.append(self._done.get_nowait())
+        return found
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        """What each node's governor has to say at the end; times in seconds after `began` (since the epoch)."""
+        return []
+
+    def close(self, *, now: bool = False) -> None:
+        """Stop everything this executor started. `now`: without waiting for what runs."""
+        self._transports = {}
+        for threads in (self._verifier, self._keepers):
+            if threads is not None:
+                threads.stop(wait=not now)
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(now=error is not None)
+
+    def _tell(self, worker: Worker, name: str, *arguments: Any) -> None:
+        transport = self._transports.get(worker.id)
+        if transport is not None:
+            transport.tell(name, *arguments)
+
+    def _beside(self, name: str, call: Callable[[], object]) -> None:
+        threading.Thread(target=call, name=f"distprove-{name}", daemon=True).start()
+
+    def _attend(self, worker: str, transport: Transport, epoch: int, permitted: bool) -> None:
+        """Load a worker, then report its news, until it dies or is ended."""
+        if not self._report(Finished(Kind.LOAD, worker), transport, "load", epoch, permitted):
+            return
+        quiet = min(QUIET, self.settings.hang_timeout / 4)
+        while self._report(Finished(Kind.BATCH, worker), transport, "batch", quiet):
+            if self._transports.get(worker) is not transport or self._epochs[worker] != epoch:
+                return
+
+    def _report(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> bool:
+        """Ask and report what comes of it; whether that was no error."""
+        finished.started = time.time()
+        try:
+            if finished.kind is Kind.LOAD:
+                transport.start()
+            finished.value = transport.call(name, *arguments)
+        except BaseException as error:  # whatever it is, the driver must hear of it
+            finished.error = error
+            if finished.kind is Kind.BATCH and not isinstance(error, WorkerDied):
+                finished.error = WorkerDied(f"its news were lost: {public_message(error)}")
+        finished.ended = time.time()
+        self._done.put(finished)
+        return finished.error is None
+
+
+def end_all(transports: Mapping[str, Transport], *, now: bool) -> None:
+    """End workers; unless `now`, once they have given back their devices, for which they have some time."""
+    if not now:
+        closing = [threading.Thread(target=_close, args=(each,), daemon=True) for each in transports.values()]
+        for thread in closing:
+            thread.start()
+        late = time.monotonic() + PATIENCE
+        for thread in closing:
+            thread.join(max(0.0, late - time.monotonic()))
+    for transport in transports.values():
+        transport.end()
+
+
+def _close(transport: Transport) -> None:
+    with suppress(Exception):  # it is at its end, whatever it says; it may not have begun
+        transport.call("close")
+
+
+def open_executor(settings: ExecutorSettings) -> Executor:
+    """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it."""
+    if settings.local:
+        from cluster.executor.local import local_executor  # it is made of what is here
+
+        return local_executor(settings)
+    prepare(settings)
+    from cluster.executor.ray import RayExecutor  # Ray takes seconds to import, and reads its environment then
+
+    return RayExecutor(settings)
+
+
+def _verdicts(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[Verdict]:
+    """Each proof verified: all at once with random coefficients, and one by one only those that this finds at fault."""
+    started = time.time()
+    reasons = why_invalid(verifies, proofs)
+    each = (time.time() - started) / len(proofs)
+    return [
+        Verdict(proof.name, reason, started + i * each, started + (i + 1) * each)
+        for i, (proof, reason) in enumerate(zip(proofs, reasons, strict=True))
+    ]
+
+
+def why_invalid(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[str | None]:
+    """Why each proof does not hold; None for one that does."""
+    with suppress(Exception):  # whatever it is: it is looked for in each
+        if verifies.verify_batch(proofs) is True:
+            return [None] * len(proofs)
+    suspects = list(range(len(proofs)))
+    if isinstance(verifies, FindsInvalid):
+        with suppress(Exception):
+            suspects = verifies.find_invalid(proofs) or suspects
+    reasons: list[str | None] = [None] * len(proofs)
+    for place in suspects:
+        try:
+            holds = verifies.verify(proofs[place]) is True
+            reasons[place] = None if holds else "the proof does not verify"
+        except Exception as error:
+            reasons[place] = public_message(error)
+    if not any(reasons):  # together they fail, and each alone holds: none of them counts
+        return ["the proofs that were verified with it do not hold together"] * len(proofs)
+    return reasons

@@ -1,0 +1,157 @@
+"""The connection to Ray: started for the purpose and stopped after it, or joined and left as it was.
+
+Set before Ray is imported, because it reads them only then: RAY_AUTH_MODE=token (a Ray that is started for the purpose
+gets a token of its own, so that no other user of the machine can run code in it), RAY_ENABLE_UV_RUN_RUNTIME_ENV=0
+(under `uv run` every worker would build the environment again), and for a Ray of our own
+RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0, which on any system has its processes listen on the loopback interface alone. This
+is the edge: nowhere else is the environment touched.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cluster.executor.own_cluster import own_cluster
+from cluster.executor.placement import Node
+from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
+from distprove.errors import ClusterError
+from distprove.host.cgroup import memory_available
+from distprove.host.machine import usable_threads
+from distprove.job import ExecutorSettings
+
+AUTO = "auto"
+"""The address that stands for a cluster that is looked for."""
+MIN_STORE = 128 << 20
+MAX_STORE_SHARE = 0.3
+"""Of the memory that is free: the store lives in shared memory, and the provers need memory too."""
+
+
+@contextmanager
+def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
+    """A connection to Ray for the length of the block; yields "started" or "joined".
+
+    Joins `settings.address`, or what RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this process is
+    connected to already; "auto" is RAY_ADDRESS, or else this user's cluster on this machine. Otherwise starts one whose
+    object store holds at least `store_bytes` (the key) if there is memory for that, and whose sockets, logs and spilled
+    objects are in a private folder. Raises ClusterError.
+    """
+    prepare(settings)
+    address = _address(settings)
+    import ray
+
+    if ray.is_initialized():
+        yield "joined"
+        return
+    if address == AUTO:
+        address = own_cluster()
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
+    quiet["job_config"] = _job_config()
+    with ExitStack() as stack:
+        own: dict[str, Any] = {}
+        try:
+            if address is None:
+                folder = stack.enter_context(ray_folder())
+                own = {
+                    "num_cpus": _cpus(settings),
+                    "num_gpus": settings.gpus,
+                    "object_store_memory": _store(store_bytes),
+                    "include_dashboard": False,
+                    "object_spilling_directory": str(folder / SPILL),
+                    "_temp_dir": str(folder / SESSIONS),
+                }
+            stack.callback(ray.shutdown)
+            # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
+            ray.init(address=address or "local", **own, **quiet)
+        except ray.exceptions.AuthenticationError as error:
+            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {_first_line(error)}") from None
+        except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
+            what = (
+                f"no Ray to join at {address}"
+                if address is not None
+                else "Ray does not start here (--local needs none)"
+            )
+            raise ClusterError(f"{what}: {_first_line(error)}") from None
+        yield "joined" if address is not None else "started"
+
+
+def cluster_nodes() -> list[Node]:
+    """The nodes that are alive, this one's first, then by address. Needs a connection."""
+    import ray
+
+    own = ray.get_runtime_context().get_node_id()
+    nodes = [
+        Node(
+            node["NodeID"],
+            node["NodeManagerAddress"],
+            float(node["Resources"].get("CPU", 0)),
+            int(node["Resources"].get("GPU", 0)),
+        )
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    return sorted(nodes, key=lambda node: (node.id != own, node.address, node.id))
+
+
+def prepare(settings: ExecutorSettings) -> None:
+    """Set what Ray reads when it is imported; must come before that, and does nothing after. Raises ClusterError."""
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if "ray" in sys.modules:
+        return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
+    if _address(settings) is None:
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
+        return
+    if _address(settings) is None:
+        # Kept for the life of the process: Ray reads it once, and a second Ray of this process uses it again.
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    elif not (Path.home() / ".ray" / "auth_token").is_file():
+        raise ClusterError(
+            "joining a cluster needs its token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH "
+            "(or RAY_AUTH_MODE=disabled for a cluster that has no authentication)"
+        )
+
+
+def _job_config() -> Any:
+    """Ray's own, without the folder that this process is run in, which workers would import from before all else: what
+    lies there may be a run that somebody sent. `actors.ray_actor.Carried` brings the folders that code is found in."""
+    from ray.job_config import JobConfig
+
+    class WithoutThisFolder(JobConfig):  # type: ignore[misc, unused-ignore]
+        def _runtime_env_has_working_dir(self) -> bool:
+            return True  # as where Ray adds neither this folder nor the script's
+
+    script = os.path.dirname(os.path.realpath(sys.argv[0]))
+    return WithoutThisFolder(_py_driver_sys_path=[script] if script in sys.path else [])
+
+
+def _address(settings: ExecutorSettings) -> str | None:
+    named = os.environ.get("RAY_ADDRESS")
+    return named or AUTO if settings.address == AUTO else settings.address or named
+
+
+def _cpus(settings: ExecutorSettings) -> int:
+    usable = usable_threads()
+    return min(settings.threads or usable, usable)
+
+
+def _store(wanted: int) -> int:
+    """Bytes for the object store: what is wanted with some slack, within what memory and /dev/shm have."""
+    room = memory_available() * MAX_STORE_SHARE
+    shm = Path("/dev/shm")
+    if shm.is_dir():
+        room = min(room, psutil.disk_usage(str(shm)).free * 0.9)
+    return int(max(MIN_STORE, min(1.25 * wanted, room)))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,199 @@
+"""The executors of one machine without Ray: workers on threads of this process, or each in a process of its own.
+
+Both have the governor here. Threads start at once and share everything; but what they do in Python they do one at a
+time, and beside a GPU that proves in milliseconds that is too much. Processes cost a second at the start.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from actors.backends import BackendChoice
+from actors.grants import Governor, Grant
+from actors.process import SentWitness, WorkerSpec
+from actors.processes import HostProcess
+from actors.prover import SWITCH_INTERVAL
+from actors.threads import WorkerThreads
+from cluster.executor.base import Executor, Transport, Worker, end_all
+from cluster.executor.devices import cuda_devices
+from cluster.executor.placement import (
+    GPU_THREADS,
+    SYNTHESISERS_PER_GPU,
+    host_threads,
+    shares,
+    split_threads,
+    synthesis_threads,
+)
+from cluster.executor.residents import of_node, of_prover
+from cluster.executor.verifiers import verifiers_for
+from cluster.governor import Budget, LocalGovernor, Request, node_budget
+from cluster.policy import policy_for
+from distprove.errors import ClusterError
+from distprove.host.machine import usable_threads
+from distprove.host.phases import Phase
+from distprove.job import ExecutorSettings
+from distprove.offload import parse_place
+from distprove.system import ProofSystem
+from kernels.host.arena import HostArena
+from kernels.host.shared_arrays import available
+
+
+class GovernorHere(Governor):
+    """The governor of this process, as workers see it."""
+
+    def __init__(self, governor: LocalGovernor) -> None:
+        self._governor = governor
+        self._numbers = itertools.count(1)
+
+    def acquire(
+        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+    ) -> Grant:
+        number = next(self._numbers)
+        request = Request((os.getpid(), 1.0), threads, memory, lane, phase=phase, thread=number, least=least)
+        return Grant(*self._governor.acquire(request))
+
+    def release(self, ticket: int) -> None:
+        self._governor.release(ticket)
+
+    def shrink(self, ticket: int, memory: int) -> None:
+        self._governor.shrink(ticket, memory)
+
+    def moved(self, taken: int, returned: int, proven: int) -> None:
+        self._governor.moved(taken, returned, proven)
+
+
+class InProcessExecutor(Executor):
+    """Workers are threads of this process. Native code lets go of the interpreter lock, so they overlap."""
+
+    kind = "local"
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        self._switch_interval = sys.getswitchinterval()
+        self._governor = LocalGovernor(Budget(threads=1, memory=1))
+        self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
+        self._throttle: Path | None = None
+        self._given: tuple[SentWitness, ...] = ()
+        """See `WorkerSpec`."""
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        settings = self.settings
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        self._system = system
+        threads = settings.threads or usable_threads()
+        devices = local_devices(settings)
+        choices = prover_choices(settings, system, devices, threads)
+        files = sum(array.nbytes for array in system.shared().values())
+        resident = of_node(files, [of_prover(system, choice) for choice in choices])
+        budget = node_budget(settings, resident.memory)
+        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
+        # For as long as there are workers, and before there are witnesses: none of them waits for room while it loads.
+        self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
+        self._throttle = self._governor.start(len(choices) * settings.in_flight)
+        self._verifying = len(choices)
+        # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
+        count = len(choices)
+        if choices[0].name == "cuda":
+            left = synthesis_threads(threads, choices[0].host_threads, len(choices), choices[0].placing)
+            count = min(SYNTHESISERS_PER_GPU * len(devices), left)
+        count = max(len(choices), settings.synthesisers or count)
+        names = [f"synthesiser-{index}" for index in range(count)]
+        governor = GovernorHere(self._governor)
+        workers = []
+        for index, choice in enumerate(choices):
+            name, own = f"prover-{index}", tuple(names[index :: len(choices)])
+            spec = WorkerSpec(
+                name, system, choice, own, max(1, threads // count), settings.in_flight, given=self._given
+            )
+            self._transports[name] = self._transport(spec, governor)
+            workers.append(Worker(name, "local", own))
+        return workers
+
+    def _transport(self, spec: WorkerSpec, governor: Governor) -> Transport:
+        return WorkerThreads(spec, governor, self._throttle, self._arena)
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        return [{"node": "local", **self._governor.report(began)}]
+
+    def verifying(self) -> AbstractContextManager[object]:
+        return self._governor.lease(phase=Phase.VERIFICATION, threads=1)
+
+    def close(self, *, now: bool = False) -> None:
+        transports = self._transports
+        super().close(now=now)
+        end_all(transports, now=now)
+        self._arena.close()
+        self._governor.close()
+        sys.setswitchinterval(self._switch_interval)
+
+
+class ProcessExecutor(InProcessExecutor):
+    """Workers are processes, and their synthesisers processes of these. One that dies is started again when it is
+    loaded again."""
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        workers = super().start(system)
+        self.verifiers = verifiers_for(system, len(workers))
+        return workers
+
+    def _transport(self, spec: WorkerSpec, governor: Governor) -> Transport:
+        return HostProcess(spec.name, spec, governor, lambda: self._throttle)
+
+    def close(self, *, now: bool = False) -> None:
+        super().close(now=now)
+        if self.verifiers is not None:
+            self.verifiers.close()
+
+
+def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
+    """What the settings ask for. Raises ClusterError."""
+    return ProcessExecutor(settings) if isolates(settings) else InProcessExecutor(settings)
+
+
+def isolates(settings: ExecutorSettings) -> bool:
+    """Whether workers are processes: as the settings say, or else where there are GPUs. Raises ClusterError where that
+    cannot be."""
+    if settings.isolate and not available():
+        raise ClusterError("workers in processes of their own need a system where these can share memory: Linux")
+    return bool(local_devices(settings)) and available() if settings.isolate is None else settings.isolate
+
+
+def prover_choices(
+    settings: ExecutorSettings, system: ProofSystem, devices: list[int], threads: int
+) -> list[BackendChoice]:
+    """What each prover of this machine computes on: the CUDA `devices`, or without any the processors."""
+    spread = shares(len(devices), settings.gpu_workers)
+    if devices:
+        name, each, beside = "cuda", min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
+    else:
+        name = "cpu" if settings.backend == "auto" else settings.backend
+        each, beside = split_threads(max(1, threads // len(spread)), settings)
+    placing = parse_place(settings.place, system.name)
+    return [
+        BackendChoice(
+            name,
+            device=devices[index // share] if devices else 0,
+            threads=max(1, each),
+            budget=settings.device_memory,
+            share=share,
+            placing=placing,
+            host_threads=beside,
+        )
+        for index, share in enumerate(spread)
+    ]
+
+
+def local_devices(settings: ExecutorSettings) -> list[int]:
+    """CUDA devices of this machine that the settings allow. Raises ClusterError when asked-for ones are missing."""
+    if settings.backend not in ("auto", "cuda") or settings.gpus == 0:
+        return []
+    found = cuda_devices()
+    wanted = found if settings.gpus is None else settings.gpus
+    if wanted > found or (settings.backend == "cuda" and not found):
+        raise ClusterError(f"{max(1, wanted)} CUDA devices asked for, {found} usable here (see `distprove doctor`)")
+    return list(range(wanted))

@@ -1,0 +1,164 @@
+"""Which workers a cluster gets: a pure function of its nodes and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+from distprove.offload import Placing, parse_place
+
+SYNTHESISERS_PER_GPU = 16
+"""At most. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms for a circuit of 2^16
+rows, with circom's program on one core of 16 at work and an H200); with fewer the GPU waits."""
+
+
+GPU_THREADS = 8
+"""CPU threads of a prover on a GPU, at most: more neither compile nor copy faster."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the cluster and what it offers in all."""
+
+    id: str
+    address: str
+    cpus: float
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """One worker to be: where, with what of Ray's resources, and how many threads it runs."""
+
+    node: Node
+    backend: str | None
+    """None for a synthesiser."""
+    num_cpus: float
+    num_gpus: float
+    """A part of one where several provers share a GPU."""
+    threads: int
+    host_threads: int = 1
+    """Threads for operations that are placed beside the prover's device, on the CPU."""
+    share: int = 1
+    """How many provers share its device."""
+
+
+def host_threads(threads: int, provers: int) -> int:
+    """Threads for operations placed on the CPU beside each of a node's provers on GPUs: half, the rest synthesises."""
+    return max(1, threads // (2 * provers))
+
+
+def synthesis_threads(threads: int, beside: int, provers: int, placing: Placing) -> int:
+    """Of a node's threads, those left to synthesis where each prover on a GPU has `beside` for what is placed on the
+    CPU by name."""
+    return max(1, threads - provers * beside) if placing.placement.host else threads
+
+
+def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
+    """(a CPU prover's own threads, those for what is placed beside it): together `threads`, but for a single one."""
+    beside = max(1, threads // 2)
+    return (max(1, threads - beside) if parse_place(settings.place).placement.host else threads, beside)
+
+
+def shares(devices: int, workers: int | None) -> list[int]:
+    """How many share the device of each prover of a node with `devices` GPUs (0: its CPUs), device by device.
+
+    `workers` provers in all, one a device for None. Raises ClusterError for a number that cannot be spread evenly.
+    """
+    devices = max(1, devices)
+    if workers is None or workers <= devices:
+        return [1] * (devices if workers is None else workers)
+    if workers % devices:
+        raise ClusterError(f"{workers} provers per node cannot be spread evenly over {devices} GPUs")
+    return [workers // devices] * workers
+
+
+def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], list[Place]]:
+    """(provers, synthesisers) for these nodes. Raises ClusterError, naming what is missing.
+
+    With GPUs, a prover per GPU (or as many per node as `gpu_workers` says) and on the same nodes up to
+    `SYNTHESISERS_PER_GPU` synthesisers for each GPU. Without, a CPU prover and a synthesiser per node. Ray's CPUs are a
+    bookkeeping of room, not of threads: both kinds state theirs, because an actor that names one resource only would
+    ask for more than it needs, and could wait for ever.
+    """
+    nodes = [node for node in nodes if node.cpus > 0]
+    if not nodes:
+        raise ClusterError("the cluster has no node with CPUs")
+    on_gpus = settings.backend in ("auto", "cuda") and settings.gpus != 0 and any(node.gpus for node in nodes)
+    if settings.backend == "cuda" and not on_gpus:
+        raise ClusterError("backend cuda was asked for, and the cluster has no GPU to give")
+    if settings.gpus and not on_gpus:
+        raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not cuda")
+    provers = _gpu_provers(nodes, settings) if on_gpus else _cpu_provers(nodes, settings)
+    return provers, _synthesisers(nodes, provers, settings)
+
+
+def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
+    most_threads = min(GPU_THREADS, settings.threads or GPU_THREADS)
+    fed = {node.id: max(0, min(node.gpus, int(2 * node.cpus) - 1)) for node in nodes}
+    wanted = settings.gpus or sum(fed.values())
+    if wanted > sum(fed.values()) or not wanted:
+        total, most = sum(node.gpus for node in nodes), sum(fed.values())
+        raise ClusterError(
+            f"{wanted or 1} GPUs were asked for; the cluster has {total}, of which its CPUs can feed {most}"
+        )
+    places: list[Place] = []
+    for node in nodes:
+        used = min(fed[node.id], wanted)
+        if not used:
+            continue
+        wanted -= used
+        each = shares(used, settings.gpu_workers)
+        if len(each) > 2 * node.cpus - 1:
+            raise ClusterError(
+                f"{len(each)} provers per node were asked for; the CPUs of {node.address} cannot feed them"
+            )
+        # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores. Its threads compile the
+        # kernels at the start and copy to pinned memory.
+        threads = max(1, min(most_threads, int(node.cpus) // max(node.gpus, len(each))))
+        beside = host_threads(_threads(node, settings), len(each))
+        places += [Place(node, "cuda", 0.5, 1 / share, threads, beside, share) for share in each]
+    return places
+
+
+def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
+    name = "cpu" if settings.backend == "auto" else settings.backend
+    places: list[Place] = []
+    for node in nodes:
+        # They run on all cores of their node; the synthesiser beside them takes what they leave idle.
+        each = shares(0, settings.gpu_workers)
+        threads = split_threads(max(1, _threads(node, settings) // len(each)), settings)
+        places += [Place(node, name, node.cpus / 2 / share, 0, *threads, share) for share in each]
+    return places
+
+
+def _threads(node: Node, settings: ExecutorSettings) -> int:
+    """The threads of a node that the settings allow to be used."""
+    return min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
+
+
+def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSettings) -> list[Place]:
+    places: list[Place] = []
+    for node in nodes:
+        here = [prover for prover in provers if prover.node == node]
+        room = node.cpus - sum(prover.num_cpus for prover in here)
+        if here and here[0].num_gpus:
+            left = synthesis_threads(int(room), here[0].host_threads, len(here), parse_place(settings.place))
+            count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), left)
+        elif here:
+            count = 1
+        else:
+            count = int(room) if any(prover.num_gpus for prover in provers) else 0
+        if settings.threads is not None:
+            count = min(count, settings.threads)
+        places += [Place(node, None, min(1.0, room / max(1, count)), 0, 1)] * count
+    places = [p for p in places if p.num_cpus > 0]
+    if settings.synthesisers is not None:
+        # Those on nodes with provers come first: their witnesses have no way to go.
+        with_provers = {prover.node.id for prover in provers}
+        places.sort(key=lambda p: p.node.id not in with_provers)
+        places = places[: settings.synthesisers]
+    if not places:
+        raise ClusterError("the provers leave no CPU for a synthesiser")
+    return places

@@ -1,0 +1,297 @@
+"""The executor over Ray: an actor for each worker, keys once per node, a governor on each node."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import (
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.backends import BackendChoice
+from actors.leases import NAMESPACE, Governed, governor_name
+from actors.process import WorkerSpec
+from actors.processes import WorkerDied
+from actors.ray_actor import Carried, RemoteWorker, files_of
+from cluster.executor.base import Executor, Worker, end_all
+from cluster.executor.connection import cluster_nodes, connect
+from cluster.executor.placement import Node, Place, place
+from cluster.executor.residents import Residents, of_node, of_prover
+from cluster.executor.verifiers import verifiers_for
+from cluster.governor import NodeGovernor
+from cluster.policy import policy_for
+from distprove.errors import ClusterError
+from distprove.host.machine import usable_threads
+from distprove.host.phases import Phase
+from distprove.job import ExecutorSettings
+from distprove.offload import Placing, parse_place
+from distprove.system import ProofSystem
+
+BEAT = 5.0
+"""Seconds between the signs of life that governors are given."""
+PATIENCE = 10.0
+"""Seconds that governors have to answer at the end, and actors to end a worker that hangs."""
+CALLS = 8
+"""Calls that an actor serves at once: one waits for news, the others come and go."""
+ENDING = "ending"
+"""The calls that end a worker's process have a thread of their own: a worker that hangs may hold all others."""
+
+
+class RayTransport:
+    """Messages to an actor."""
+
+    def __init__(self, actor: Any, *arguments: Any) -> None:
+        """`arguments` tell the actor, in each of its lives, what it is."""
+        self.actor = actor
+        self._arguments = arguments
+
+    def start(self) -> None:
+        try:
+            ray.get(self.actor.serve.options(max_task_retries=-1).remote(*self._arguments))
+        except RayError as error:
+            raise told(error) from None
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return ray.get(self.actor.ask.remote(name, *arguments))
+        except RayError as error:
+            raise told(error) from None
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        with suppress(RayError):
+            self.actor.ask.remote(name, *arguments)
+
+    def kill(self) -> None:
+        try:
+            ray.get(self.actor.kill.remote(), timeout=PATIENCE)
+        except (RayError, GetTimeoutError):
+            ray.kill(self.actor, no_restart=False)  # it hangs itself; the worker's process ends with it
+
+    def end(self) -> None:
+        ray.kill(self.actor, no_restart=True)
+
+
+class RayExecutor(Executor):
+    """Workers are actors. Starts or joins Ray in `start`, and in `close` stops what it started."""
+
+    kind = "ray"
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        self._stack = ExitStack()
+        self._governors: dict[str, Any] = {}
+        self._shared: dict[str, ray.ObjectRef] = {}
+        self._name = f"job-{secrets.token_hex(8)}"
+        """Among the drivers that share the governors."""
+        self._slots: dict[str, int] = {}
+        """Partitions that our provers take at once, by node."""
+        self._over = threading.Event()
+        self._beating: threading.Thread | None = None
+        self._resident: dict[str, Residents] = {}
+        """What the workers of a node keep there, by node."""
+        self._own: dict[str, tuple[str, Residents]] = {}
+        """A prover's node, and its part of that."""
+        self._tickets: dict[str, int] = {}
+        """Under which it is leased, by node."""
+        self._here: Governed | None = None
+        """The governor of the node that this process is on."""
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        self._system = system
+        placing = parse_place(self.settings.place, system.name)
+        shared = system.shared()
+        files = sum(array.nbytes for array in shared.values())
+        self.waits_for("Ray")
+        self._stack.enter_context(connect(self.settings, files + (256 << 20)))
+        nodes = cluster_nodes()
+        provers, synthesisers = place(nodes, self.settings)
+        self._here = Governed()
+        self.waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
+        choices = [self._choice(spot, placing) for spot in provers]
+        kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
+        used = {spot.node.id for spot in (*provers, *synthesisers)}
+        for node in nodes:
+            here = [own for where, own in kept if where == node.id]
+            self._slots[node.id] = len(here) * self.settings.in_flight
+            self._resident[node.id] = of_node(files if node.id in used else 0, here)
+            self._governors[node.id] = self._govern(node)
+        # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
+        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
+        self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
+        numbers = iter(range(len(synthesisers) + len(provers)))
+        workers = []
+        for index, (spot, choice) in enumerate(zip(provers, choices, strict=True)):
+            beside = [other for other in provers if other.node == spot.node]
+            # A node without a prover makes no witnesses: they would have to travel.
+            own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
+            names = tuple(f"synthesiser-{next(numbers)}" for _ in own or (spot,))
+            threads = own[0].threads if own else 1
+            spec = WorkerSpec(f"prover-{index}", system, choice, names, threads, self.settings.in_flight)
+            num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
+            if num_cpus > 1:
+                num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
+            workers.append(self._hire(spec, spot, num_cpus, files_of(shared)))
+            self._own[spec.name] = kept[index]
+        self._join(nodes)
+        self._keep_keys()
+        self._verifying = min(len(provers), usable_threads())
+        self.verifiers = verifiers_for(system, len(provers))
+        return workers
+
+    def retire(self, worker: Worker) -> None:
+        super().retire(worker)
+        node, own = self._own.pop(worker.id, ("", Residents(0)))
+        if node in self._tickets:
+            left = self._resident[node] = self._resident[node].without(own)
+            self._governors[node].shrink_key.remote(self._tickets[node], left.memory, left.pinned)
+
+    def verifying(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._here is None else self._here.lease(phase=Phase.VERIFICATION, threads=1)
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        reports = []
+        for node, governor in self._governors.items():
+            try:
+                reports.append({"node": node, **ray.get(governor.report.remote(began), timeout=2.0)})
+            except (RayError, GetTimeoutError):
+                continue  # its node is gone, and its story with it
+        return reports
+
+    def close(self, *, now: bool = False) -> None:
+        transports = self._transports
+        super().close(now=now)  # first: the verifier's lease is of a governor that ends here
+        if self.verifiers is not None:
+            self.verifiers.close()
+        if (transports or self._governors) and ray.is_initialized():
+            end_all(transports, now=now)
+            self._leave()
+        self._governors, self._shared = {}, {}
+        self._stack.close()
+
+    def _choice(self, spot: Place, placing: Placing) -> BackendChoice:
+        assert spot.backend is not None
+        return BackendChoice(
+            spot.backend,
+            threads=spot.threads,
+            share=spot.share,
+            budget=self.settings.device_memory,
+            placing=placing,
+            host_threads=spot.host_threads,
+        )
+
+    def _join(self, nodes: list[Node]) -> None:
+        """Have each node's governor count us in, from here to `_leave`; where one is about to end, make a new one. A
+        node where that fails is gone, or does without. Raises ClusterError when one does not answer."""
+        waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
+        while waiting:
+            asked = {node: self._governors[node].attend.remote(self._name, self._slots[node]) for node in waiting}
+            for node, ref in asked.items():
+                try:
+                    if ray.get(ref, timeout=self.settings.start_timeout):
+                        del waiting[node]
+                except GetTimeoutError:
+                    raise ClusterError(f"the governor of {waiting[node].address} does not answer") from None
+                except RayError:
+                    continue
+            for node in waiting:
+                ray.kill(self._governors.pop(node), no_restart=True)
+            if not waiting or time.monotonic() > late:
+                break
+            time.sleep(BEAT / 10)  # until the name is free
+            self._governors |= {node: self._govern(where) for node, where in waiting.items()}
+        self._beating = threading.Thread(target=self._beat, name="distprove-driver", daemon=True)
+        self._beating.start()
+
+    def _beat(self) -> None:
+        """Say that we live, until the end."""
+        while not self._over.wait(BEAT):
+            with suppress(RayError):
+                for node, governor in self._governors.items():
+                    governor.attend.options(max_task_retries=0).remote(self._name, self._slots[node])
+
+    def _leave(self) -> None:
+        """End our part in the governors, and those that nobody else uses."""
+        self._over.set()
+        if self._beating is not None:
+            self._beating.join()
+            self._beating = None
+        left = {governor.leave.remote(self._name): governor for governor in self._governors.values()}
+        done, _ = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
+        for ref in done:
+            with suppress(RayError):  # its node is gone
+                if ray.get(ref):
+                    ray.kill(left[ref], no_restart=True)
+
+    def _keep_keys(self) -> None:
+        """Lease what the workers will keep, on all nodes, before anything is loaded. Raises ClusterError.
+
+        For as long as there are workers, those that die and come back included, and before there are witnesses: a
+        prover never waits for memory that witnesses hold until they are proven.
+        """
+        asked = {
+            node: self._governors[node].keep.remote(self._name, resident.memory, resident.pinned)
+            for node, resident in self._resident.items()
+            if resident.memory and node in self._governors
+        }
+        try:
+            self._tickets = dict(zip(asked, ray.get(list(asked.values())), strict=True))
+        except RayTaskError as error:
+            if isinstance(error.cause, ClusterError):
+                raise ClusterError(str(error.cause)) from None
+            raise
+
+    def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
+        actor = ray.remote(concurrency_groups={ENDING: 1})(RemoteWorker).options(
+            num_cpus=num_cpus,
+            num_gpus=spot.num_gpus,
+            max_restarts=-1,
+            max_task_retries=0,
+            max_concurrency=CALLS,
+            # Hard: a worker that moved to another node could take the room of the workers planned there. When a node is
+            # gone, its workers are retired.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),
+        )
+        self._transports[spec.name] = RayTransport(actor.remote(), Carried(spec), self._shared, files)
+        return Worker(spec.name, spot.node.address, spec.synthesisers)
+
+    def _govern(self, node: Node) -> Any:
+        """The node's governor: the one that another job made, or a new one of our settings."""
+        settings = self.settings
+        options = ray.remote(NodeGovernor).options(
+            name=governor_name(node.id),
+            namespace=NAMESPACE,
+            lifetime="detached",  # other jobs may use it when this one is over
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=1000,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+        )
+        threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
+        policy = policy_for(settings, threads)
+        governor = options.remote(threads, settings.memory, policy, keys=self._resident[node.id].memory)
+        governor.start.remote()
+        return governor
+
+
+def told(error: RayError) -> BaseException:
+    """What Ray's error means to the driver."""
+    cause = error.cause if isinstance(error, RayTaskError) else None
+    for candidate in (error, cause):
+        if isinstance(candidate, (RayActorError, WorkerCrashedError)):
+            # Ray's own account of the end (out of memory, a signal, a module that is missing there): its last line.
+            lines = [line.strip() for line in str(candidate).splitlines() if line.strip()]
+            return WorkerDied(lines[-1][:200] if lines else type(candidate).__name__)
+    return cause if isinstance(cause, BaseException) else error

@@ -1,0 +1,1 @@
+"""Measurements and models of whole jobs. Nothing else in `cluster` imports it."""

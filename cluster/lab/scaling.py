@@ -1,0 +1,132 @@
+"""How a job's rate grows with its workers: the same partitions through the whole pipeline, with one worker and more."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cluster.dispatch import Progress
+from cluster.driver import prove
+from cluster.executor.base import open_executor
+from cluster.lab.orchestration import repeated
+from cluster.record.run import Run
+from cluster.record.timeline import read_timeline
+from distprove.errors import UsageError
+from distprove.job import ExecutorSettings
+from distprove.system import Partition, ProofSystem
+
+TIMED = (
+    "from making the run's folder, workers not yet started, to the bound proof, timeline and report in it; steady is "
+    "the rate between the first and the last tenth of the proofs; driver is the CPU time of the driver's process from "
+    "the first proof to the end"
+)
+CHECKED = "every proof, as in any job"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One way through the job. Seconds."""
+
+    over: str
+    """"local" or "ray"."""
+    workers: int
+    partitions: int
+    steady: float
+    """Partitions a second."""
+    first_proof: float
+    """From the beginning to the first proof."""
+    tail: float
+    """From the last proof to the end."""
+    driver_cpu: float
+    """Of the driver's process, for a partition."""
+    wall: float
+    device: str
+
+    def efficiency(self, base: Scale) -> float:
+        """The rate of a worker as a share of that of a worker of `base`."""
+        return (self.steady / self.workers) / (base.steady / base.workers)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """All ways through one job."""
+
+    what: str
+    scales: tuple[Scale, ...]
+
+    def base(self, scale: Scale) -> Scale:
+        """What a scale is compared with: the fewest workers, reached the same way."""
+        return min((each for each in self.scales if each.over == scale.over), key=lambda each: each.workers)
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{**asdict(each), "efficiency": each.efficiency(self.base(each))} for each in self.scales]
+        return {"what": self.what, "scales": rows}
+
+
+def measure_scaling(
+    system: ProofSystem,
+    settings: ExecutorSettings,
+    what: str,
+    scratch: Path,
+    *,
+    over: Sequence[str],
+    workers: Sequence[int],
+    gpus: bool,
+    partitions: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Scaling:
+    """The job with each number of workers, GPUs or else CPU provers of one node. `over`: "local" for worker processes
+    without Ray, "ray". `partitions`: how many are proven, the job's own ones again and again; None: the job's.
+
+    Raises UsageError where they cannot be repeated or are too few, and what `driver.prove` raises.
+    """
+    plan = repeated(system, partitions)
+    if len(plan) < 2:
+        raise UsageError("a rate takes at least two partitions")
+    scales = []
+    for way in over:
+        for count in workers:
+            tell(f"{way}, {count} worker{'s' if count > 1 else ''}")
+            local = way == "local"
+            chosen = replace(settings, local=local, isolate=True if local else None, address=None)
+            chosen = replace(chosen, gpus=count) if gpus else replace(chosen, gpus=0, gpu_workers=count)
+            scales.append(_scale(system, chosen, way, count, plan, scratch / "run"))
+    return Scaling(what, tuple(scales))
+
+
+def _scale(
+    system: ProofSystem, settings: ExecutorSettings, over: str, workers: int, plan: list[Partition], path: Path
+) -> Scale:
+    used: list[float] = []
+
+    def proven(progress: Progress) -> None:
+        if not used and progress.event == "proved":
+            used.append(time.process_time())
+
+    began = time.time()
+    try:
+        with Run.create(path, system, plan) as run, open_executor(settings) as executor:
+            prove(system, executor, run, settings, proven, plan)
+            ended, cpu = time.time(), time.process_time() - used[0]
+        session = read_timeline(path)[-1]
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+    ends = sorted(span.end for span in session.spans if span.phase == "prove" and span.outcome == "ok")
+    low, high = len(ends) // 10, len(ends) - 1 - len(ends) // 10
+    if high == low:
+        low, high = 0, len(ends) - 1
+    return Scale(
+        over,
+        workers,
+        len(plan),
+        (high - low) / max(1e-9, ends[high] - ends[low]),
+        ends[0] - began,
+        ended - ends[-1],
+        cpu / len(plan),
+        ended - began,
+        next((worker.device for worker in session.workers if worker.role == "prover"), ""),
+    )

@@ -1,0 +1,281 @@
+"""Measuring one setting: copies of a job proven at once on shared workers, again and again."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cluster.driver import prove
+from cluster.executor.base import open_executor
+from cluster.lab.sweep.grid import Cell
+from cluster.lab.sweep.memory import MemoryWatch
+from cluster.lab.sweep.results import Measured
+from cluster.lab.sweep.sharing import SharedExecutor
+from cluster.record.analysis import Spread, devices, phase_samples
+from cluster.record.nodestory import NodeStory
+from cluster.record.run import Run
+from cluster.record.story import read_report
+from cluster.record.timeline import Session, read_timeline
+from distprove.job import ExecutorSettings
+from distprove.system import Partition, ProofSystem
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy of the job, proven."""
+
+    began: float
+    ended: float
+    session: Session
+    report: dict[str, Any]
+
+
+@dataclass
+class _Attempt:
+    """A copy on its thread."""
+
+    thread: threading.Thread | None = None
+    copy: Copy | None = None
+    error: BaseException | None = None
+
+
+def measure_in_turn(
+    system: ProofSystem,
+    base: ExecutorSettings,
+    cells: Sequence[Cell],
+    scratch: Path,
+    *,
+    repeats: int,
+    warmup: int,
+    tell: Callable[[Cell, str], None] = lambda _, __: None,
+) -> list[Measured]:
+    """Start the workers that each cell asks for, prove, and take the figures. `scratch` holds the runs meanwhile.
+
+    The workers of all cells are there at once, and each cell has a repeat in turn, forwards and backwards: what the
+    machine does meanwhile, it does to all alike. Memory is that of all together.
+
+    Raises what `driver.prove` raises; a measurement in which a partition failed is none.
+    """
+    with ExitStack() as stack:
+        benches = [
+            stack.enter_context(Bench(system, base, cell, scratch / cell.id, partial(tell, cell))) for cell in cells
+        ]
+        for number in range(warmup):
+            for bench in benches:
+                bench.warm(number, warmup)
+        for number in range(repeats):
+            for bench in benches[:: -1 if number % 2 else 1]:
+                bench.repeat(number, repeats)
+        return [bench.figures() for bench in benches]
+
+
+class Bench:
+    """The workers of one setting, with their key loaded, and what was measured of it. Use as a context manager."""
+
+    def __init__(
+        self, system: ProofSystem, base: ExecutorSettings, cell: Cell, scratch: Path, tell: Callable[[str], None]
+    ) -> None:
+        self._system = system
+        self._cell = cell
+        self._settings = cell.settings(base)
+        self._scratch = scratch
+        self._tell = tell
+        self._stack = ExitStack()
+        self._rounds: list[list[Copy]] = []
+        self._warmed = 0
+
+    def __enter__(self) -> Bench:
+        starting = time.perf_counter()
+        self._tell("starting workers")
+        with ExitStack() as stack:
+            self._memory = stack.enter_context(MemoryWatch())
+            self._executor = stack.enter_context(open_executor(self._settings))
+            self._shared = stack.enter_context(SharedExecutor(self._executor, self._system))
+            self._load_seconds = time.perf_counter() - starting
+            # The first round has the workers load the key, and check it; those that follow only warm up.
+            self._tell("loading keys")
+            first = self._round(replace(self._cell, jobs=1), "load")
+            self._shared.settle(self._settings.start_timeout)
+            self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def warm(self, number: int, total: int) -> None:
+        """A round that does not count."""
+        self._tell(f"warming up, {number + 1} of {total}")
+        self._round(self._cell, "warmup")
+        self._warmed += 1
+
+    def repeat(self, number: int, total: int) -> None:
+        """A round that counts."""
+        self._tell(f"repeat {number + 1} of {total}")
+        if not self._rounds:
+            self._memory.reset()
+        self._rounds.append(self._round(self._cell, "repeat"))
+
+    def figures(self) -> Measured:
+        """What the repeats came to."""
+        began = self._rounds[0][0].began
+        nodes = [NodeStory.of(record) for record in self._executor.governor_report(began)]
+        return _figures(self._cell, self._rounds, nodes, self._memory.peak, self._load_seconds, self._warmed)
+
+    def _round(self, cell: Cell, name: str) -> list[Copy]:
+        return _round(self._system, self._shared, self._settings, cell, self._scratch / name)
+
+
+def _round(
+    system: ProofSystem, shared: SharedExecutor, settings: ExecutorSettings, cell: Cell, scratch: Path
+) -> list[Copy]:
+    """Prove `cell.jobs` copies at once. Their runs are deleted at the end."""
+    together = threading.Barrier(cell.jobs)
+    attempts = [_Attempt() for _ in range(cell.jobs)]
+    try:
+        for number, attempt in enumerate(attempts):
+            work = _Client(system, shared, settings, scratch / f"copy-{number}", _renamed(system, number), together)
+            attempt.thread = threading.Thread(
+                target=work.run, args=(attempt,), name=f"distprove-copy-{number}", daemon=True
+            )
+        for attempt in attempts:
+            assert attempt.thread is not None
+            attempt.thread.start()
+        try:
+            _join(shared, attempts)
+        except BaseException:
+            shared.stop(KeyboardInterrupt())
+            together.abort()
+            _join(shared, attempts)
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    errors = [attempt.error for attempt in attempts if attempt.error is not None]
+    if errors:
+        raise errors[0]
+    return [attempt.copy for attempt in attempts if attempt.copy is not None]
+
+
+def _join(shared: SharedExecutor, attempts: Sequence[_Attempt]) -> None:
+    """Until all have ended; the first that fails ends the others."""
+    while any(attempt.thread is not None and attempt.thread.is_alive() for attempt in attempts):
+        for attempt in attempts:
+            if attempt.thread is not None:
+                attempt.thread.join(0.05)
+            if attempt.error is not None:
+                shared.stop(attempt.error)
+
+
+@dataclass
+class _Client:
+    """Proves one copy as a driver of its own."""
+
+    system: ProofSystem
+    shared: SharedExecutor
+    settings: ExecutorSettings
+    path: Path
+    plan: list[Partition]
+    together: threading.Barrier
+
+    def run(self, attempt: _Attempt) -> None:
+        try:
+            with Run.create(self.path, self.system, self.plan) as run:
+                client = self.shared.client()
+                self.together.wait()
+                began = time.time()
+                try:
+                    prove(self.system, client, run, self.settings, plan=self.plan)
+                finally:
+                    client.close()
+                ended = time.time()
+            attempt.copy = Copy(began, ended, read_timeline(self.path)[-1], read_report(self.path))
+        except BaseException as error:  # the thread that measures must hear of it
+            attempt.error = error
+
+
+def _renamed(system: ProofSystem, number: int) -> list[Partition]:
+    """The plan under names of its own for each copy, since all go to the same workers."""
+    return [replace(partition, name=f"copy{number}-{partition.index}") for partition in system.plan()]
+
+
+def _figures(
+    cell: Cell,
+    rounds: list[list[Copy]],
+    nodes: Sequence[NodeStory],
+    host_peak: int,
+    load_seconds: float,
+    warmup: int,
+) -> Measured:
+    copies = [copy for each in rounds for copy in each]
+    spans = [span for copy in copies for span in copy.session.spans]
+    samples = phase_samples(spans)
+    shares, gaps, idle, width, by_events = [], [], 0.0, 0.0, []
+    for each in rounds:
+        for use in devices(_together(each)):
+            if use.busy:
+                by_events.append(use.by_events)
+                shares.append(use.share)
+                lengths = [end - start for start, end in use.gaps]
+                gaps += lengths
+                idle += sum(lengths)
+                width += use.busy[-1][1] - use.busy[0][0]
+    workers = [place for place in copies[0].session.workers if place.role == "prover"]
+    counters: dict[str, int] = {}
+    for copy in copies:
+        for name, count in copy.report["counters"].items():
+            counters[name] = counters.get(name, 0) + count
+    return Measured(
+        cell,
+        len(copies[0].report["partitions"]),
+        tuple(max(c.ended for c in each) - min(c.began for c in each) for each in rounds),
+        Spread.of(copy.ended - copy.began for copy in copies),
+        Spread.of(samples.get("prove", ())),
+        {name: Spread.of(values) for name, values in samples.items()},
+        sum(shares) / len(shares) if shares else 0.0,
+        Spread.of(gaps),
+        idle / width if width else 0.0,
+        host_peak,
+        _device_peak(copies),
+        int(max((s.memory_used or 0 for node in nodes for s in node.samples if s.time >= 0), default=0)),
+        load_seconds,
+        tuple(place.device for place in workers),
+        counters,
+        warmup,
+        tuple(
+            {"node": n.node, "policy": n.policy, "limits": dict(n.limits), "decisions": len(n.decisions)} for n in nodes
+        ),
+        bool(by_events) and all(by_events),
+    )
+
+
+def _together(copies: Sequence[Copy]) -> Session:
+    """What happened to all copies of a round, as one session."""
+    session = Session(min(copy.began for copy in copies), workers=copies[0].session.workers)
+    for copy in copies:
+        session.spans += copy.session.spans
+    return session
+
+
+def _device_peak(copies: Sequence[Copy]) -> int:
+    """The most that all provers of one device took, each at its worst."""
+    devices_of = {place.id: place.node + "".join(place.gpus or (place.id,)) for place in copies[0].session.workers}
+    most: dict[str, int] = {}
+    for copy in copies:
+        for partition in copy.report["partitions"]:
+            worker = str(partition.get("worker"))
+            most[worker] = max(most.get(worker, 0), int(partition.get("device_peak") or 0))
+    by_device: dict[str, int] = {}
+    for worker, peak in most.items():
+        name = devices_of.get(worker, worker)
+        by_device[name] = by_device.get(name, 0) + peak
+    return max(by_device.values(), default=0)

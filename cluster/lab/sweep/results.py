@@ -1,0 +1,215 @@
+"""What a sweep measured: the record of a setting, the whole as JSON and CSV, and which setting is best."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cluster.lab.sweep.grid import Cell
+from cluster.record.analysis import Spread
+from distprove.errors import FormatError
+
+SCHEMA = 1
+TIMED = (
+    "from the moment at which all copies begin, with workers running and keys loaded, until the last copy's proof is "
+    "bound, read back and on disk; every partition is synthesised, proven and verified, and written to a run folder"
+)
+"""What is inside the timed region."""
+
+
+CLOSE = 0.03
+"""Settings whose rates differ by less are as good as each other."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One setting, measured. Times in seconds, memory in bytes."""
+
+    cell: Cell
+    partitions: int
+    """Of one copy."""
+    wall: tuple[float, ...]
+    """From the beginning of all copies to the end of the last, for each repeat."""
+    proof_latency: Spread
+    """From a copy's beginning to its proof, over all copies and repeats."""
+    prove_latency: Spread
+    """What one partition took of its prover."""
+    phases: Mapping[str, Spread]
+    """Every phase and, as "phase: step", its steps."""
+    busy_share: float
+    """Of the devices, on average, from the first launch to the last result."""
+    idle: Spread
+    """Stretches in which a device had nothing to do."""
+    idle_share: float
+    host_peak: int
+    """The most resident memory of this process and those it started; pages that they share count for each."""
+    device_peak: int
+    """The most that provers took of one device; 0 where it does not tell."""
+    node_peak: int
+    """The most memory in use on one node, whatever used it, as its governor saw it; 0 where none looked."""
+    load_seconds: float
+    """Starting workers and loading keys: not part of any other figure."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices, one for each prover."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """What went wrong and was dealt with; all 0 in a measurement to be trusted."""
+    warmup: int = 0
+    """Repeats before those that count."""
+    governors: Sequence[Mapping[str, Any]] = ()
+    """Of each node at the end: its policy, its limits by phase, and how many decisions led to them."""
+    by_events: bool = False
+    """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
+
+    @property
+    def seconds_per_proof(self) -> float:
+        """Median over the repeats of the wall time, shared among the copies."""
+        return statistics.median(self.wall) / self.cell.jobs
+
+    @property
+    def proofs_per_minute(self) -> float:
+        return 60.0 / self.seconds_per_proof
+
+    def inflation(self, isolated: Measured) -> dict[str, float]:
+        """Median of each phase over that of the isolated setting."""
+        return {
+            name: spread.median / isolated.phases[name].median
+            for name, spread in self.phases.items()
+            if name in isolated.phases and isolated.phases[name].median > 1e-6
+        }
+
+    def _check(self) -> None:
+        """Raise TypeError or ValueError unless everything is of its kind, as far as figures are made of it."""
+        _check_kinds(self, int, "partitions", "host_peak", "device_peak", "node_peak", "warmup")
+        _check_kinds(self, (int, float), "busy_share", "idle_share", "load_seconds")
+        _check_kinds(self.cell, int, "jobs")
+        _check_kinds(self.cell, (int, type(None)), "parallel", "gpu_workers")
+        _check_kinds(self.cell, (str, type(None)), "policy")
+        for spread in (self.proof_latency, self.prove_latency, self.idle, *self.phases.values()):
+            _check_kinds(spread, (int, float), "count", "median", "p95", "most", "fastest")
+        if not all(isinstance(name, str) for name in self.devices) or self.cell.jobs < 1:
+            raise ValueError
+        if not all(isinstance(count, int) for count in self.counters.values()):
+            raise ValueError
+        if not all(isinstance(governor, Mapping) for governor in self.governors):
+            raise ValueError
+        if not all(isinstance(seconds, (int, float)) for seconds in self.wall):
+            raise TypeError
+        if not self.wall or min(self.wall) < 1e-9:
+            raise ValueError
+
+    def to_record(self) -> dict[str, Any]:
+        return {"format": "distprove.sweep-cell", "schema": SCHEMA, **asdict(self)}
+
+    @classmethod
+    def from_record(cls, record: Any, what: str) -> Measured:
+        """Raises FormatError."""
+        try:
+            if record["format"] != "distprove.sweep-cell" or record["schema"] != SCHEMA:
+                raise ValueError
+            fields = {key: value for key, value in record.items() if key not in ("format", "schema")}
+            fields["cell"] = Cell(**fields["cell"])
+            fields["governors"] = tuple(fields["governors"])
+            fields["wall"], fields["devices"] = tuple(fields["wall"]), tuple(fields["devices"])
+            for name in ("proof_latency", "prove_latency", "idle"):
+                fields[name] = Spread(**fields[name])
+            fields["phases"] = {name: Spread(**spread) for name, spread in fields["phases"].items()}
+            measured = cls(**fields)
+            measured._check()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise FormatError(f"{what}: not a measurement that this distprove reads") from None
+        return measured
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """All that was measured, in the order of the grid. `isolated` may be one of them, or stand beside them."""
+
+    measured: Sequence[Measured]
+    isolated: Measured
+    about: Mapping[str, Any]
+    """What was proven, on what, with how many repeats."""
+
+    @property
+    def best(self) -> Measured:
+        """The setting with the most proofs a minute."""
+        return max(self.measured, key=lambda m: m.proofs_per_minute)
+
+    @property
+    def close(self) -> list[Measured]:
+        """The others within `CLOSE` of the best: a measurement hardly tells them apart."""
+        least = (1 - CLOSE) * self.best.proofs_per_minute
+        return [m for m in self.measured if m is not self.best and m.proofs_per_minute >= least]
+
+    def to_record(self) -> dict[str, Any]:
+        """The document of the sweep."""
+        rows = [self._row(measured) for measured in self.measured]
+        return {
+            "format": "distprove.sweep",
+            "schema": SCHEMA,
+            "timed": TIMED,
+            "about": dict(self.about),
+            "isolated": self._row(self.isolated),
+            "best": asdict(self.best.cell) if self.measured else None,
+            "cells": rows,
+        }
+
+    def _row(self, measured: Measured) -> dict[str, Any]:
+        return {
+            **measured.to_record(),
+            "seconds_per_proof": measured.seconds_per_proof,
+            "proofs_per_minute": measured.proofs_per_minute,
+            "inflation": measured.inflation(self.isolated),
+        }
+
+    def to_csv(self) -> str:
+        """One line a setting: settings, figures, medians and inflation of each phase."""
+        phases = list(dict.fromkeys(name for m in self.measured for name in m.phases))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        columns = ["jobs", "parallel", "gpu_workers", "policy", "seconds_per_proof", "proofs_per_minute"]
+        columns += ["proof_latency_median", "proof_latency_p95", "prove_latency_median", "prove_latency_p95"]
+        columns += [
+            "busy_share",
+            "idle_gaps",
+            "idle_median",
+            "idle_p95",
+            "idle_max",
+            "host_peak",
+            "device_peak",
+            "node_peak",
+        ]
+        writer.writerow(columns + [f"{p} {what}" for p in phases for what in ("median", "inflation")])
+        for m in self.measured:
+            cell, ratios = m.cell, m.inflation(self.isolated)
+            row: list[Any] = [cell.jobs, cell.parallel, cell.gpu_workers, cell.policy]
+            row += [m.seconds_per_proof, m.proofs_per_minute]
+            row += [m.proof_latency.median, m.proof_latency.p95, m.prove_latency.median, m.prove_latency.p95]
+            row += [
+                m.busy_share,
+                m.idle.count,
+                m.idle.median,
+                m.idle.p95,
+                m.idle.most,
+                m.host_peak,
+                m.device_peak,
+                m.node_peak,
+            ]
+            for phase in phases:
+                row += [m.phases[phase].median if phase in m.phases else None, ratios.get(phase)]
+            writer.writerow("" if value is None else value for value in row)
+        return text.getvalue()
+
+
+def _check_kinds(record: object, kinds: type | tuple[type, ...], *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(record, name), kinds) or isinstance(getattr(record, name), bool):
+            raise TypeError
+
+
+def headline_inflation(ratios: Mapping[str, float]) -> Iterable[tuple[str, float]]:
+    """Whole phases, without their steps."""
+    return ((name, ratio) for name, ratio in ratios.items() if ":" not in name)

@@ -1,0 +1,95 @@
+"""Many small files of a run in one: to make a file and sync it costs more than to verify a short proof.
+
+    partitions/<number>.pack    {"format": "distprove.pack", "version": 1, "files": {name: content}}
+
+Each content is what would be in a file of its own, with its own checksum. A pack that cannot be read holds nothing:
+what was in it is proven again. Of two packs with a file of one name the later one counts. Somebody else may have laid a
+pack: it is read within `MAX_PACK` bytes, and only the files that are asked for are kept of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from distprove.errors import FormatError, InputError
+from distprove.formats import canonical
+from distprove.formats.folder import Folder
+from distprove.formats.names import is_name
+from distprove.proof import check_fields
+
+FORMAT = "distprove.pack"
+VERSION = 1
+MAX_PACK = 1 << 26
+MAX_FILE = 1 << 16
+"""Bytes of a file that is packed, at most: a larger one is worth a file of its own."""
+LEAST = 8
+"""Files from which a pack is worth it."""
+_MOST = 512
+"""Files in a pack, so that it stays below `MAX_PACK`."""
+_NAME = re.compile(r"[0-9]{8}\.pack")
+
+
+@dataclass
+class Packed:
+    """What packs hold: files by name, and why each pack that could not be read could not."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+
+class Packs:
+    """The packs of a folder. Any thread may write."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        last = max((int(name[:8]) for name in folder.names() if _NAME.fullmatch(name)), default=0)
+        self._numbers = itertools.count(last + 1)
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Keep files, by name: the small ones together, if they are enough. They are on disk when this returns."""
+        small = [name for name, content in files.items() if len(content) <= MAX_FILE]
+        packed = small if len(small) >= LEAST else []
+        for begin in range(0, len(packed), _MOST):
+            together = {name: files[name] for name in packed[begin : begin + _MOST]}
+            content = {"format": FORMAT, "version": VERSION, "files": together}
+            self._folder.write(f"{next(self._numbers):08}.pack", canonical.encode(content))
+        for name in files.keys() - set(packed):
+            self._folder.write(own_file(name), files[name])
+
+    def read(self, wanted: Container[str]) -> Packed:
+        """The `wanted` files of all packs."""
+        found = Packed()
+        for name in sorted(name for name in self._folder.names() if name.endswith(".pack")):
+            try:
+                files = self._files(name)
+            except InputError as error:
+                found.damaged[name] = str(error)
+                continue
+            found.files |= {
+                key: data
+                for key, data in files.items()
+                if key in wanted and isinstance(data, bytes) and len(data) <= MAX_FILE
+            }
+        return found
+
+    def _files(self, name: str) -> dict[str, object]:
+        """Raises InputError, also for a pack whose name would not let later ones follow it."""
+        path = str(self._folder.path / name)
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{path}: no number of a pack")
+        content = canonical.decode(self._folder.read(name, MAX_PACK), path)
+        check_fields(content, {"format": str, "version": int, "files": dict}, path)
+        if (content["format"], content["version"]) != (FORMAT, VERSION):
+            raise FormatError(f"{path}: not a pack of this version")
+        files: dict[str, object] = content["files"]
+        return files
+
+
+def own_file(name: str) -> str:
+    """The name of a file that is not in a pack."""
+    if not is_name(name):
+        raise ValueError("not a partition name")
+    return f"{name}.msgpack"

@@ -1,0 +1,119 @@
+"""What a session did: the numbers for report.json, the summary table and `--json`. Nothing here is secret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from distprove.errors import DistproveError
+from distprove.system import MemoryUse
+from kernels.interface.backend import BackendError
+
+
+@dataclass
+class Counters:
+    """What went wrong and was dealt with, over the whole session."""
+
+    retries: int = 0
+    """Partitions handed out again, for whatever reason."""
+    bad_proofs: int = 0
+    """Partition proofs that did not verify, and so did not count."""
+    faults: int = 0
+    """Errors of a worker or device that are not the input's fault."""
+    deaths: int = 0
+    """Workers whose process ended and was started again."""
+    lost_witnesses: int = 0
+    """Witnesses that went with their node."""
+    damaged_files: int = 0
+    """Stored partition proofs that were unreadable or did not verify when the run was resumed."""
+    retired: int = 0
+    """Workers given up."""
+
+
+@dataclass
+class PartitionReport:
+    """One partition's story."""
+
+    name: str
+    status: str = "waiting"
+    """"waiting", "proved", "resumed" (proved by an earlier session) or "failed"."""
+    error: str | None = None
+    error_kind: str | None = None
+    worker: str | None = None
+    """The prover whose proof counted."""
+    attempts: int = 0
+    bad_proofs: int = 0
+    witness_bytes: int = 0
+    synthesise_seconds: float = 0.0
+    prove_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds per step of the prover."""
+    to_device: int = 0
+    """Bytes over PCIe to the device, and back, for the proof that counted."""
+    to_host: int = 0
+    memory: MemoryUse | None = None
+    """How it was fitted into its prover's memory, for systems that plan that."""
+    device_peak: int = 0
+    """The most device memory that its prover had taken by then, in bytes; 0 where a device does not tell."""
+
+
+@dataclass
+class WorkerReport:
+    """One worker's share."""
+
+    id: str
+    role: str
+    node: str
+    status: str = "starting"
+    """"starting", "ready" or "retired"."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Device, memory, host, process."""
+    partitions: int = 0
+    deaths: int = 0
+    faults: int = 0
+    bad_proofs: int = 0
+    busy_seconds: float = 0.0
+    load_seconds: float = 0.0
+    reason: str | None = None
+    """Why it was retired."""
+
+
+@dataclass
+class Report:
+    """A session of a run. `status` is "proved", "failed" or "interrupted"."""
+
+    system: str
+    facts: dict[str, Any]
+    executor: str
+    key_digest: str
+    partitions: list[PartitionReport]
+    workers: list[WorkerReport] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    governors: list[dict[str, Any]] = field(default_factory=list)
+    status: str = "running"
+    error: str | None = None
+    job_digest: str | None = None
+    proven: dict[str, Any] = field(default_factory=dict)
+    """What the proof says, and how sure that is, for systems that tell (`distprove.system.Explains`)."""
+    started: float = 0.0
+    wall_seconds: float = 0.0
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for report.json. What it holds is this report's own: to be written, not to be changed."""
+        return {
+            "format": "distprove.report",
+            "version": 1,
+            **vars(self),
+            # Not `asdict`, which copies whatever it finds: some 0.2 ms for each of the partitions.
+            "partitions": [{**vars(p), "memory": p.memory and vars(p.memory)} for p in self.partitions],
+            "workers": [vars(worker) for worker in self.workers],
+            "counters": vars(self.counters),
+        }
+
+
+def public_message(error: BaseException) -> str:
+    """What may be told of an error. Our own messages are written without secrets; those of others may quote values."""
+    if isinstance(error, (DistproveError, BackendError)):
+        return str(error)
+    return f"{type(error).__name__} (not told in full, because it may quote the witness)"

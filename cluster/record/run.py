@@ -1,0 +1,354 @@
+"""A run on disk: one folder that survives anything short of losing the disk.
+
+    job.json                    the job's record, the plan (names and digests), public facts; written once
+    journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
+                                of the end; a torn last line is cut off when it is opened again
+    partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
+    partitions/<number>.pack    several of these files that were written at once (`cluster.record.packs`)
+    barrier.msgpack             commitments and shared challenge, for systems with a barrier
+    proof.msgpack               the job's proof
+    verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
+    timeline.json, report.json  when what happened where, and the summary
+    lock                        held by the driver at work
+
+Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
+temporary name, synced and renamed. A run may come from somebody else: no link in it is followed
+(`distprove.formats.folder`), and it names no code (`Job.from_record`). Nothing secret is written: no witness, no input,
+only paths and digests. A digest of an input that can be guessed lets the owner of this folder's job.json confirm the
+guess, so the folder is made for its owner alone (mode 0700), and none of these digests is in the proof. Whether an
+input is still the one the run began with is therefore told by its size and time of change, not by a hash.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from cluster.record.journal import Journal
+from cluster.record.packs import Packed, Packs, own_file
+from distprove.errors import FormatError, InputError, UsageError
+from distprove.formats import canonical, jsontext
+from distprove.formats.folder import Folder
+from distprove.formats.names import is_name
+from distprove.job import ExecutorSettings, Job, Settings
+from distprove.proof import PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
+
+FORMAT = "distprove.run"
+VERSION = 1
+KEY_FILE = "verifying_key.msgpack"
+BARRIER = "barrier.msgpack"
+LOCK = "lock"
+MAX_RECORD = 1 << 28
+MAX_PARTITION = 1 << 28
+
+Barrier = tuple[dict[str, bytes], bytes]
+"""Commitments by partition, and the challenge drawn from them."""
+
+
+class Run:
+    """An open run folder, locked for this process. Use as a context manager."""
+
+    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+        self.path = folder.path
+        self.folder = folder
+        self.record = record
+        """The content of job.json."""
+        self._lock = lock
+        self._partitions = folder.folder("partitions")
+        self._packs = Packs(self._partitions)
+        self._journal = Journal(folder)
+
+    @classmethod
+    def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
+        """Make the folder of a new run. Raises UsageError where one is already, or other files are."""
+        folder = Folder.make(path)
+        _require_empty(folder)
+        folder.close_to_others()
+        _require_empty(folder)  # also of what somebody laid there before it was closed
+        lock = _take_lock(folder)
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "created": time.time(),
+            "system": system.name,
+            "key_digest": system.key_digest().hex(),
+            "facts": system.describe(),
+            "job": job.to_record() if job is not None else None,
+            "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
+            "sources": _stamps(job) if job is not None else {},
+        }
+        folder.write("job.json", _json(record))
+        run = cls(folder, record, lock)
+        run.keep_key(system)
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Open an existing run to resume it. Raises UsageError, InputError or FormatError."""
+        require_run(path)
+        folder = Folder.open_ours(path)
+        folder.close_to_others()
+        lock = _take_lock(folder)
+        try:
+            return cls(folder, read_record(folder), lock)
+        except BaseException:
+            lock.close()
+            raise
+
+    def job(self, program: str | None = None, executor: Settings | None = None) -> Job:
+        """The job as it was given, with what takes the place of its `program` and settings; see `Job.from_record`.
+
+        Raises InputError when its files are gone, UsageError for a run made without one, and for code and clusters that
+        it names itself.
+        """
+        if self.record["job"] is None:
+            raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
+        try:
+            return Job.from_record(self.record["job"], program=program, executor=executor)
+        except (UsageError, InputError) as error:
+            raise type(error)(f"{self.path}: {error}") from None
+
+    def is_of(self, job: Job) -> bool:
+        """Whether this run was made for the same system and options, whatever the settings."""
+        recorded = self.record["job"]
+        asked = job.to_record()
+        return isinstance(recorded, dict) and all(recorded.get(key) == asked[key] for key in ("system", "options"))
+
+    def keep_key(self, system: ProofSystem) -> None:
+        """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it.
+
+        Nothing is written when the key is not that of the run, which `check_plan` tells.
+        """
+        if isinstance(system, HasKeyFile) and system.key_digest().hex() == self.record["key_digest"]:
+            self.folder.write(KEY_FILE, system.key_file())
+
+    def check_plan(self, system: ProofSystem, plan: list[Partition]) -> None:
+        """Raise InputError unless the key and every input are what they were when the run began."""
+        if system.name != self.record["system"] or system.key_digest().hex() != self.record["key_digest"]:
+            raise InputError(f"{self.path}: the key is not the one that this run began with")
+        began = [(item["name"], item["digest"]) for item in self.record["partitions"]]
+        now = [(p.name, p.digest.hex()) for p in plan]
+        if [name for name, _ in began] != [name for name, _ in now]:
+            raise InputError(f"{self.path}: the partitions are not those that this run began with")
+        stamps = _stamps(self.job(executor=ExecutorSettings())) if self.record["sources"] else {}
+        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
+        recorded = self.record["sources"]
+        changed += [s for s in {**recorded, **stamps} if recorded.get(s) != stamps.get(s) and s not in changed]
+        if changed:
+            raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
+        """Append an event to the journal, as `Journal.note_all` does."""
+        self._journal.note_all(event, [facts], sync=sync)
+
+    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
+        """Append several events of a kind to the journal, as `Journal.note_all` does."""
+        self._journal.note_all(event, each, sync=sync)
+
+    # -- partitions -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _packed(self) -> Packed:
+        """What packs held when this was first asked for."""
+        return self._packs.read({item["name"] for item in self.record["partitions"]})
+
+    def store(self, proofs: Sequence[PartitionProof]) -> None:
+        """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
+        self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
+
+    def stored(self) -> set[str]:
+        """Names of the partitions of which something is stored."""
+        own = {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
+        return own | self._packed.files.keys()
+
+    def remove_damaged_packs(self) -> dict[str, str]:
+        """By name, why each pack that cannot be read cannot; those that are files are removed. Which partitions were in
+        them is not known: what is not stored elsewhere is not stored."""
+        for name in self._packed.damaged:
+            with suppress(IsADirectoryError):
+                self._partitions.remove(name)
+        return self._packed.damaged
+
+    def load(self, partition: Partition) -> PartitionProof | None:
+        """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
+        name = own_file(partition.name)
+        path = self._partitions.path / name
+        own = self._partitions.read(name, MAX_PARTITION) if self._partitions.has(name) else None
+        data = self._packed.files.get(partition.name) if own is None else own
+        if data is None:
+            return None
+        content = canonical.decode(data, str(path))
+        check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
+        if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
+            raise FormatError(f"{path}: damaged, or of another version")
+        proof = decode_partition(canonical.decode(content["body"], str(path)), str(path))
+        if (proof.name, proof.digest) != (partition.name, partition.digest):
+            raise FormatError(f"{path}: the proof of another partition")
+        return proof
+
+    def discard(self, partition: Partition) -> None:
+        """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
+        self._packed.files.pop(partition.name, None)
+        self._partitions.remove(own_file(partition.name))
+
+    # -- the barrier ------------------------------------------------------------------------------------------------
+
+    def store_barrier(self, commitments: dict[str, bytes], challenge: bytes) -> None:
+        """Keep the commitments that the shared challenge was drawn from: a retried partition must reproduce its own."""
+        self.folder.write(BARRIER, canonical.encode({"commitments": commitments, "challenge": challenge}))
+
+    def load_barrier(self) -> Barrier | None:
+        """Commitments and challenge, or None before the barrier. Raises InputError, FormatError."""
+        path = self.path / BARRIER
+        if not self.folder.has(BARRIER):
+            return None
+        content = canonical.decode(self.folder.read(BARRIER, MAX_RECORD), str(path))
+        check_fields(content, {"commitments": dict, "challenge": bytes}, str(path))
+        if not all(isinstance(value, bytes) for value in content["commitments"].values()):
+            raise FormatError(f"{path}: a commitment that is not a byte string")
+        return content["commitments"], content["challenge"]
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    def store_proof(self, content: bytes) -> None:
+        """`content`: of a proof, as `Proof.to_bytes` gives it."""
+        self.folder.write(PROOF_FILE, content)
+
+    def store_json(self, name: str, record: Mapping[str, Any]) -> None:
+        """Write `report.json`."""
+        self.folder.write(name, _json(record))
+
+    def store_text(self, name: str, text: str) -> None:
+        """Write `timeline.json`."""
+        self.folder.write(name, text.encode())
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the journal and give up the lock."""
+        self._journal.close()
+        self._lock.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _partition_content(proof: PartitionProof) -> bytes:
+    """A partition's file."""
+    body = canonical.encode(encode_partition(proof))
+    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
+    checksum = hashlib.sha256(body).digest()
+    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
+
+
+def require_run(path: Path) -> None:
+    """Raise UsageError unless `path` is the folder of a run."""
+    if not is_run(path):
+        raise UsageError(f"{path} is not a run (it has no job.json)")
+
+
+def is_run(path: Path) -> bool:
+    """Whether a run is at `path`. Raises UsageError where a symbolic link is."""
+    if not path.is_dir():
+        return False
+    with Folder.open(path) as folder:
+        return folder.has("job.json")
+
+
+def delete_run(path: Path) -> None:
+    """Delete the run at `path`; a folder that only has some file job.json in it is not deleted.
+
+    Raises UsageError when a driver is at work there, InputError or FormatError when it is not ours, or no run.
+    """
+    with Folder.open_ours(path) as folder, _take_lock(folder):
+        read_record(folder)
+        folder.delete()
+
+
+def read_record(folder: Folder) -> dict[str, Any]:
+    """The content of a run's job.json, checked. Raises InputError or FormatError."""
+    file = folder.path / "job.json"
+    record = jsontext.read_in(folder, "job.json", MAX_RECORD)
+    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
+        raise FormatError(f"{file}: not a run that this distprove reads")
+    kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
+    complete = all(isinstance(record.get(key), kind) for key, kind in kinds.items())
+    if not complete or not isinstance(record.get("job", ()), dict | None):
+        raise FormatError(f"{file}: incomplete")
+    for item in record["partitions"]:
+        if not isinstance(item, dict) or not is_name(item.get("name")) or not isinstance(item.get("digest"), str):
+            raise FormatError(f"{file}: a partition without a name or digest")
+    return record
+
+
+def _stamps(job: Job) -> dict[str, list[int]]:
+    """Size and time of change (nanoseconds) of each input's file, by its name in the job. Raises InputError."""
+    stamps = {}
+    for source in job.sources:
+        try:
+            status = source.path.stat()
+        except OSError as error:
+            raise InputError(f"{source.path}: {error.strerror}") from None
+        stamps[source.name] = [status.st_size, status.st_mtime_ns]
+    return stamps
+
+
+def _require_empty(folder: Folder) -> None:
+    """Raise UsageError unless a run can be made in `folder`; a lock may be left of one that was never made."""
+    names = folder.names()
+    if "job.json" in names:
+        raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
+    if names not in ([], [LOCK]):
+        raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
+
+
+def _take_lock(folder: Folder) -> IO[str]:
+    """Lock the folder for this process. The kernel gives the lock back however the process ends; the file that a dead
+    one left is locked again. Raises UsageError, and InputError for what is no file of ours."""
+    descriptor = folder.open_in_place(LOCK)
+    lock = open(descriptor, "r+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held as long as the run is open
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = lock.read(200).strip() or "another process"
+        lock.close()
+        raise UsageError(f"{folder.path} is in use by {holder}") from None
+    if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
+        lock.close()
+        raise UsageError(f"{folder.path} was deleted by another process just now; try again")
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    lock.flush()
+    return lock
+
+
+def _json(record: Mapping[str, Any]) -> bytes:
+    """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
+    indentation is made in Python. A large run's report has thousands of items."""
+    return (
+        "{\n" + ",\n".join(f"  {json.dumps(name)}: {_field(value)}" for name, value in record.items()) + "\n}\n"
+    ).encode()
+
+
+def _field(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f"    {json.dumps(item)}" for item in value) + "\n  ]"

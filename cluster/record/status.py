@@ -1,0 +1,183 @@
+"""What a run is at, about once a second, for `distprove top`: status.json in the run's folder.
+
+    {"format": "distprove.status", "version": 1, "time", "began", "status", "error", "total", "done", "failed",
+     "proved", "retries", "rate", "stages": {stage: count}, "workers": [worker...], "nodes": [node...]}
+    worker = {"id", "role", "node", "status", "device", "gpus", "partitions", "tasks": [[partition, stage]...]}
+    node = {"node", "policy", "limits", "threads", "memory", "cpu", "memory_used", "memory_leased", "leases", "queue"}
+
+`time` and `began` are seconds since the epoch, `rate` partitions a second over the last minute. Public facts only. The
+file is renamed into place but not synced: one that a power cut takes is not missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cluster.record.report import Report
+from distprove.errors import FormatError
+from distprove.formats import jsontext
+from distprove.formats.folder import Folder
+
+FORMAT = "distprove.status"
+VERSION = 1
+FILE = "status.json"
+MAX_FILE = 1 << 24
+EVERY = 1.0
+"""Seconds between two writings."""
+NODES_EVERY = 3.0
+"""Seconds between two questions to the governors: on a cluster each is a call to every node."""
+
+
+class StatusFile:
+    """Keeps status.json up to date on a thread of its own, so that no disk or node holds the driver up.
+
+    The driver gives what it knows with `post`; only the newest counts. Use as a context manager.
+    """
+
+    def __init__(self, folder: Path, governors: Callable[[], list[dict[str, Any]]]) -> None:
+        """`governors`: what the nodes' governors report, as in report.json; asked on this object's thread."""
+        self._folder = Folder.open_ours(folder)
+        self._governors = governors
+        self._nodes: list[dict[str, Any]] = []
+        self._asked = float("-inf")
+        self._posted: dict[str, Any] | None = None
+        self._due = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="distprove-status", daemon=True)
+
+    def post(self, glance: Callable[[], dict[str, Any]]) -> None:
+        """Take the driver's view, if the last one is old enough."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + EVERY / 2
+            self._posted = glance()
+
+    def finish(self, last: dict[str, Any]) -> None:
+        """Write how the session ended, and nothing after that."""
+        self._stop()
+        self._write(last)
+
+    def _run(self) -> None:
+        while True:
+            posted, self._posted = self._posted, None
+            if posted is not None:
+                self._ask()
+                with contextlib.suppress(OSError):  # the run does not end because nobody can be told of it
+                    self._write(posted)
+            if self._over.wait(EVERY):
+                return
+
+    def _ask(self) -> None:
+        if time.monotonic() - self._asked >= NODES_EVERY:
+            self._nodes = [node_view(report) for report in self._governors()]
+            self._asked = time.monotonic()
+
+    def _write(self, view: dict[str, Any]) -> None:
+        content = {"format": FORMAT, "version": VERSION, "time": round(time.time(), 3), **view, "nodes": self._nodes}
+        self._folder.write(FILE, json.dumps(content).encode() + b"\n", durable=False)
+
+    def _stop(self) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def __enter__(self) -> StatusFile:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+
+def status_view(
+    report: Report,
+    stages: Mapping[str, int],
+    *,
+    rate: float | None = None,
+    tasks: Mapping[str, list[list[str]]] | None = None,
+) -> dict[str, Any]:
+    """What status.json says of a session. `stages` counts partitions by stage, or by status once it is over.
+
+    `rate`: partitions a second, by default over the whole session. `tasks`: (partition, stage) by worker.
+    """
+    proved = sum(worker.partitions for worker in report.workers if worker.role == "prover")
+    return {
+        "began": report.started,
+        "status": report.status,
+        "error": report.error,
+        "total": len(report.partitions),
+        "done": sum(stages.get(name, 0) for name in ("done", "proved", "resumed")),
+        "failed": stages.get("failed", 0),
+        "proved": proved,
+        "retries": report.counters.retries,
+        "rate": proved / report.wall_seconds if rate is None and report.wall_seconds else rate or 0.0,
+        "stages": dict(stages),
+        "workers": [
+            {
+                "id": worker.id,
+                "role": worker.role,
+                "node": worker.facts.get("node", worker.node),
+                "status": worker.status,
+                "device": worker.facts.get("device"),
+                "gpus": worker.facts.get("gpus", []),
+                "partitions": worker.partitions,
+                "tasks": (tasks or {}).get(worker.id, []),
+            }
+            for worker in report.workers
+        ],
+    }
+
+
+def node_view(report: dict[str, Any]) -> dict[str, Any]:
+    """What is worth showing of a governor's report now: its limits, and its last sample."""
+    samples = report.get("samples") or [{}]
+    shown = {key: report.get(key) for key in ("node", "policy", "limits", "threads", "memory")}
+    return shown | {key: samples[-1].get(key) for key in ("cpu", "memory_used", "memory_leased", "leases", "queue")}
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """A run's status.json. Raises InputError or FormatError."""
+    path = folder / FILE
+    with Folder.open(folder) as opened:
+        content = jsontext.read_in(opened, FILE, MAX_FILE)
+    if not _is_status(content):
+        raise FormatError(f"{path}: not a status that this distprove reads")
+    view: dict[str, Any] = content
+    return view
+
+
+def _is_status(content: Any) -> bool:
+    """Whether the fields that readers rely on are there, and of their kinds."""
+    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
+        return False
+    counts = all(isinstance(content.get(key), int) for key in ("total", "done", "failed", "proved", "retries"))
+    times = all(isinstance(content.get(key), (int, float)) for key in ("time", "began", "rate"))
+    lists = all(
+        isinstance(content.get(key), list) and all(isinstance(item, dict) for item in content[key])
+        for key in ("workers", "nodes")
+    )
+    return (
+        counts
+        and times
+        and lists
+        and isinstance(content.get("stages"), dict)
+        and all(isinstance(count, int) for count in content["stages"].values())
+        and isinstance(content.get("status"), str)
+        and all(
+            isinstance(worker.get("role"), str)
+            and isinstance(worker.get("tasks"), list)
+            and all(isinstance(task, list) and len(task) == 2 for task in worker["tasks"])
+            and isinstance(worker.get("gpus"), list)
+            and isinstance(worker.get("partitions"), int)
+            for worker in content["workers"]
+        )
+    )

@@ -1,0 +1,212 @@
+"""When what happened where: the spans of a run's sessions, and timeline.json.
+
+A session is one stretch of work on a run, from start or resume to its end. timeline.json holds them all, oldest first:
+
+    {"format": "distprove.timeline", "version": 3, "sessions": [session...]}
+    session = {"began": epoch, "wall_seconds", "status", "executor", "workers": [worker...], "spans": [span...]}
+    worker = {"id", "role", "node", "device", "kind", "gpus": [id...]}
+    span = {"worker", "partition", "phase", "start", "end", "attempt", "outcome", "inner": {step: seconds},
+            "steps": [[step, start, end]...], "on_device": use | null}
+    use = {"by": "events" | "queue", "stretches": [[start, end]...]}
+
+Times are seconds, those of spans and steps since the session began. `inner` adds up to what the partition cost; `steps`
+say when each step passed, also where that was hidden behind another partition. `on_device` is when the device was at
+the partition's work: by events in its stream, or by its queue as the host saw it. Version 2 had one stretch of the
+queue there, [start, end]; version 1 was one session, its spans without attempt, steps and on_device.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from actors.spans import span_json, with_attempt
+from distprove.errors import FormatError
+from distprove.formats import jsontext
+from distprove.formats.folder import Folder
+from distprove.system import Step
+from kernels.interface.busy import DeviceTime
+
+FORMAT = "distprove.timeline"
+VERSION = 3
+FILE = "timeline.json"
+MAX_FILE = 1 << 28
+
+
+class Span(NamedTuple):
+    """One phase of one partition on one worker. Seconds since the epoch, by the clock of the worker's machine."""
+
+    worker: str
+    partition: str | None
+    phase: str
+    start: float
+    end: float
+    inner: Mapping[str, float] = MappingProxyType({})
+    """Seconds of the named steps inside the phase, in order; without what passed behind another partition."""
+    outcome: str = "ok"
+    """"ok", or the kind of error it ended with."""
+    steps: tuple[Step, ...] = ()
+    """When the steps passed, where that is known; they may begin before the span does."""
+    on_device: DeviceTime | None = None
+    """When the device was at the partition's work; None where it is not known."""
+    attempt: int = 0
+    """Which attempt at this phase of this partition, counted from 1; 0 for what has no partition."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker was."""
+
+    id: str
+    role: str
+    node: str
+    device: str = ""
+    kind: str = ""
+    """"cuda", "cpu", or "" when it never got ready."""
+    gpus: tuple[str, ...] = ()
+    """Which GPUs of its node."""
+
+
+@dataclass
+class Session:
+    """Spans in the order in which they were reported, and where they passed."""
+
+    began: float = field(default_factory=time.time)
+    spans: list[Span] = field(default_factory=list)
+    wall_seconds: float = 0.0
+    status: str = "running"
+    executor: str = ""
+    workers: list[Place] = field(default_factory=list)
+    _written: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """JSON of spans that are not among `spans`: a job under way has no other use for them."""
+    _busy: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(float), init=False, repr=False, compare=False
+    )
+
+    def add(self, worker: str, seconds: float, written: str) -> None:
+        """A span of a partition that is already JSON (`actors.spans.with_attempt`)."""
+        self._written.append(written)
+        self._busy[worker] += seconds
+
+    def busy(self) -> dict[str, float]:
+        """Seconds that each worker spent on partitions."""
+        seconds = self._busy.copy()
+        for span in self.spans:
+            if span.partition is not None:
+                seconds[span.worker] += span.end - span.start
+        return seconds
+
+    @property
+    def seconds(self) -> float:
+        """From the beginning to the end of the session, or of its last span; above 0."""
+        return max([self.wall_seconds, 1e-6, *(span.end - self.began for span in self.spans)])
+
+    def to_json(self) -> str:
+        """Its part of timeline.json, a line for each span."""
+        facts = {
+            "began": self.began,
+            "wall_seconds": round(self.wall_seconds, 6),
+            "status": self.status,
+            "executor": self.executor,
+            "workers": [
+                {"id": w.id, "role": w.role, "node": w.node, "device": w.device, "kind": w.kind, "gpus": list(w.gpus)}
+                for w in self.workers
+            ],
+        }
+        spans = ",\n".join([*(_span_json(span, self.began) for span in self.spans), *self._written])
+        return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
+
+
+def _span_json(span: Span, began: float) -> str:
+    written = span_json(
+        *(span.worker, span.partition, span.phase, span.start, span.end, span.outcome, began),
+        *(span.inner, span.steps, span.on_device),
+    )
+    return with_attempt(written, span.attempt)
+
+
+def timeline_json(sessions: Sequence[Session]) -> str:
+    """The content of timeline.json."""
+    parts = ",\n".join(session.to_json() for session in sessions)
+    return f'{{"format": "{FORMAT}", "version": {VERSION}, "sessions": [\n{parts}\n]}}\n'
+
+
+def read_timeline(run: Path) -> list[Session]:
+    """The sessions in a run's timeline.json, oldest first. Raises InputError or FormatError."""
+    path = run / FILE
+    with Folder.open(run) as folder:
+        record = jsontext.read_in(folder, FILE, MAX_FILE)
+    try:
+        return _sessions(record)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FormatError(f"{path}: not a timeline that this distprove reads") from None
+
+
+def _sessions(record: Any) -> list[Session]:
+    """Raises what reading wrong data raises."""
+    if record["format"] != FORMAT or record["version"] not in (1, 2, VERSION):
+        raise ValueError
+    if record["version"] == 1:
+        session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record})
+        session.wall_seconds = max((span.end - session.began for span in session.spans), default=0.0)
+        session.workers = [
+            Place(name, name.partition("-")[0], "") for name in sorted({s.worker for s in session.spans})
+        ]
+        return [session]
+    return [_session(item) for item in record["sessions"]]
+
+
+def _session(record: dict[str, Any]) -> Session:
+    began = _finite(record["began"])
+    spans = []
+    for item in record["spans"]:
+        spans.append(
+            Span(
+                str(item["worker"]),
+                None if item["partition"] is None else str(item["partition"]),
+                str(item["phase"]),
+                began + _finite(item["start"]),
+                began + _finite(item["end"]),
+                {str(name): _finite(seconds) for name, seconds in item["inner"].items()},
+                str(item["outcome"]),
+                tuple(
+                    (str(n), began + _finite(start), began + _finite(end)) for n, start, end in item.get("steps", ())
+                ),
+                _device_time(item.get("on_device"), began),
+                int(item.get("attempt", 0)),
+            )
+        )
+    workers = [
+        Place(
+            str(w["id"]), str(w["role"]), str(w["node"]), str(w["device"]), str(w["kind"]), tuple(map(str, w["gpus"]))
+        )
+        for w in record["workers"]
+    ]
+    return Session(
+        began, spans, _finite(record["wall_seconds"]), str(record["status"]), str(record["executor"]), workers
+    )
+
+
+def _device_time(record: Any, began: float) -> DeviceTime | None:
+    if record is None:
+        return None
+    if isinstance(record, list):  # version 2
+        record = {"by": "queue", "stretches": [record]}
+    stretches = tuple((began + _finite(start), began + _finite(end)) for start, end in record["stretches"])
+    return DeviceTime(stretches, record["by"] == "events")
+
+
+def _finite(value: Any) -> float:
+    if not isinstance(value, (int, float)):  # float() takes strings, too, of any size
+        raise ValueError("not a time")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("not a time")
+    return number

@@ -1,0 +1,238 @@
+"""A folder whose content somebody else may have laid: its files are reached through the folder, held open, and no link.
+
+A run or a sweep may have come in an archive, with links to any file of whoever unpacks it. Files are opened relative to
+the folder's descriptor and never through a symbolic link; they are replaced by renaming, and those that are written in
+place must be regular files with one name. A folder that is written belongs to us, and ends up ours alone (mode 0700).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from distprove.errors import InputError, UsageError
+from distprove.formats.files import read_bounded, replacing_in
+from kernels.host.private import NotPrivate, require_no_link_of_others, walk
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Non-blocking, so that a named pipe in place of a file is an error and not a wait."""
+_MAX_DEPTH = 16
+"""Folders within each other that are deleted: those of a run are two deep."""
+
+
+class Folder:
+    """An open folder. It stays open until nothing refers to this object, or until it is closed as a context manager."""
+
+    def __init__(self, path: Path, descriptor: int, *, ours: bool, private: bool = True) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._ours = ours
+        self._private = private
+        # Not with the run: a thread may still be writing, and the number must not stand for another folder by then.
+        self.close = weakref.finalize(self, os.close, descriptor)
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """A folder to read from. Raises UsageError for a link, and for what is no folder."""
+        return cls(path, _open_folder(path), ours=False)
+
+    @classmethod
+    def open_ours(cls, path: Path) -> Folder:
+        """A folder that we write. Raises UsageError as `open` does, InputError when it is another user's."""
+        return cls(path, _open_folder(path), ours=True)._checked_itself()
+
+    @classmethod
+    def make(cls, path: Path, *, private: bool = True) -> Folder:
+        """As `open_ours`; makes the folder, and those above it, where there is none. Others may look into one that is
+        not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
+        mode = 0o700 if private else 0o777
+        return cls(path, _open_folder(path, mode), ours=True, private=private)._checked_itself()
+
+    def close_to_others(self) -> None:
+        """Let nobody else in, whoever could enter before."""
+        os.fchmod(self._descriptor, 0o700)
+
+    def folder(self, name: str) -> Folder:
+        """The folder of that name in this one, made if there is none; closed to others, if this is private. Raises
+        InputError."""
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700 if self._private else 0o777, dir_fd=self._descriptor)
+        path = self.path / name
+        try:
+            descriptor = os.open(name, _FOLDER, dir_fd=self._descriptor)
+        except OSError as error:
+            raise self._refusal(name, error) from None
+        inner = Folder(path, descriptor, ours=self._ours, private=self._private)._checked_itself()
+        if self._private:
+            inner.close_to_others()
+        return inner
+
+    def names(self) -> list[str]:
+        """What there is in the folder, links included."""
+        return os.listdir(self._descriptor)
+
+    def has(self, name: str) -> bool:
+        """Whether there is anything of that name, be it a link: opening it tells what is wrong with it."""
+        return self._facts(name) is not None
+
+    def read(self, name: str, limit: int) -> bytes:
+        """The content of a regular file of at most `limit` bytes. Raises InputError, and FormatError for more."""
+        return read_bounded(self.path / name, limit, self.open_file(name))
+
+    def open_file(self, name: str) -> int:
+        """A descriptor to read a regular file. Raises InputError."""
+        try:
+            descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._descriptor)
+        except OSError as error:
+            raise self._refusal(name, error) from None
+        return self._checked(name, descriptor)
+
+    def open_in_place(self, name: str, flags: int = 0) -> int:
+        """A descriptor to read and write a file where it is, made if there is none. Raises InputError."""
+        flags |= os.O_RDWR | _FILE
+        try:
+            try:
+                descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._descriptor)
+            except FileExistsError:
+                descriptor = os.open(name, flags, dir_fd=self._descriptor)
+        except OSError as error:
+            raise self._refusal(name, error) from None
+        if os.fstat(descriptor).st_nlink != 1:
+            os.close(descriptor)
+            raise InputError(f"{self.path / name} is a hard link to another file, which is not written; remove it")
+        return self._checked(name, descriptor)
+
+    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced."""
+        with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
+            file.write(data)
+
+    def write_new(self, name: str, data: bytes) -> None:
+        """Write a file that is not there, or there with this content. Raises InputError for any other."""
+        path = self.path / name
+        if not self.has(name):
+            self.write(name, data)
+            return
+        with open(self.open_file(name), "rb") as file:
+            same = file.read(len(data) + 1) == data
+        if not same:
+            raise InputError(f"{path} is there already, with another content; choose another folder, or remove it")
+
+    def remove(self, name: str) -> None:
+        """Remove a file or link, if there is one, for good."""
+        try:
+            os.unlink(name, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            return
+        self.sync()
+
+    def delete(self) -> None:
+        """Delete the folder with all that is in it, and nothing that has taken its place by now. Raises InputError."""
+        try:
+            _empty(self._descriptor, self.path, _MAX_DEPTH)
+            itself = os.path.join("..", os.path.basename(os.path.realpath(self.path)))  # wherever it lies by now
+            if not self.holds(itself, self._descriptor):
+                raise FileNotFoundError
+            os.rmdir(itself, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            raise InputError(f"{self.path} was moved, or changed, while it was deleted") from None
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+
+    def sync(self) -> None:
+        """Make new names in the folder durable."""
+        os.fsync(self._descriptor)
+
+    def holds(self, name: str, descriptor: int) -> bool:
+        """Whether the file of that name is the one that is open under `descriptor`."""
+        here, opened = self._facts(name), os.fstat(descriptor)
+        return here is not None and (here.st_dev, here.st_ino) == (opened.st_dev, opened.st_ino)
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _facts(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def _checked(self, name: str, descriptor: int) -> int:
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise InputError(f"{self.path / name}: not a regular file")
+            self._require_ours(facts, self.path / name)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _checked_itself(self) -> Folder:
+        self._require_ours(os.fstat(self._descriptor), self.path)
+        return self
+
+    def _require_ours(self, facts: os.stat_result, path: Path) -> None:
+        if self._ours and facts.st_uid != os.geteuid():
+            raise InputError(
+                f"{path} belongs to another user (number {facts.st_uid}); use a copy of the folder that is yours"
+            )
+
+    def _refusal(self, name: str, error: OSError) -> InputError:
+        facts = self._facts(name)
+        if facts is not None and stat.S_ISLNK(facts.st_mode):
+            return InputError(f"{self.path / name} is a symbolic link, and none is followed here; remove it")
+        return InputError(f"{self.path / name}: {error.strerror}")
+
+
+def _open_folder(path: Path, make: int | None = None) -> int:
+    """A descriptor of the folder at `path`, to which no link leads that somebody else laid where all may write; `make`
+    it with this mode, and those above it, where there is none."""
+    name = path.name or "."
+    try:
+        above = walk(path.parent, require_no_link_of_others, create=None if make is None else 0o777)
+        try:
+            if make is not None:
+                with suppress(FileExistsError):  # whatever it is, it is looked at next
+                    os.mkdir(name, make, dir_fd=above)
+            return os.open(name, _FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    except NotPrivate as error:
+        raise UsageError(f"{error}; name the folder that it points to") from None
+    except OSError as error:
+        if path.is_symlink():
+            raise UsageError(f"{path} is a symbolic link; name the folder that it points to") from None
+        if error.errno == errno.ENOTDIR:
+            raise UsageError(f"{path} is not a folder") from None
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _empty(folder: int, path: Path, depth: int) -> None:
+    """Remove all that is in the open `folder`, links themselves and not what they lead to. `path` is for messages."""
+    if not depth:
+        raise InputError(f"{path}: folders are nested deeper than {_MAX_DEPTH} in what is to be deleted")
+    with os.scandir(folder) as found:
+        # Folders first: what cannot be deleted is met there, and a run is told by its files.
+        entries = sorted(found, key=lambda entry: not entry.is_dir(follow_symlinks=False))
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.name, dir_fd=folder)
+            continue
+        inner = os.open(entry.name, _FOLDER, dir_fd=folder)
+        try:
+            _empty(inner, path, depth - 1)
+        finally:
+            os.close(inner)
+        os.rmdir(entry.name, dir_fd=folder)

@@ -1,0 +1,92 @@
+"""JSON from outside: nesting and cost are bounded before the decoder sees it.
+
+Python's decoder recurses in C and relies on the interpreter's recursion limit, which any library in the process may
+have raised (some cryptographic ones do); a file of brackets then ends the process instead of raising. It
+also makes an object of a hundred bytes from a list of two bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import accumulate
+from typing import Any, NoReturn
+
+from distprove.errors import FormatError
+from distprove.formats.folder import Folder
+
+MAX_DEPTH = 64
+FREE_COST = 1 << 26
+COST_PER_BYTE = 16
+"""What the values of a text may take as objects: `FREE_COST` bytes, and this many for each byte of it."""
+MAX_DIGITS = 40
+"""Most characters of an integer in the project's own JSON files."""
+MAX_NUMBER = 1e100
+"""Greatest magnitude of a float in the project's own JSON files: sums and squares of such numbers stay finite."""
+
+_COSTS = {b"{": 232, b"[": 104, b",": 40, b":": 64, b'"': 28}
+"""Bytes of memory that goes with each of these, at most: objects, lists, values, entries and half a string."""
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_STRING = re.compile(rb'"[^"]*"?')
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_OTHERS = bytes(set(range(256)) - {*_STEPS, ord('"')})
+
+
+def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> Any:
+    """The value of a JSON text; `hooks` are those of `json.loads`.
+
+    Raises FormatError when it is nested deeper than `max_depth`, costs too much or is not UTF-8, json.JSONDecodeError
+    when it is not JSON.
+    """
+    if sum(each * data.count(mark) for mark, each in _COSTS.items()) > FREE_COST + COST_PER_BYTE * len(data):
+        raise FormatError(f"{what}: more small values than a file of {len(data)} bytes may hold")
+    check_depth(data, what, max_depth)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise FormatError(f"{what}: not UTF-8 text") from None
+    return json.loads(text, **hooks)
+
+
+def read_in(folder: Folder, name: str, limit: int) -> Any:
+    """The value in a JSON file of at most `limit` bytes in `folder`. Raises InputError or FormatError."""
+    path = folder.path / name
+    try:
+        return loads_own(folder.read(name, limit), str(path))
+    except ValueError:
+        raise FormatError(f"{path}: not JSON, or a number that is none or too large") from None
+
+
+def loads_own(data: bytes, what: str) -> Any:
+    """The value of a JSON text that this project writes: its numbers are finite, and of a size to reckon with.
+
+    Raises FormatError as `loads` does, ValueError for what is not such JSON.
+    """
+    return loads(data, what, parse_int=_integer, parse_float=_number, parse_constant=_no_number)
+
+
+def _integer(text: str) -> int:
+    return int(text) if len(text) <= MAX_DIGITS else _no_number(text)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if abs(value) < 1 / MAX_NUMBER:  # what is divided by it must be finite too
+        return 0.0
+    return value if abs(value) <= MAX_NUMBER else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError("a number that is none, or too large")
+
+
+def check_depth(data: bytes, what: str, max_depth: int = MAX_DEPTH) -> None:
+    """Raise FormatError when brackets outside of strings nest deeper than `max_depth`."""
+    if data.count(b"[") + data.count(b"{") <= max_depth:
+        return
+    if b"\\" in data:
+        data = _ESCAPE.sub(b"", data)
+    # Of most strings nothing is left but two quotes: those with brackets in them are few, and looked at one by one.
+    brackets = _STRING.sub(b"", data.translate(None, _OTHERS).replace(b'""', b""))
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > max_depth:
+        raise FormatError(f"{what}: nested deeper than {max_depth} levels")

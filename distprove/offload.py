@@ -1,0 +1,92 @@
+"""Where a job's operations run, as asked for by `--place`, a job file's `[executor] place` or Python.
+
+    --place msm_g2=cpu,spmv=cpu      place = { msm_g2 = "cpu", spmv = "cpu" }      place = "auto"
+
+`cpu` places an operation on the CPU beside the prover's GPU, `gpu` (the default of most) on the GPU. With "auto" the
+proof system chooses by memory and by a short measurement when the key is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from distprove.errors import UsageError
+from distprove.options import nearest
+from kernels.interface.placement import OPERATIONS, Placement
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kernels.interface.backend import Backend
+
+AUTO = "auto"
+CPU, GPU = "cpu", "gpu"
+
+_BOTH = (GPU, CPU)
+_PLACES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    # circom's witness programs run on the CPU; a STARK's trace is made by the backend that commits to it.
+    "groth16": {"synthesis": (CPU,), **dict.fromkeys(OPERATIONS, _BOTH)},
+    "stark": {"trace": (GPU,)},
+}
+"""The operations that have a name and the places where each can run, by proof system."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """The placement that a user asked for: named operations on the CPU, or `auto`. False if nothing was asked for."""
+
+    placement: Placement = field(default_factory=Placement)
+    auto: bool = False
+
+    def __bool__(self) -> bool:
+        return self.auto or bool(self.placement.host)
+
+
+def parse_place(place: str | Mapping[str, str] | None, system: str | None = None) -> Placing:
+    """Parse "msm_g2=cpu,spmv=cpu", an equivalent mapping, "auto" or None, for the proof system `system` or for any.
+
+    Raises UsageError for an unknown operation, or one that cannot run where it is placed.
+    """
+    if place is None or place == AUTO:
+        return Placing(auto=place == AUTO)
+    systems = _PLACES if system is None else {system: _PLACES.get(system, {})}
+    known = {operation: places for each in systems.values() for operation, places in each.items()}
+    host = set()
+    for operation, where in _pairs(place):
+        if operation not in known:
+            whose = "" if system is None else f" {system}"
+            raise UsageError(
+                f"place: no{whose} operation {operation!r}{nearest(operation, known)}; known: {', '.join(known)}"
+            )
+        if where not in known[operation]:
+            raise UsageError(f"place: {operation} runs on {' or '.join(known[operation])}, not on {where!r}")
+        if where == CPU and operation in OPERATIONS:
+            host.add(operation)
+    return Placing(Placement(frozenset(host)))
+
+
+def _pairs(place: str | Mapping[str, str]) -> list[tuple[str, str]]:
+    if isinstance(place, str):
+        pairs = [part.partition("=") for part in place.split(",")]
+        named = [(operation.strip(), where.strip()) for operation, _, where in pairs]
+    else:
+        named = [(str(operation), str(where)) for operation, where in place.items()]
+    if not all(operation and where for operation, where in named):
+        raise UsageError(f'place: write "auto", or operations like "msm_g2=cpu,spmv=cpu", not {place!r}')
+    if len({operation for operation, _ in named}) != len(named):
+        raise UsageError(f"place: an operation is named twice in {place!r}")
+    return named
+
+
+@runtime_checkable
+class ChoosesPlacement(Protocol):
+    """Optional interface of a proof system that can choose the best placement of its operations."""
+
+    def choose_placement(
+        self, shared: dict[str, NDArray[np.uint8]], device: Backend, host: Backend
+    ) -> tuple[Placement, str]:
+        """The best placement for the key in `shared` on `device` with `host` beside it, and the reason in words for the
+        report. Nothing stays loaded."""

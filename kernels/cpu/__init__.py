@@ -1,0 +1,1 @@
+"""The backend on the CPU; its C++ is in `src`."""

@@ -1,0 +1,1 @@
+"""The Goldilocks kernels on the CPU, a file a family."""

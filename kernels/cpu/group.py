@@ -1,0 +1,52 @@
+"""Arithmetic of single affine points on the host, on either curve and group. Backends handle vectors of points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.cpu.backend import point_bytes
+from kernels.cpu.native import native
+from kernels.interface.backend import HostArray, SizeError
+from kernels.maths import encoding
+from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import Words
+
+
+def add(curve: Curve, group: Group, a: HostArray, b: HostArray) -> Words:
+    """Return a + b, also of equal, opposite and infinite points. All points here are (point_limbs,) uint64."""
+    out = _empty(curve, group)
+    native.point_add(curve.name, group.value, _point(curve, group, a), _point(curve, group, b), out.view(np.uint8))
+    return out
+
+
+def neg(curve: Curve, group: Group, a: HostArray) -> Words:
+    """Return -a."""
+    out = _empty(curve, group)
+    native.point_neg(curve.name, group.value, _point(curve, group, a), out.view(np.uint8))
+    return out
+
+
+def mul(curve: Curve, group: Group, a: HostArray, k: int) -> Words:
+    """Return k * a for any integer k, which is not reduced: `a` may lie outside the subgroup. Not constant time."""
+    out = _empty(curve, group)
+    words = encoding.pack([abs(k)], max(1, -(-abs(k).bit_length() // 64))).reshape(-1)
+    native.point_mul(curve.name, group.value, _point(curve, group, a), words.view(np.uint8), out.view(np.uint8))
+    return neg(curve, group, out) if k < 0 else out
+
+
+def sum_points(curve: Curve, group: Group, points: HostArray) -> Words:
+    """Return the sum of (n, point_limbs) points; infinity for n = 0."""
+    out = _empty(curve, group)
+    data = point_bytes(curve, group, points)
+    native.point_sum(native.Pool(1), curve.name, group.value, data, out.view(np.uint8))
+    return out
+
+
+def _empty(curve: Curve, group: Group) -> Words:
+    return np.zeros(curve.point_limbs(group), dtype=np.uint64)
+
+
+def _point(curve: Curve, group: Group, point: HostArray) -> HostArray:
+    if point.ndim != 1:
+        raise SizeError(f"one point has shape ({curve.point_limbs(group)},), not {point.shape}")
+    return point_bytes(curve, group, point.reshape(1, -1))

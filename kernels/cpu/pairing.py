@@ -1,0 +1,93 @@
+"""Pairings, and the few group operations that a verifier needs besides. Native, single-threaded, without the GIL.
+
+Points are affine, `curve.point_limbs(group)` uint64 words in Montgomery form, all zero for infinity, as everywhere in
+`kernels`. Nothing here checks group membership except `first_invalid_point`: a verifier calls that first on points that
+come from outside. Other points make the results meaningless, never unsafe.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.cpu.native import native
+from kernels.interface.backend import SizeError
+from kernels.maths.curves import Curve, Group
+
+Points = NDArray[np.uint64]
+Scalars = NDArray[np.uint64]
+
+
+def _rows(array: NDArray[np.uint64], width: int, what: str) -> NDArray[np.uint64]:
+    if array.dtype != np.uint64 or array.ndim != 2 or array.shape[1] != width:
+        raise SizeError(f"{what}: expected uint64 of shape (n, {width}), got {array.dtype} of shape {array.shape}")
+    return np.ascontiguousarray(array)
+
+
+def _pairs(curve: Curve, g1: Points, g2: Points) -> tuple[Points, Points]:
+    g1 = _rows(g1, curve.point_limbs(Group.G1), "G1 points")
+    g2 = _rows(g2, curve.point_limbs(Group.G2), "G2 points")
+    if len(g1) != len(g2):
+        raise SizeError(f"a product of pairings needs pairs: {len(g1)} G1 points, {len(g2)} G2 points")
+    return g1, g2
+
+
+def pairing_product_is_one(curve: Curve, g1: Points, g2: Points) -> bool:
+    """Whether prod_i e(g1[i], g2[i]) = 1, for (n, point_limbs) points of each group.
+
+    One Miller loop shared by all pairs and one final exponentiation. A pair with a point at infinity contributes one.
+    Raises SizeError.
+    """
+    return bool(native.pairing_product_is_one(curve.name, *_pairs(curve, g1, g2)))
+
+
+def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
+    """Return prod_i e(g1[i], g2[i]) in Fq12 = Fq6[w] / (w^2 - v), Fq6 = Fq2[v] / (v^3 - xi), xi = 9 + u or 1 + u.
+
+    The result is (2, 3, 2, limbs) in Montgomery form: coefficients of w, of v, of u. It is ffjavascript's value, which
+    snarkjs writes as vk_alphabeta_12; other libraries differ by a fixed exponent prime to r. Raises SizeError.
+    """
+    out = np.empty((12, curve.fq.limbs), dtype=np.uint64)
+    native.pairing_product(curve.name, *_pairs(curve, g1, g2), out)
+    return out.reshape(2, 3, 2, curve.fq.limbs)
+
+
+def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
+    """Return sum_i scalars[i] * points[i], (point_limbs,), for (n, point_limbs) points and (n, fr.limbs) scalars.
+
+    Scalars are canonical. For few points, such as the public inputs of a proof; not constant time. Raises SizeError.
+    """
+    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
+    scalars = _rows(scalars, curve.fr.limbs, "scalars")
+    if len(points) != len(scalars):
+        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    out = np.empty((1, points.shape[1]), dtype=np.uint64)
+    native.combine_g1(curve.name, points, scalars, out)
+    point: Points = out[0]
+    return point
+
+
+def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
+    """Return scalars[i] * points[i], (n, point_limbs), for 128-bit scalars (n, 2).
+
+    Not constant time. Raises SizeError.
+    """
+    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
+    scalars = _rows(scalars, 2, "128-bit scalars")
+    if len(points) != len(scalars):
+        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    out = np.empty_like(points)
+    native.scale_g1(curve.name, points, scalars, out)
+    return out
+
+
+def first_invalid_point(curve: Curve, group: Group, points: Points) -> int | None:
+    """Return the index of the first of (n, point_limbs) points that is no member of the group; None if all are.
+
+    A member has canonical coordinates (each below the modulus), lies on the curve and has order r or is infinity. The
+    order is tested by the endomorphisms of eprint 2021/1130 (BLS12-381) and 2022/352 (BN254 G2). Raises SizeError.
+    """
+    points = _rows(points, curve.point_limbs(group), f"{group.name} points")
+    flat = points.reshape(-1).view(np.uint8)
+    found = native.first_invalid(native.Pool(1), curve.name, group.value, flat, True)
+    return None if found is None else int(found)

@@ -1,0 +1,41 @@
+"""The product of a sparse matrix and a vector of points on the CPU: it turns a ceremony's points into a proving key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.cpu.backend import point_bytes
+from kernels.cpu.native import native
+from kernels.interface.backend import CsrMatrix, HostArray, SizeError
+from kernels.maths.curves import Curve, Group
+
+
+def combine(curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray, threads: int) -> HostArray:
+    """Return matrix @ points, (rows, point_limbs) uint64 affine, computed on `threads` threads.
+
+    `points`: (cols, point_limbs) uint64 or (cols, 8 * point_limbs) uint8, at any address. Unlike elsewhere, the
+    matrix's values are canonical integers, not in Montgomery form. Raises SizeError for shapes or indices that do not
+    fit.
+    """
+    flat = point_bytes(curve, group, np.ascontiguousarray(points))
+    if points.shape[0] != matrix.cols:
+        raise SizeError(f"a matrix of {matrix.cols} columns times {points.shape[0]} points")
+    matrix.check(curve.fr)
+    out = np.empty((matrix.rows, curve.point_limbs(group)), dtype=np.uint64)
+    native.sparse_points(
+        native.Pool(threads),
+        curve.name,
+        group.value,
+        _bytes(matrix.row_ptr),
+        _bytes(matrix.columns),
+        _bytes(matrix.value_index),
+        _bytes(matrix.values),
+        flat,
+        _bytes(out),
+    )
+    return out
+
+
+def _bytes(array: HostArray) -> HostArray:
+    """Return the array's memory as flat bytes: a view if it is contiguous, else a copy."""
+    return np.ascontiguousarray(array).view(np.uint8).reshape(-1)

@@ -1,0 +1,200 @@
+// Python bindings of the Goldilocks transforms, Keccak-256 and the levels of Merkle trees. Elements and digests' words are
+// uint64; see kernels/cpu/goldilocks/transforms.py and kernels/cpu/goldilocks/merkle.py for the shapes.
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+
+#include "bindings.h"
+#include "goldilocks_lde.h"
+#include "goldilocks_ops.h"
+
+namespace dp {
+
+namespace {
+
+using InWords = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutWords = nb::ndarray<u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const GoldilocksOps& ops_of(const std::string& name) {
+  for (const GoldilocksOps* ops : goldilocks_ops())
+    if (name == ops->name) return *ops;
+  throw std::invalid_argument("unknown instruction set " + name);
+}
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const GoldilocksOps* ops : goldilocks_ops()) names.push_back(ops->name);
+  return names;
+}
+
+template <auto GoldilocksOps::*op>
+void elementwise(Pool& pool, const std::string& set, InWords a, InWords b, OutWords out) {
+  const GoldilocksOps& ops = ops_of(set);
+  const size_t n = out.size(), step = b.size() == 1 ? 0 : 1;
+  expect(a, n, "a");
+  if (step) expect(b, n, "b");
+  const u64 *pa = a.data(), *pb = b.data();
+  u64* po = out.data();
+  nb::gil_scoped_release release;
+  const size_t whole = n / ops.lanes;
+  pool.ranges(whole, 4096 / ops.lanes, [&](size_t begin, size_t end) {
+    const size_t at = begin * ops.lanes;
+    (ops.*op)(pa + at, pb + at * step, step, po + at, (end - begin) * ops.lanes);
+  });
+  const size_t at = whole * ops.lanes;
+  (GOLDILOCKS_PORTABLE.*op)(pa + at, pb + at * step, step, po + at, n - at);
+}
+
+void lde(Pool& pool, const std::string& set, InWords columns, int log_n, u64 root, InWords shifts, OutWords out) {
+  const GoldilocksOps& ops = ops_of(set);
+  if (log_n < 0 || log_n > 32) throw std::invalid_argument("log_n: out of range");
+  if (shifts.size() == 0) throw std::invalid_argument("shifts: empty");
+  LdeCall call{};
+  call.log_n = log_n;
+  call.width = count_of(columns, (size_t)1 << log_n, "columns");
+  call.cosets = shifts.size();
+  expect(out, columns.size() * shifts.size(), "out");
+  call.columns = columns.data();
+  call.out = out.data();
+  call.root = root;
+  call.shifts = shifts.data();
+  nb::gil_scoped_release release;
+  goldilocks_lde(pool, ops, call);
+}
+
+constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs more than it saves
+
+// Whole vectors of digests by the vector code, all of them by the portable one where there are fewer.
+const GoldilocksOps& hasher(const GoldilocksOps& ops, size_t n) {
+  return n % ops.hash_lanes == 0 ? ops : GOLDILOCKS_PORTABLE;
+}
+
+// body(begin, end) in pieces whose ends are multiples of `lanes`
+template <class Body>
+void hash_ranges(Pool& pool, const GoldilocksOps& ops, size_t n, const Body& body) {
+  const size_t lanes = ops.hash_lanes;
+  pool.ranges(n / lanes, HASH_GRAIN / lanes, [&](size_t begin, size_t end) { body(begin * lanes, end * lanes); });
+}
+
+// Leaves of matrices of one height. Matrix m has widths[m] columns of `cosets` times `n` elements. Leaf (k, j), j < n' =
+// n / arity, holds elements (k, j + t n') for t < arity, each through all columns.
+void leaves(Pool& pool, const std::string& set, std::vector<InWords> matrices, InWords header, size_t cosets, size_t n,
+            size_t arity, OutWords out) {
+  const GoldilocksOps& all = ops_of(set);
+  if (cosets == 0 || n == 0 || arity == 0 || n % arity != 0) throw std::invalid_argument("leaves: no such shape");
+  const size_t part = n / arity;
+  expect(out, 4 * cosets * part, "out");
+  std::vector<const u64*> columns;
+  for (size_t t = 0; t < arity; ++t)
+    for (const InWords& m : matrices)
+      for (size_t c = 0, width = count_of(m, cosets * n, "matrix"); c < width; ++c)
+        columns.push_back(m.data() + c * cosets * n + t * part);
+  const u64* head = header.data();
+  const size_t heads = header.size(), stride = cosets * part;
+  u64* words = out.data();
+  nb::gil_scoped_release release;
+  const GoldilocksOps& ops = hasher(all, part);
+  hash_ranges(pool, ops, stride, [&](size_t begin, size_t end) {
+    while (begin < end) {  // one coset at a time
+      const size_t j = begin % part, count = std::min(part - j, end - begin);
+      ops.leaves(columns.data(), columns.size(), head, heads, begin / part * n + j, count, words + begin, stride);
+      begin += count;
+    }
+  });
+}
+
+// The level above one of `cosets` runs: node j of a run from nodes j and j + half of the run below.
+void parents(Pool& pool, const std::string& set, u64 tag, InWords level, size_t cosets, OutWords out) {
+  const GoldilocksOps& all = ops_of(set);
+  const size_t nodes = count_of(out, 4, "out");
+  if (cosets == 0 || nodes == 0 || nodes % cosets != 0) throw std::invalid_argument("parents: no such shape");
+  expect(level, 2 * out.size(), "level");
+  const size_t n = nodes / cosets, below = 2 * nodes;
+  const u64* in = level.data();
+  u64* words = out.data();
+  nb::gil_scoped_release release;
+  const GoldilocksOps& ops = hasher(all, n);
+  hash_ranges(pool, ops, nodes, [&](size_t begin, size_t end) {
+    while (begin < end) {  // one coset at a time
+      const size_t j = begin % n, count = std::min(n - j, end - begin);
+      const u64* child = in + begin / n * 2 * n + j;
+      ops.pairs(tag, child, below, child + n, below, count, words + begin, nodes);
+      begin += count;
+    }
+  });
+}
+
+// Each node with the leaf at the same place.
+void inject(Pool& pool, const std::string& set, u64 tag, InWords nodes, InWords leaves, OutWords out) {
+  const GoldilocksOps& all = ops_of(set);
+  const size_t n = count_of(out, 4, "out");
+  expect(nodes, out.size(), "nodes");
+  expect(leaves, out.size(), "leaves");
+  const u64 *a = nodes.data(), *b = leaves.data();
+  u64* words = out.data();
+  nb::gil_scoped_release release;
+  const GoldilocksOps& ops = hasher(all, n);
+  hash_ranges(pool, ops, n, [&](size_t begin, size_t end) {
+    ops.pairs(tag, a + begin, n, b + begin, n, end - begin, words + begin, n);
+  });
+}
+
+void keccak256(Pool& pool, const std::string& set, InBytes rows, size_t length, OutBytes out) {
+  const GoldilocksOps& ops = ops_of(set);
+  const size_t n = count_of(out, 32, "out");
+  expect(rows, n * length, "rows");
+  const u8* in = rows.data();
+  u8* to = out.data();
+  nb::gil_scoped_release release;
+  const size_t whole = n / ops.hash_lanes * ops.hash_lanes;
+  hash_ranges(pool, ops, whole, [&](size_t begin, size_t end) {
+    ops.rows(in + begin * length, length, end - begin, to + 32 * begin);
+  });
+  GOLDILOCKS_PORTABLE.rows(in + whole * length, length, n - whole, to + 32 * whole);
+}
+
+nb::bytes keccak256_one(nb::bytes data) {
+  u8 out[32];
+  GOLDILOCKS_PORTABLE.rows((const u8*)data.c_str(), data.size(), 1, out);
+  return nb::bytes((const char*)out, sizeof(out));
+}
+
+// The least nonce. Pieces are taken in ascending order, so when one yields a nonce all before it are searched too, by whoever
+// has them, and nobody begins one after it.
+u64 grind(Pool& pool, const std::string& set, u64 tag, InWords seed, int bits) {
+  const GoldilocksOps& ops = ops_of(set);
+  expect(seed, 4, "seed");
+  if (bits < 0 || bits > 64) throw std::invalid_argument("bits: out of range");
+  constexpr u64 PIECE = 1024;
+  const u64* words = seed.data();
+  std::atomic<u64> next{0}, least{~(u64)0};
+  nb::gil_scoped_release release;
+  pool.run((size_t)pool.threads(), [&](size_t, int) {
+    for (u64 first = next.fetch_add(PIECE); first < least.load(); first = next.fetch_add(PIECE)) {
+      const size_t found = ops.grind(tag, words, first, PIECE, bits);
+      if (found == PIECE) continue;
+      u64 known = least.load();
+      while (first + found < known && !least.compare_exchange_weak(known, first + found)) {
+      }
+    }
+  });
+  return least.load();
+}
+
+}  // namespace
+
+void bind_goldilocks(nb::module_& m) {
+  m.def("gl_instruction_sets", &instruction_sets);
+  m.def("gl_add", &elementwise<&GoldilocksOps::add>);
+  m.def("gl_sub", &elementwise<&GoldilocksOps::sub>);
+  m.def("gl_mul", &elementwise<&GoldilocksOps::mul>);
+  m.def("gl_lde", &lde);
+  m.def("gl_leaves", &leaves);
+  m.def("gl_parents", &parents);
+  m.def("gl_inject", &inject);
+  m.def("gl_grind", &grind);
+  m.def("keccak256_rows", &keccak256);
+  m.def("keccak256", &keccak256_one);
+}
+
+}  // namespace dp

@@ -1,0 +1,39 @@
+// Helpers that the binding files share.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+
+#include "ops.h"
+
+namespace dp {
+
+namespace nb = nanobind;
+
+// Arrays cross as flat bytes: they may be views of a mapped file, unaligned and read-only. kernels/cpu/backend.py has checked
+// shapes and types; the functions check lengths again, because they hold pointers.
+using InBytes = nb::ndarray<const u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutBytes = nb::ndarray<u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class Array>
+size_t count_of(const Array& array, size_t item, const char* what) {
+  if (item == 0 || array.size() % item != 0) throw std::invalid_argument(std::string(what) + ": not whole elements");
+  return array.size() / item;
+}
+
+template <class Array>
+void expect(const Array& array, size_t bytes, const char* what) {
+  if (array.size() != bytes) throw std::invalid_argument(std::string(what) + ": wrong length");
+}
+
+void bind_fields(nb::module_& m);
+void bind_groups(nb::module_& m);
+void bind_sparse_points(nb::module_& m);
+void bind_cpu_features(nb::module_& m);
+void bind_pairing(nb::module_& m);
+void bind_rows(nb::module_& m);
+void bind_goldilocks(nb::module_& m);
+
+}  // namespace dp

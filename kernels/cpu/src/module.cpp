@@ -1,0 +1,14 @@
+// The CPU backend's extension module. It is built once for every CPU of the architecture and, on x86-64, once more for
+// CPUs with BMI2 and ADX; DP_MODULE is the module's name. kernels/cpu/native.py chooses.
+#include "bindings.h"
+
+NB_MODULE(DP_MODULE, m) {
+  m.doc() = "Native code of the CPU backend";
+  dp::bind_cpu_features(m);
+  dp::bind_fields(m);
+  dp::bind_groups(m);
+  dp::bind_sparse_points(m);
+  dp::bind_pairing(m);
+  dp::bind_rows(m);
+  dp::bind_goldilocks(m);
+}

@@ -1,0 +1,1 @@
+"""The backend on one NVIDIA GPU; its kernels are in `src`."""

@@ -1,0 +1,313 @@
+"""Device memory from one arena with a budget, and pinned host memory that is reused.
+
+Both are created when the backend starts. After warm-up neither calls the driver: freed memory is kept, small blocks in
+CuPy's pool and large ones whole (`kernels.cuda.large_blocks`), and a partition that runs a second time takes the same
+again."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+import cupy
+import numpy as np
+
+from kernels.cuda.large_blocks import LargeBlocks
+from kernels.cuda.pinned import RING, STAGING_SLOT, STAGING_SLOTS
+from kernels.host.units import format_bytes
+from kernels.interface.backend import Array, HostArray, OutOfMemory
+
+HEADROOM = 512 << 20
+"""Bytes left to the driver and to loading modules when the budget is derived from the free memory."""
+
+PARALLEL_COPY = 2 << 20
+"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves."""
+
+
+LARGE = 32 << 20
+"""Smallest request, in bytes, that gets a block of its own."""
+
+GRANULE = 2 << 20
+"""The driver hands out memory in multiples of this many bytes."""
+
+
+class Arena:
+    """Device memory under a budget. A block belongs to the stream that is current when it is taken. Thread-safe."""
+
+    def __init__(self, budget: int | None = None, share: int = 1) -> None:
+        """`budget` is in bytes; None takes the memory that is free on the current device now, less `HEADROOM`.
+
+        `share` is the number of arenas on the device. Above 1, each takes at most its even share of the device, because
+        the free memory does not tell how much the others will take.
+        """
+        free, total = cupy.cuda.runtime.memGetInfo()
+        room = free if share == 1 else min(free, total // share)
+        self.budget = max(room - HEADROOM, room // 2) if budget is None else budget
+        if self.budget > free:
+            raise OutOfMemory(f"a budget of {format_bytes(self.budget)} was asked for; {format_bytes(free)} are free")
+        self._pool = cupy.cuda.MemoryPool()
+        self._pool.set_limit(size=self.budget)
+        self._blocks: LargeBlocks[Any] = LargeBlocks(cupy.cuda.Memory)
+        self._lock = threading.Lock()
+        self.peak = 0
+        """Most bytes in use at once so far."""
+        self.watched_peak = 0
+        """Most bytes in use at once since `watch`."""
+
+    @property
+    def used(self) -> int:
+        """Bytes in live arrays."""
+        with self._lock:
+            return self._used()
+
+    @property
+    def free(self) -> int:
+        """Bytes of the budget that no live array uses."""
+        return self.budget - self.used
+
+    def watch(self) -> None:
+        """Restart `watched_peak` from the bytes in use now."""
+        with self._lock:
+            self.watched_peak = self._used()
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return an uninitialised array. Raises OutOfMemory, naming the bytes needed and the bytes free."""
+        kind = np.dtype(dtype)
+        nbytes = math.prod(shape) * kind.itemsize
+        with self._lock:
+            try:
+                memory = self._take_large(nbytes) if nbytes >= LARGE else self._take_small(nbytes)
+            except cupy.cuda.memory.OutOfMemoryError:
+                used = self._used()
+                raise OutOfMemory(
+                    f"{format_bytes(nbytes)} of device memory needed; {format_bytes(self.budget - used)} of the "
+                    f"arena's {format_bytes(self.budget)} are free ({format_bytes(used)} in use)"
+                ) from None
+            used = self._used()
+            self.peak, self.watched_peak = max(self.peak, used), max(self.watched_peak, used)
+        return cupy.ndarray(shape, dtype=kind, memptr=memory)
+
+    def close(self) -> None:
+        """Return all memory that no live array uses to the driver."""
+        with self._lock:
+            self._give_back()
+
+    def _used(self) -> int:
+        return int(self._pool.used_bytes()) + self._blocks.lent
+
+    def _take_small(self, nbytes: int) -> Any:
+        try:
+            return self._pool.malloc(nbytes)
+        except cupy.cuda.memory.OutOfMemoryError:
+            # Blocks kept for other sizes or another stream count against the budget. Giving them back to the driver
+            # waits for the device, so that no kernel still uses the memory when it is handed out again.
+            self._give_back()
+            return self._pool.malloc(nbytes)
+
+    def _take_large(self, nbytes: int) -> Any:
+        size, stream = -(-nbytes // GRANULE) * GRANULE, cupy.cuda.get_current_stream().ptr
+        loan = self._blocks.reuse(size, stream)
+        if loan is None:
+            while self._held() + size > self.budget and self._blocks.drop_oldest():
+                pass
+            if self._held() + size > self.budget:
+                self._pool.free_all_blocks()
+            if self._held() + size > self.budget:
+                raise cupy.cuda.memory.OutOfMemoryError(size, self._held(), self.budget)
+            try:
+                loan = self._blocks.make(size, stream)
+            except cupy.cuda.memory.OutOfMemoryError:  # other processes use the device as well
+                self._give_back()
+                loan = self._blocks.make(size, stream)
+            self._limit_pool()
+        owned = cupy.cuda.UnownedMemory(loan.memory.ptr, size, loan, cupy.cuda.device.get_device_id())
+        return cupy.cuda.MemoryPointer(owned, 0)
+
+    def _held(self) -> int:
+        """Bytes allocated from the driver."""
+        return int(self._pool.total_bytes()) + self._blocks.total
+
+    def _give_back(self) -> None:
+        self._blocks.drop_all()
+        self._pool.free_all_blocks()
+        self._limit_pool()
+
+    def _limit_pool(self) -> None:
+        # At least 1: a limit of 0 would mean no limit.
+        self._pool.set_limit(size=max(1, self.budget - self._blocks.total))
+
+
+class Retired:
+    """Arrays that the host has released but the device may still read, each kept until its event. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Any, Array]] = []
+        self._lock = threading.Lock()
+
+    def add(self, array: Array, last_use: Any) -> None:
+        """Keep `array` until the CuPy event `last_use` has passed. The caller must drop its own reference."""
+        with self._lock:
+            self._waiting.append((last_use, array))
+
+    def sweep(self) -> None:
+        """Release the arrays whose event has passed. Queries the driver without waiting."""
+        if self._waiting:
+            with self._lock:
+                self._waiting = [(event, array) for event, array in self._waiting if not event.done]
+
+    def drain(self) -> bool:
+        """Wait for the events of all arrays and release them. Returns whether there were any."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for event, _ in waiting:
+            event.synchronize()
+        return bool(waiting)
+
+
+class PinnedStaging:
+    """A ring of pinned buffers through which pageable host arrays are copied to and from the device. Thread-safe.
+
+    Pinning costs a third of a second per gigabyte, and the driver's own path for pageable memory runs at a sixth of the
+    link's bandwidth. So the buffers are pinned once, and the copy into one overlaps the transfer from another. A buffer
+    belongs to the thread that took it from the ring; the next to take it waits for the transfer that was queued last.
+    """
+
+    def __init__(self, slot_bytes: int = STAGING_SLOT, slots: int = STAGING_SLOTS, threads: int = 4) -> None:
+        """`threads` threads copy between host memory and the buffers: one core copies a fifth as fast as the link.
+
+        `slots` must be at least two: a copy to the host holds all but one of them while it waits for the device.
+        """
+        self.slot_bytes = slot_bytes
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="staging")
+        self._held_to_host = slots - 1
+        self._ring: SimpleQueue[_Slot] = SimpleQueue()
+        for _ in range(slots):
+            self._ring.put(_Slot(slot_bytes))
+
+    def to_device(self, target: int, host: HostArray, stream: Any) -> None:
+        """Queue the copy of contiguous `host` to address `target`; returns when `host` has been read."""
+        data = host.reshape(-1).view(np.uint8)
+        for begin in range(0, data.size, self.slot_bytes):
+            part = data[begin : begin + self.slot_bytes]
+            slot = self._take()
+            try:
+                self._copy(slot.buffer[: part.size], part)
+                cupy.cuda.runtime.memcpyAsync(
+                    target + begin, slot.address, part.size, cupy.cuda.runtime.memcpyHostToDevice, stream.ptr
+                )
+                slot.event.record(stream)
+            finally:
+                self._ring.put(slot)
+
+    def to_host(self, host: HostArray, source: int, stream: Any) -> None:
+        """Copy from device address `source` into contiguous `host`; returns when the data is there."""
+        data = host.reshape(-1).view(np.uint8)
+        pending: deque[tuple[_Slot, int, int]] = deque()
+
+        def finish() -> None:
+            slot, begin, count = pending[0]
+            slot.event.synchronize()
+            self._copy(data[begin : begin + count], slot.buffer[:count])
+            pending.popleft()
+            self._ring.put(slot)
+
+        try:
+            for begin in range(0, data.size, self.slot_bytes):
+                if len(pending) == self._held_to_host:
+                    finish()
+                count = min(self.slot_bytes, data.size - begin)
+                slot = self._take()
+                pending.append((slot, begin, count))
+                cupy.cuda.runtime.memcpyAsync(
+                    slot.address, source + begin, count, cupy.cuda.runtime.memcpyDeviceToHost, stream.ptr
+                )
+                slot.event.record(stream)
+            while pending:
+                finish()
+        finally:
+            for slot, _, _ in pending:
+                self._ring.put(slot)
+
+    def close(self) -> None:
+        """End the threads that copy."""
+        self._pool.shutdown()
+
+    def _copy(self, target: HostArray, source: HostArray) -> None:
+        if target.size < PARALLEL_COPY:
+            np.copyto(target, source)
+            return
+        step = -(-target.size // self._threads)
+        parts = range(0, target.size, step)
+        list(self._pool.map(lambda i: np.copyto(target[i : i + step], source[i : i + step]), parts))
+
+    def _take(self) -> _Slot:
+        slot = self._ring.get()
+        try:
+            slot.event.synchronize()
+        except BaseException:
+            self._ring.put(slot)
+            raise
+        return slot
+
+
+class _Slot:
+    """One pinned buffer and the event after which it may be used again."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = cupy.cuda.alloc_pinned_memory(size)
+        self.buffer = np.frombuffer(self._memory, dtype=np.uint8, count=size)
+        self.address = self._memory.ptr
+        self.event = cupy.cuda.Event(disable_timing=True)
+
+
+class PinnedRing:
+    """Pinned memory through which small arrays are copied to the device, in order on one stream. Not thread-safe.
+
+    The copies follow the kernels that are queued before them, and the host waits for none of these: it writes one half
+    while the other is still being copied. `PinnedStaging` has few, large buffers; its copies run beside the kernels.
+    """
+
+    def __init__(self, nbytes: int = RING) -> None:
+        self.largest = nbytes // 16
+        """Most bytes of one copy."""
+        self._size = nbytes // 2
+        self._now, self._other = _Slot(self._size), _Slot(self._size)
+        self._used = 0
+
+    def to_device(self, target: int, host: HostArray, stream: Any) -> None:
+        """Queue the copy of contiguous `host` to address `target`; returns when `host` has been read."""
+        data = host.reshape(-1).view(np.uint8)
+        if self._used + data.size > self._size:
+            self._now.event.record(stream)
+            self._now, self._other, self._used = self._other, self._now, 0
+            self._now.event.synchronize()
+        begin, self._used = self._used, self._used + data.size
+        self._now.buffer[begin : self._used] = data
+        kind = cupy.cuda.runtime.memcpyHostToDevice
+        cupy.cuda.runtime.memcpyAsync(target, self._now.address + begin, data.size, kind, stream.ptr)
+
+
+class PinnedBuffers:
+    """Small pinned buffers for results that come back one at a time, reused by size. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Any]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, nbytes: int) -> Any:
+        """Return pinned memory of at least `nbytes` bytes; its size is a power of two."""
+        size = max(256, 1 << (nbytes - 1).bit_length())
+        with self._lock:
+            free = self._free.setdefault(size, [])
+            return free.pop() if free else cupy.cuda.alloc_pinned_memory(size)
+
+    def give(self, memory: Any, nbytes: int) -> None:
+        """Take back the `memory` that `take(nbytes)` returned."""
+        size = max(256, 1 << (nbytes - 1).bit_length())
+        with self._lock:
+            self._free[size].append(memory)

@@ -1,0 +1,195 @@
+"""The interface of a device under the CUDA backend: memory, copies, streams and kernels by name.
+
+`kernels.cuda.launch.CudaDevice` implements it with CuPy. The tests have another device that runs the same kernels on
+the host, so everything above this interface (launch arithmetic, pass plans, buffer use) is exercised without a GPU.
+
+Arrays are of the device's own type. Code above this interface only slices and reshapes them and asks for shape, dtype
+and nbytes; all other work is done by a kernel or by a method of `Device`.
+
+Ordering: all methods work on `Device.stream` unless another stream is given. Memory comes back to the arena with the
+last reference, and later work in `Device.stream` may reuse it at once; code that uses an array on another stream makes
+`Device.stream` wait for that work before dropping the array. Between `Device.fork` and `Device.join` no memory is
+taken, so that all of it belongs to one pool (`parallel`). Only staged arrays have memory of another stream, so that
+their copies need not wait for work queued on `Device.stream`; it comes back once their last reader is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernels.cuda.compiler import KernelResources, KernelSource
+from kernels.interface.backend import Array, DeviceInfo, HostArray, SizeError, Staged, Traffic
+from kernels.interface.busy import EventMeter
+
+MAX_GRID = 2**31 - 1
+"""Most blocks along the first dimension of a grid."""
+
+MAX_STREAMS = 8
+"""Most streams over which `parallel` spreads jobs: enough to fill a device with small ones; each costs two events."""
+
+
+class ByValue:
+    """A kernel argument passed by value: a struct whose bytes are those of `words` when this is made."""
+
+    def __init__(self, words: HostArray) -> None:
+        self.packed = words.tobytes()
+        self.format = f"{len(self.packed)}s"
+        """Format of the bytes for the module `struct`."""
+
+
+Argument = Any
+"""A kernel argument: a device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (a
+null pointer). A plain Python int is refused: its width would be a guess."""
+
+Shape = int | tuple[int, ...]
+"""A launch dimension: x, or (x, y[, z])."""
+
+
+class Event(Protocol):
+    """A point in a stream's work."""
+
+    def synchronize(self) -> None:
+        """Wait until the work before the event is done."""
+
+
+class Stream(Protocol):
+    """A queue of device work that runs in order."""
+
+    def record(self) -> Event: ...
+
+    def wait(self, event: Event) -> None:
+        """Make later work in this stream wait for `event`; the host does not wait."""
+
+    def synchronize(self) -> None: ...
+
+
+class Fetch(Protocol):
+    """A copy to the host that may still be in progress."""
+
+    def result(self) -> HostArray:
+        """Return the array. Waits for this copy and the work that computes its data, and for nothing else."""
+
+
+class Kernel(Protocol):
+    """One kernel of a loaded module."""
+
+    resources: KernelResources
+
+    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
+        """Return the threads per block with the highest occupancy: a multiple of 32, at most `limit`."""
+
+    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
+        """Return how many blocks of this shape one multiprocessor holds at a time."""
+
+    def launch(
+        self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
+    ) -> None:
+        """Queue the kernel. `shared` is dynamic shared memory in bytes per block."""
+
+    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
+        """Queue the kernel with one thread per item, in blocks of `block()`; launches nothing for no items."""
+
+
+class Device(Protocol):
+    """One device with its arena, streams and compiled kernels."""
+
+    sm_count: int
+    shared_limit: int
+    """Most dynamic shared memory of one block, in bytes."""
+    traffic: Traffic
+    meter: EventMeter
+    """Measures when `stream` is busy. `launch` and every wait for results report to it."""
+
+    @property
+    def stream(self) -> Stream:
+        """The stream on which all methods work unless told otherwise."""
+
+    def info(self) -> DeviceInfo: ...
+
+    def fork(self, count: int) -> Sequence[Stream]:
+        """Return `count` side streams, the same ones each time. Their work waits for what `stream` has queued."""
+
+    def join(self, streams: Sequence[Stream]) -> None:
+        """Make later work in `stream` wait for the work of `streams`, which `fork` returned."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        """Return an uninitialised array from the arena. Raises OutOfMemory."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array: ...
+
+    def clear(self, array: Array, stream: Stream | None = None) -> None:
+        """Set a contiguous array to zero bytes."""
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        """Copy between contiguous arrays of equal size."""
+
+    def upload(self, host: HostArray) -> Array:
+        """Return a copy of `host` on the device. `host` may be changed as soon as this returns."""
+
+    def stage(self, host: HostArray) -> Staged:
+        """Begin to copy `host` on a separate stream. May be called while another thread uses the device.
+
+        Raises OutOfMemory.
+        """
+
+    def download(self, array: Array) -> HostArray: ...
+
+    def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
+        """Begin to copy a small array to the host."""
+
+    def address(self, array: Array) -> int:
+        """Return the address of a contiguous array, for a `ByValue` that names many arrays. Holds no reference."""
+
+    def prepare(self, source: KernelSource) -> None:
+        """Begin to compile `source` in the background."""
+
+    def kernel(self, source: KernelSource, name: str) -> Kernel:
+        """Return a kernel of `source`, compiled and loaded on first use. Raises BackendError."""
+
+    def memory_free(self) -> int:
+        """Return the bytes that the arena can still give."""
+
+    def watch_memory(self) -> None:
+        """Restart the measurement of `memory_peak`."""
+
+    def memory_peak(self) -> int:
+        """Return the most bytes in use at once since `watch_memory`, or since the start."""
+
+    def synchronize(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def parallel(device: Device, jobs: int) -> Iterator[list[Stream]]:
+    """Yield a stream for each of `jobs` independent pieces of work; a single one stays on `device.stream`.
+
+    Whatever the work needs (memory, uploaded constants) must be taken before, on `device.stream`, and kept until the
+    end, when `device.stream` waits for all of the work.
+    """
+    if jobs < 2:
+        yield [device.stream] * jobs
+        return
+    streams = device.fork(min(jobs, MAX_STREAMS))
+    try:
+        yield [streams[i % len(streams)] for i in range(jobs)]
+    finally:
+        device.join(streams)
+
+
+def grid_for(items: int, per_block: int) -> int:
+    """Return the number of blocks that cover `items`. Raises SizeError if one grid cannot."""
+    blocks = -(-items // per_block)
+    if blocks > MAX_GRID:
+        raise SizeError(f"{items} items in blocks of {per_block} need {blocks} blocks; a grid has at most {MAX_GRID}")
+    return blocks
+
+
+def check_index32(what: str, count: int) -> None:
+    """Raise SizeError unless indices below `count` fit the kernels' 32-bit unsigned index."""
+    if not 0 <= count <= 2**32 - 1:
+        raise SizeError(f"{what}: {count} does not fit a 32-bit index (at most {2**32 - 1})")

@@ -1,0 +1,1 @@
+"""The Goldilocks kernels on one NVIDIA GPU, a file a family."""

@@ -1,0 +1,190 @@
+"""Launches `cuda/src/goldilocks_merkle.cu`: makes Keccak-256 trees on the device, opens them, and grinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from kernels.cuda.compiler import KernelSource
+from kernels.cuda.device import ByValue, Device, Stream, parallel
+from kernels.cuda.goldilocks.tree import DIGEST_LANES, CudaMerkleTree, LeafShape, open_trees
+from kernels.interface.backend import Array, SizeError
+from kernels.interface.goldilocks import LEAF_TAG, TreeOpening
+
+RATE_LANES = 17
+STATE_LANES = 25
+MATRICES = 8
+"""Matrices per launch of merkle_leaves. Must equal MATRICES in goldilocks_merkle.cu."""
+RESUME, FINISH = 1, 2
+"""Bits of `Leaves::flags`. Must equal RESUME and FINISH in goldilocks_merkle.cu."""
+LEAF_THREADS, NODE_THREADS = 128, 128
+LOG_BLOCK = NODE_THREADS.bit_length()
+"""log2 of the nodes that one block hashes up to the single node above them."""
+LOG_TOP = 2 * LOG_BLOCK
+"""log2 of the nodes of the largest level from which one launch reaches the root."""
+MAX_HEADERS = 256
+"""Most leaf headers kept on the device: one for every combination of widths."""
+MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
+"""Bounds on log2 of the nonces of one launch of `grind`."""
+NOT_FOUND = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class MerkleProfile:
+    """Tuning parameters: blocks of 128 threads per multiprocessor that the registers must leave room for."""
+
+    leaf_blocks: int = 5
+    node_blocks: int = 6
+
+    @cached_property
+    def source(self) -> KernelSource:
+        """goldilocks_merkle.cu, compiled for this profile."""
+        defines = {
+            "LEAF_THREADS": LEAF_THREADS,
+            "LEAF_BLOCKS": self.leaf_blocks,
+            "NODE_THREADS": NODE_THREADS,
+            "NODE_BLOCKS": self.node_blocks,
+        }
+        return KernelSource("goldilocks_merkle", tuple((name, str(value)) for name, value in defines.items()))
+
+
+class MerkleEngine:
+    """Makes and opens trees, and grinds, on one device."""
+
+    def __init__(self, device: Device, profile: MerkleProfile | None = None) -> None:
+        self._device = device
+        self.profile = profile or MerkleProfile()
+        self._header = lru_cache(MAX_HEADERS)(self._upload_header)
+        self._ended: Array | None = None
+
+    def clear(self) -> None:
+        """Release the device memory that is kept between calls."""
+        self._header.cache_clear()
+        self._ended = None
+
+    def prepare(self) -> None:
+        """Begin to compile the kernels in the background."""
+        self._device.prepare(self.profile.source)
+
+    def commit(self, leaves: tuple[LeafShape, ...]) -> CudaMerkleTree:
+        """Make the tree of `GoldilocksKernels.commit` over checked matrices."""
+        log_m, log_blowup = max(leaf.log_count for leaf in leaves), leaves[0].log_blowup
+        digests = self._device.empty(((2 << log_m) - 1, DIGEST_LANES))
+        entering = self._hash_leaves(leaves, digests[: 1 << log_m])
+        while log_m:
+            log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
+        return CudaMerkleTree(self._device, self.profile.source, leaves, digests)
+
+    def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        """Open the trees at `indices`, as `GoldilocksKernels.open` defines it."""
+        return open_trees(self._device, self.profile.source, trees, indices)
+
+    def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:
+        """Hash leaves of all heights in parallel, the tallest into `digests`; returns others by log2 of their count."""
+        heights = sorted({leaf.log_count for leaf in leaves}, reverse=True)
+        digests_of = {log: self._device.empty((1 << log, DIGEST_LANES)) for log in heights[1:]}
+        hashed = []
+        for log_count in heights:
+            members = [leaf for leaf in leaves if leaf.log_count == log_count]
+            head = self._header(tuple(leaf.elements for leaf in members))
+            state = self._device.empty((STATE_LANES, 1 << log_count)) if len(members) > MATRICES else None
+            hashed.append((members, head, state, digests_of.get(log_count, digests)))
+        with parallel(self._device, len(hashed)) as streams:
+            for given, stream in zip(hashed, streams, strict=True):
+                self._hash_leaves_of_height(*given, stream)
+        return digests_of
+
+    def _hash_leaves_of_height(
+        self, leaves: list[LeafShape], head: Array, state: Array | None, digests: Array, stream: Stream
+    ) -> None:
+        log_count, kernel = leaves[0].log_count, self._device.kernel(self.profile.source, "merkle_leaves")
+        groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
+        absorbed = 0
+        for index, group in enumerate(groups):
+            header_lanes = 0 if index else len(head)
+            flags = RESUME * (index > 0) | FINISH * (index == len(groups) - 1)
+            widths = [leaf.width for leaf in group] + [0] * (MATRICES - len(group))
+            first = group[0]
+            shape = (first.log_n, first.log_blowup, log_count, first.log_arity)
+            launch = np.array(
+                (1 << log_count, *shape, header_lanes, len(group), absorbed % RATE_LANES, flags, widths), dtype=_LEAVES
+            )
+            matrices = [leaf.matrix for leaf in group] + [None] * (MATRICES - len(group))
+            kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)), stream=stream)
+            absorbed += header_lanes + sum(leaf.elements for leaf in group)
+
+    def _upload_header(self, elements: tuple[int, ...]) -> Array:
+        """Upload the header hashed before leaves with `elements[i]` elements of matrix i, as whole lanes."""
+        header = [LEAF_TAG + 256 * len(elements), *elements]
+        header += [0] * (len(header) % 2)
+        return self._device.upload(np.array(header, dtype="<u4").view(np.uint64))
+
+    def _hash_nodes(self, digests: Array, log_m: int, log_blowup: int, entering: Mapping[int, Array]) -> int:
+        """Hash as many levels above that of 2^log_m nodes as one launch takes; returns log2 of the last one's nodes.
+
+        `entering` has the digests of leaves that enter at a level, by log2 of its nodes. A launch ends at such a level.
+        """
+        log_stop = max((log for log in entering if log < log_m), default=0)
+        if log_m > LOG_TOP:
+            log_end = log_m - 1
+            # Siblings are half a coset's nodes apart, or half a level if every coset has at most one node.
+            log_apart = log_end - (log_blowup if log_end >= log_blowup else 0)
+            below, level = _level(digests, log_m), _level(digests, log_end)
+            arguments = (below, entering.get(log_end), level, np.uint64(1 << log_end), np.uint32(log_apart))
+            self._device.kernel(self.profile.source, "merkle_nodes").launch_items(1 << log_end, arguments)
+            return log_end
+        log_middle = max(log_stop, log_m - LOG_BLOCK)  # as far as one block gets alone
+        log_end = log_middle if log_stop else 0
+        log_ends = min(log_middle, LOG_BLOCK - (log_m - log_middle))
+        if self._ended is None:
+            self._ended = self._device.zeros((1,), np.uint32)
+        sizes = map(np.uint32, (log_m, log_middle, log_end, log_ends, log_blowup))
+        self._device.kernel(self.profile.source, "merkle_climb").launch(
+            1 << (log_middle - log_ends),
+            NODE_THREADS,
+            (_level(digests, log_m), entering.get(log_end), *sizes, self._ended),
+        )
+        return log_end
+
+    def grind(self, seed: bytes, bits: int) -> int:
+        """Find the nonce of `GoldilocksKernels.grind` for a checked seed and 0 <= bits <= 64."""
+        kernel = self._device.kernel(self.profile.source, "grind")
+        top = ((1 << bits) - 1) << (64 - bits)
+        # The first lane is little-endian, and the leading bits are those of its first bytes.
+        mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))
+        lanes = ByValue(np.frombuffer(seed, dtype=np.uint64))
+        best = self._device.upload(np.array([NOT_FOUND], dtype=np.uint64))
+        # Four times the nonces that one hit needs on average: a second launch is rare, and threads beyond the least hit
+        # exit at once.
+        count = 1 << min(max(bits + 2, MIN_LOG_NONCES), MAX_LOG_NONCES)
+        for first in range(0, NOT_FOUND, count):
+            kernel.launch_items(count, (lanes, np.uint64(first), np.uint64(count), mask, best))
+            found = int(self._device.fetch(best).result()[0])
+            if found != NOT_FOUND:
+                return found
+        raise SizeError(f"no nonce of 64 bits gives {bits} leading zero bits")
+
+
+def _level(digests: Array, log_m: int) -> Array:
+    """Return the level of 2^log_m nodes and all levels above it from a tree's digests."""
+    return digests[-((2 << log_m) - 1) :]
+
+
+_LEAVES = np.dtype(
+    [
+        ("count", "u8"),
+        ("log_n", "u4"),
+        ("log_blowup", "u4"),
+        ("log_count", "u4"),
+        ("log_arity", "u4"),
+        ("header_lanes", "u4"),
+        ("matrices", "u4"),
+        ("filled", "u4"),
+        ("flags", "u4"),
+        ("widths", "u4", (MATRICES,)),
+    ]
+)
+"""The layout of `struct Leaves` in goldilocks_merkle.cu."""

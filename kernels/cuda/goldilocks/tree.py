@@ -1,0 +1,136 @@
+"""Keccak-256 trees that stay on the device, and their openings: one launch and one transfer for many trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.cuda.compiler import KernelSource
+from kernels.cuda.device import Device
+from kernels.interface.backend import Array, SizeError
+from kernels.interface.goldilocks import TreeOpening, Words
+from kernels.maths.query_paths import QueryPaths
+
+DIGEST_LANES = 4
+DIGEST_BYTES = 8 * DIGEST_LANES
+
+_PART = np.dtype(
+    [
+        ("source", "u8"),
+        ("begin", "u8"),
+        ("list", "u8"),
+        ("width", "u4"),
+        ("log_n", "u4"),
+        ("log_blowup", "u4"),
+        ("log_count", "u4"),
+        ("log_arity", "u4"),
+        ("nodes", "u4"),
+    ]
+)
+"""The layout of `struct Part` in goldilocks_merkle.cu."""
+
+
+@dataclass(frozen=True)
+class LeafShape:
+    """Leaves of one matrix (width, B, n): leaf i < m = 2^log_count holds its rows i + t m, t < 2^log_arity."""
+
+    matrix: Array = field(repr=False)
+    log_arity: int
+
+    @cached_property
+    def width(self) -> int:
+        """Field elements in one row of the matrix."""
+        return int(self.matrix.shape[0])
+
+    @cached_property
+    def log_n(self) -> int:
+        return int(self.matrix.shape[2]).bit_length() - 1
+
+    @cached_property
+    def log_blowup(self) -> int:
+        return int(self.matrix.shape[1]).bit_length() - 1
+
+    @cached_property
+    def log_count(self) -> int:
+        return self.log_n + self.log_blowup - self.log_arity
+
+    @cached_property
+    def elements(self) -> int:
+        """Field elements in one leaf."""
+        return self.width << self.log_arity
+
+
+class CudaMerkleTree:
+    """A `kernels.interface.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
+
+    def __init__(self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array) -> None:
+        """`source`: the kernels that made the tree. `digests`: all levels from the leaves up, (2 m - 1, 4) for m
+        leaves, each in the kernels' order."""
+        self.leaves = leaves
+        self.digests = digests
+        self.log_blowup = leaves[0].log_blowup
+        self.log_leaves = max(leaf.log_count for leaf in leaves)
+        self._device = device
+        self._source = source
+
+    @cached_property
+    def root(self) -> bytes:
+        return bytes(self._device.download(self.digests[-1:]).tobytes())
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        """Return rows and path at leaf `indices`. Raises SizeError for an index outside the tree."""
+        if any(not 0 <= i < 1 << self.log_leaves for i in indices):
+            raise SizeError(f"a leaf index is outside a tree of 2^{self.log_leaves} leaves")
+        return open_trees(self._device, self._source, [self], indices)[0]
+
+
+def open_trees(
+    device: Device, source: KernelSource, trees: Sequence[CudaMerkleTree], indices: Sequence[int]
+) -> list[TreeOpening]:
+    """Open all trees at `indices` by one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
+    paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
+    parts = [part for tree in trees for part in _parts(device, tree, paths)]
+    ends = list(accumulate((part.items * part.words for part in parts), initial=0))
+    opened: Words = np.empty(0, dtype=np.uint64)
+    if ends[-1]:
+        read = [(p.source, begin, p.list, *p.shape) for p, begin in zip(parts, ends, strict=False) if p.items]
+        numbers = paths.numbers.view(np.uint64)
+        given = device.upload(np.concatenate((numbers, np.array(read, dtype=_PART).view(np.uint64))))
+        out = device.empty((ends[-1],))
+        arguments = (given, given[len(numbers) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
+        device.kernel(source, "merkle_open").launch_items(ends[-1], arguments)
+        opened = device.download(out)
+    pieces = (
+        opened[begin:end].reshape(part.items, part.words)
+        for part, (begin, end) in zip(parts, pairwise(ends), strict=True)
+    )
+    return [TreeOpening(tuple(next(pieces) for _ in tree.leaves), next(pieces).view(np.uint8)) for tree in trees]
+
+
+class _Part(NamedTuple):
+    """The items that an opening reads from one array: a matrix' leaves, or a tree's nodes."""
+
+    source: int
+    list: int
+    """Position in `QueryPaths.numbers` at which the numbers of the leaves or nodes begin."""
+    items: int
+    """Number of leaves or nodes that are read."""
+    words: int
+    """Number of 64-bit words in one leaf or node."""
+    shape: tuple[int, int, int, int, int, int]
+    """The fields of `struct Part` from `width` on."""
+
+
+def _parts(device: Device, tree: CudaMerkleTree, paths: QueryPaths) -> Iterator[_Part]:
+    """Yield the parts of the tree's matrices, then the part of the path."""
+    for leaf in tree.leaves:
+        log_count = leaf.log_count
+        shape = (leaf.width, leaf.log_n, leaf.log_blowup, log_count, leaf.log_arity, 0)
+        yield _Part(device.address(leaf.matrix), *paths.known_span(log_count), leaf.elements, shape)
+    shape = (0, 0, tree.log_blowup, tree.log_leaves, 0, 1)
+    yield _Part(device.address(tree.digests), *paths.path_span(tree.log_leaves), DIGEST_LANES, shape)

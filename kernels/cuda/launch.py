@@ -1,0 +1,487 @@
+"""The CUDA device on CuPy: it launches kernels of `kernels.cuda.compiler` on CuPy streams over the arena's memory."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import math
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources, KernelSource
+from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
+from kernels.interface.backend import (
+    Array,
+    BackendError,
+    DeviceInfo,
+    HostArray,
+    OutOfMemory,
+    SizeError,
+    Staged,
+    Traffic,
+)
+from kernels.interface.busy import EventMeter
+
+try:
+    import cupy
+except ImportError as _error:
+    raise BackendError(f"CuPy is not installed (pip install 'distprove[cuda13]' or '[cuda12]'): {_error}") from _error
+
+from kernels.cuda.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, Retired
+
+SMALL_DOWNLOAD = 1 << 20
+"""Most bytes of a download through one pinned buffer, in order with the kernels: no second stream, no events."""
+
+CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
+
+
+def installed_cupy() -> list[str]:
+    """Return the CuPy distributions that are installed, each as `name version`."""
+    found = []
+    for name in CUPY_PACKAGES:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def device_count() -> int:
+    """Return how many CUDA devices this process sees. Raises BackendError, naming what is missing, if it sees none."""
+    found = installed_cupy()
+    if len(found) > 1:
+        raise BackendError(f"several CuPy packages are installed ({', '.join(found)}): uninstall all but one")
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendError(f"no usable CUDA driver or device: {error}") from error
+    if count == 0:
+        raise BackendError("the CUDA driver sees no device")
+    return count
+
+
+class CudaEvent:
+    """An `Event` on a CuPy event."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+    def synchronize(self) -> None:
+        self.event.synchronize()
+
+
+class CudaTimedEvent(CudaEvent):
+    """A CuPy event that knows when the device passed it."""
+
+    def seconds_since(self, earlier: CudaTimedEvent) -> float:
+        return float(cupy.cuda.get_elapsed_time(earlier.event, self.event)) * 1e-3
+
+
+class CudaStream:
+    """A CuPy stream that does not synchronise with the default stream."""
+
+    def __init__(self) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def record(self) -> CudaEvent:
+        return CudaEvent(self.stream.record(cupy.cuda.Event(disable_timing=True)))
+
+    def record_timed(self) -> CudaTimedEvent:
+        return CudaTimedEvent(self.stream.record(cupy.cuda.Event()))
+
+    def wait(self, event: Event) -> None:
+        assert isinstance(event, CudaEvent)
+        self.stream.wait_event(event.event)
+
+    def synchronize(self) -> None:
+        self.stream.synchronize()
+
+
+class _Parameters:
+    """The memory in which the driver reads one kernel's parameters: room for each, and the list of their addresses.
+
+    Made once for a kernel: the driver copies the values before a launch returns, so the next launch may overwrite them.
+    """
+
+    ALIGNMENT = 16
+
+    def __init__(self, formats: Sequence[str]) -> None:
+        """`formats` are formats of the module `struct`, one for each parameter."""
+        sizes = [struct.calcsize(f) for f in formats]
+        rooms = [-(-size // self.ALIGNMENT) * self.ALIGNMENT for size in sizes]
+        self._values = ctypes.create_string_buffer(sum(rooms) + self.ALIGNMENT)
+        first = -ctypes.addressof(self._values) % self.ALIGNMENT
+        at = ctypes.addressof(self._values) + first
+        self._pointers = (ctypes.c_void_p * len(rooms))(*(at + sum(rooms[:i]) for i in range(len(rooms))))
+        self._first = first
+        padded = (f"{f}{room - size}x" for f, size, room in zip(formats, sizes, rooms, strict=True))
+        self._format = struct.Struct("=" + "".join(padded))
+        self.address = ctypes.addressof(self._pointers)
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Set the parameter values of the next launch."""
+        self._format.pack_into(self._values, self._first, *values)
+
+
+class CudaKernel:
+    """One function of a loaded cubin."""
+
+    def __init__(
+        self, function: Any, resources: KernelResources, stream: CudaStream, meter: EventMeter, shared_limit: int
+    ) -> None:
+        self.resources = resources
+        self._meter = meter
+        self._function = function
+        self._stream = stream
+        self._blocks: dict[tuple[int, int], int] = {}
+        self._resident: dict[tuple[int, int], int] = {}
+        self._parameters: dict[tuple[str, ...], _Parameters] = {}
+        # Without this a block gets at most 48 KiB of dynamic shared memory.
+        attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, shared_limit - resources.shared)
+
+    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
+        key = (limit, shared_per_block)
+        if key not in self._blocks:
+            _, size = cupy.cuda.driver.occupancyMaxPotentialBlockSize(self._function.ptr, shared_per_block, limit)
+            self._blocks[key] = max(32, size // 32 * 32)
+        return self._blocks[key]
+
+    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
+        key = (block, shared)
+        if key not in self._resident:
+            find = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+            self._resident[key] = int(find(self._function.ptr, block, shared))
+        return self._resident[key]
+
+    def launch(
+        self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
+    ) -> None:
+        queue = self._stream if stream is None else stream
+        assert isinstance(queue, CudaStream)
+        formats, values = _arguments(args)
+        parameters = self._parameters.get(formats)
+        if parameters is None:
+            parameters = self._parameters[formats] = _Parameters(formats)
+        parameters.write(values)
+        if self._meter.waiting:
+            self._meter.resume()
+        # The driver's own call, because CuPy's takes no struct of several words by value and costs twice as much.
+        cupy.cuda.driver.launchKernel(
+            self._function.ptr,
+            *(_triple(grid)),
+            *(_triple(block)),
+            shared,
+            queue.stream.ptr,
+            parameters.address,
+            0,
+        )
+
+    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
+        if items:
+            block = self.block()
+            self.launch(grid_for(items, block), block, args, stream=stream)
+
+
+class CudaFetch:
+    """A copy to pinned memory that `result` waits for."""
+
+    def __init__(self, array: Array, stream: CudaStream, buffers: PinnedBuffers, meter: EventMeter) -> None:
+        self._meter = meter
+        self._array: Array | None = array  # keeps the memory until the copy is done
+        self._buffers = buffers
+        self._shape, self._dtype, self._nbytes = array.shape, array.dtype, array.nbytes
+        self._host: HostArray | None = None
+        self._memory = buffers.take(self._nbytes)
+        kind = cupy.cuda.runtime.memcpyDeviceToHost
+        cupy.cuda.runtime.memcpyAsync(self._memory.ptr, array.data.ptr, self._nbytes, kind, stream.stream.ptr)
+        self._event = stream.record()
+
+    def result(self) -> HostArray:
+        if self._host is None:
+            self._meter.pause()
+            self._event.synchronize()
+            flat = np.frombuffer(self._memory, dtype=self._dtype, count=math.prod(self._shape))
+            self._host = flat.reshape(self._shape).copy()
+            self._buffers.give(self._memory, self._nbytes)
+            self._array = None
+        return self._host
+
+
+class CudaStaged:
+    """An array whose copy was queued on the device's staging stream."""
+
+    def __init__(self, device: CudaDevice, array: Array, copied: CudaEvent) -> None:
+        self._device = device
+        self._array: Array | None = array
+        self._copied = copied
+        self._taken = False
+
+    def array(self) -> Array:
+        if self._array is None:
+            raise BackendError("a staged array was asked for after it had been released")
+        if not self._taken:
+            self._taken = True
+            self._device.stream.wait(self._copied)
+            # Counted here and not when the copy began, because only this thread may count.
+            self._device.traffic.to_device += self._array.nbytes
+        return self._array
+
+    def release(self) -> None:
+        array, self._array = self._array, None
+        if array is not None:
+            self._device.retire(array, self._device.stream.record() if self._taken else self._copied)
+
+
+class CudaDevice:
+    """One CUDA device: its arena, streams to compute, copy and stage, pinned buffers, and kernels by name."""
+
+    def __init__(
+        self,
+        index: int = 0,
+        *,
+        budget: int | None = None,
+        share: int = 1,
+        cache_dir: Path | None = None,
+        threads: int = 4,
+    ) -> None:
+        """`budget` bounds the device memory in bytes (None: what is free, or the `share`-th part of all if that is
+        less); `threads` host threads compile and copy.
+
+        Raises BackendError, OutOfMemory.
+        """
+        count = device_count()
+        if not 0 <= index < count:
+            raise BackendError(f"there is no CUDA device {index}: this process sees {count}")
+        self.index = index
+        self._device = cupy.cuda.Device(index)
+        self._device.use()
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        self.name = properties["name"].decode()
+        self.sm_count = int(properties["multiProcessorCount"])
+        self.shared_limit = int(properties["sharedMemPerBlockOptin"])
+        self.memory_total = int(properties["totalGlobalMem"])
+        self.arch = f"sm_{properties['major']}{properties['minor']}"
+        self.traffic = Traffic()
+        self._stream = CudaStream()
+        self._copy_stream = CudaStream()
+        self._staging_stream = CudaStream()
+        self._side_streams: list[CudaStream] = []
+        self._retired = Retired()
+        self.meter = EventMeter(self._timed_event)
+        self.arena = Arena(budget, share)
+        self._staging = PinnedStaging(threads=threads)
+        self._fetch_buffers = PinnedBuffers()
+        self._ring = PinnedRing()
+        self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
+        self._modules: dict[KernelSource, tuple[Any, CompiledKernels]] = {}
+        self._kernels: dict[tuple[KernelSource, str], CudaKernel] = {}
+        # Made once: every proof asks for `info`, and looking up what is installed takes over a millisecond.
+        self._details = {
+            "index": index,
+            "arch": self.arch,
+            "multiprocessors": self.sm_count,
+            "driver": cupy.cuda.runtime.driverGetVersion(),
+            "runtime": cupy.cuda.runtime.runtimeGetVersion(),
+            "nvrtc": "{}.{}".format(*self.compiler.version),
+            "cupy": ", ".join(installed_cupy()),
+        }
+
+    def info(self) -> DeviceInfo:
+        details = {**self._details, "peak_bytes": self.arena.peak}
+        return DeviceInfo(self.name, "cuda", self.memory_total, self.arena.budget, details)
+
+    @property
+    def stream(self) -> CudaStream:
+        return self._stream
+
+    def fork(self, count: int) -> Sequence[CudaStream]:
+        while len(self._side_streams) < count:
+            self._side_streams.append(CudaStream())
+        streams = self._side_streams[:count]
+        queued = self.stream.record()
+        for stream in streams:
+            stream.wait(queued)
+        return streams
+
+    def join(self, streams: Sequence[Stream]) -> None:
+        for stream in streams:
+            self.stream.wait(stream.record())
+
+    def _timed_event(self) -> CudaTimedEvent:
+        self._device.use()  # the current device, on which an event is made, is per thread
+        return self._stream.record_timed()
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
+        # The current device and stream are per thread, and the caller's thread may be new. With the compute stream
+        # current, the block is in its part of the pool, and CuPy's own operations are in order with our kernels.
+        return self._empty(shape, dtype, self.stream)
+
+    def _empty(self, shape: tuple[int, ...], dtype: Any, stream: CudaStream) -> Array:
+        self._device.use()
+        stream.stream.use()
+        self._retired.sweep()
+        try:
+            return self.arena.empty(shape, dtype)
+        except OutOfMemory:
+            if not self._retired.drain():
+                raise
+            return self.arena.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
+        array = self.empty(shape, dtype)
+        self.clear(array, stream)
+        return array
+
+    def clear(self, array: Array, stream: Stream | None = None) -> None:
+        _require_contiguous(array)
+        if array.nbytes:
+            array.data.memset_async(0, array.nbytes, self._queue(stream).stream)
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        _require_contiguous(target)
+        _require_contiguous(source)
+        if target.nbytes != source.nbytes:
+            raise SizeError(f"copy of {source.nbytes} bytes onto {target.nbytes}")
+        if target.nbytes:
+            target.data.copy_from_device_async(source.data, target.nbytes, self._queue(stream).stream)
+
+    def upload(self, host: HostArray) -> Array:
+        contiguous = np.ascontiguousarray(host)
+        array = self.empty(contiguous.shape, contiguous.dtype)
+        if 0 < contiguous.nbytes <= self._ring.largest:
+            self._ring.to_device(array.data.ptr, contiguous, self._stream.stream)
+        elif contiguous.nbytes:
+            self._copy_stream.wait(self.stream.record())  # the block's last user may still be at work
+            self._staging.to_device(array.data.ptr, contiguous, self._copy_stream.stream)
+            self.stream.wait(self._copy_stream.record())
+        self.traffic.to_device += contiguous.nbytes
+        return array
+
+    def stage(self, host: HostArray) -> Staged:
+        contiguous = np.ascontiguousarray(host)
+        # The block comes from the staging stream's part of the pool. Its last reader was done before it came back
+        # there, so this copy waits for no kernel, while `upload` would wait for all that are queued.
+        array = self._empty(contiguous.shape, contiguous.dtype, self._staging_stream)
+        if contiguous.nbytes:
+            self._staging.to_device(array.data.ptr, contiguous, self._staging_stream.stream)
+        return CudaStaged(self, array, self._staging_stream.record())
+
+    def retire(self, array: Array, last_use: CudaEvent) -> None:
+        """Keep `array` until the device has passed `last_use`, then release it."""
+        self._retired.add(array, last_use.event)
+
+    def download(self, array: Array) -> HostArray:
+        _require_contiguous(array)
+        if 0 < array.nbytes <= SMALL_DOWNLOAD:
+            return self.fetch(array).result()
+        host = np.empty(array.shape, array.dtype)
+        if host.nbytes:
+            self.meter.pause()
+            self._copy_stream.wait(self.stream.record())
+            self._staging.to_host(host, array.data.ptr, self._copy_stream.stream)
+            self.traffic.to_host += host.nbytes
+        return host
+
+    def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
+        _require_contiguous(array)
+        self.traffic.to_host += array.nbytes
+        return CudaFetch(array, self._queue(stream), self._fetch_buffers, self.meter)
+
+    def address(self, array: Array) -> int:
+        _require_contiguous(array)
+        return int(array.data.ptr)
+
+    def memory_free(self) -> int:
+        self._retired.sweep()
+        return self.arena.free
+
+    def watch_memory(self) -> None:
+        self.arena.watch()
+
+    def memory_peak(self) -> int:
+        return self.arena.watched_peak
+
+    # -- kernels ----------------------------------------------------------------------------------------------------
+
+    def prepare(self, source: KernelSource) -> None:
+        self.compiler.start(source)
+
+    def kernel(self, source: KernelSource, name: str) -> Kernel:
+        self._device.use()
+        key = (source, name)
+        if key not in self._kernels:
+            if source not in self._modules:
+                compiled = self.compiler.compile(source)
+                module = cupy.cuda.Module()
+                module.load(compiled.cubin)
+                self._modules[source] = (module, compiled)
+            module, compiled = self._modules[source]
+            resources = compiled.kernels.get(name)
+            if resources is None:
+                raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
+            function = module.get_function(name)
+            self._kernels[key] = CudaKernel(function, resources, self.stream, self.meter, self.shared_limit)
+        return self._kernels[key]
+
+    def synchronize(self) -> None:
+        self._device.synchronize()
+
+    def close(self) -> None:
+        self.synchronize()
+        self._retired.drain()
+        self.compiler.close()
+        self._kernels.clear()
+        self._modules.clear()
+        self._staging.close()
+        self.arena.close()
+
+    def _queue(self, stream: Stream | None) -> CudaStream:
+        queue = self.stream if stream is None else stream
+        assert isinstance(queue, CudaStream)
+        return queue
+
+
+def _triple(shape: Shape) -> tuple[int, int, int]:
+    if isinstance(shape, int):
+        return shape, 1, 1
+    x, y, z = (*shape, 1, 1)[:3]
+    return x, y, z
+
+
+def _arguments(args: tuple[Argument, ...]) -> tuple[tuple[str, ...], list[Any]]:
+    """Return kernel parameters as formats and values for `struct`. Takes some microseconds of every launch."""
+    formats, values = [], []
+    for value in args:
+        kind = type(value)
+        if kind is cupy.ndarray:
+            _require_contiguous(value)
+            formats.append("Q")
+            values.append(value.data.ptr)
+        elif kind in _FORMATS:
+            formats.append(_FORMATS[kind])
+            values.append(value)
+        elif value is None:
+            formats.append("Q")
+            values.append(0)
+        elif kind is ByValue:
+            formats.append(value.format)
+            values.append(value.packed)
+        else:
+            raise SizeError(f"a kernel argument must be an array or a NumPy scalar of known width, not {kind.__name__}")
+    return tuple(formats), values
+
+
+_FORMATS: dict[type, str] = {np.uint32: "I", np.int32: "i", np.uint64: "Q", np.int64: "q"}
+"""Format for `struct` of each scalar type that kernels take."""
+
+
+def _require_contiguous(array: Array) -> None:
+    if not array.flags.c_contiguous:
+        raise SizeError(f"an array of shape {array.shape} must be contiguous in memory")

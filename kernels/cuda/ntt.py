@@ -1,0 +1,331 @@
+"""Plans and runs the NTTs of `cuda/src/ntt.cu`: passes, tables, launch shapes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.cuda.compiler import KernelSource
+from kernels.cuda.device import Argument, ByValue, Device, grid_for
+from kernels.cuda.field import field_source
+from kernels.interface.backend import Array, OutOfMemory, SizeError
+from kernels.maths.curves import Field
+from kernels.maths.encoding import field_from_ints
+
+MAX_PASSES = 3
+"""Most passes of a transform: the kernel's addressing has three digits."""
+REVERSED_INPUT, NEGATED_INPUT, REVERSED_OUTPUT, FIRST_PASS, LAST_PASS = 1, 2, 4, 8, 16
+"""Bits of `Pass::flags`. Must equal those of the same names in ntt.cu."""
+TABLE_SHARE = 4
+"""Twiddle tables may take 1 / TABLE_SHARE of the memory that is free when the first is made."""
+
+
+@dataclass(frozen=True)
+class NttProfile:
+    """Tuning parameters. The defaults were the fastest of eleven tried on an H200, for both curves, 2^20 to 2^24."""
+
+    log_tile: int = 9
+    """log2 of the elements a block holds in shared memory."""
+    log_radix: int = 9
+    """log2 of the most points that are transformed in one pass."""
+    log_elements: int = 2
+    """log2 of the elements a thread holds in registers."""
+    blocks_per_sm: int = 6
+    """Blocks per multiprocessor that the registers must leave room for."""
+
+    def __post_init__(self) -> None:
+        if not (
+            2 <= self.log_elements <= 3
+            and self.log_min_tile <= self.log_tile <= min(12, 10 + self.log_elements)
+            and self.log_elements <= self.log_radix <= self.log_tile
+        ):
+            raise ValueError(f"{self} is not a shape that the kernel has")
+
+    @property
+    def log_min_tile(self) -> int:
+        """log2 of the smallest tile: a block has at least one warp."""
+        return self.log_elements + 5
+
+    def source(self, field: Field) -> KernelSource:
+        """Return ntt.cu, compiled for `field` and this profile."""
+        base = field_source("ntt", field)
+        shape = {
+            "LOG_ELEMENTS": self.log_elements,
+            "MAX_THREADS": 1 << (self.log_tile - self.log_elements),
+            "MIN_BLOCKS": self.blocks_per_sm,
+        }
+        return KernelSource(base.name, (*base.defines, *((name, str(value)) for name, value in shape.items())))
+
+
+LARGE = NttProfile(log_tile=10, log_radix=10, blocks_per_sm=3)
+"""The profile for transforms that the default's three passes do not reach: 2^28 to 2^30 elements."""
+
+
+@dataclass(frozen=True)
+class PassTables:
+    """Device tables of one pass; None if it needs none."""
+
+    load_scale: Array | None
+    twiddles: Array | None
+    log_twiddle_stride: int
+    twiddle_mask: int
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(t.nbytes) for t in (self.load_scale, self.twiddles) if t is not None)
+
+
+@dataclass(frozen=True)
+class PassLaunch:
+    """One launch of `ntt_pass`: its shape and all arguments except the data's addresses."""
+
+    grid: int
+    block: int
+    shared: int
+    constants: tuple[Argument, ...]
+
+
+@dataclass
+class Tables:
+    """Device tables for one size, direction and coset, and the launches that were planned with them."""
+
+    passes: list[PassTables]
+    launches: dict[tuple[int, bool, bool], list[PassLaunch]]
+    """Launches by (batch, bit-reversed input, bit-reversed output)."""
+
+
+def plan_passes(log_n: int, log_radix: int) -> tuple[int, ...]:
+    """Return log2 of each pass's radix, as even as possible, the larger ones first. Raises SizeError."""
+    count = max(1, -(-log_n // log_radix))
+    if count > MAX_PASSES:
+        raise SizeError(f"2^{log_n} elements need {count} passes of radix 2^{log_radix}; there are {MAX_PASSES}")
+    small, larger = divmod(log_n, count)
+    return tuple(small + (i < larger) for i in range(count))
+
+
+class NttEngine:
+    """Runs the NTTs of one device. Keeps the tables of the sizes and cosets used last."""
+
+    def __init__(self, device: Device, profile: NttProfile | None = None) -> None:
+        self._device = device
+        self.profile = profile or NttProfile()
+        self._roots: dict[Field, Array] = {}
+        self._tables: OrderedDict[tuple[Field, int, bool, int | None], Tables] = OrderedDict()
+        self._table_limit: int | None = None
+        self._large: NttEngine | None = None
+
+    def prepare(self, field: Field) -> None:
+        """Begin to compile the kernel for `field` in the background."""
+        self._device.prepare(self.profile.source(field))
+
+    def run(
+        self,
+        field: Field,
+        a: Array,
+        *,
+        inverse: bool,
+        coset: int | None,
+        bit_reversed_input: bool,
+        bit_reversed_output: bool,
+    ) -> Array:
+        """Run `Backend.ntt` on a contiguous array (n, limbs) or (batch, n, limbs). Raises SizeError."""
+        n = int(a.shape[-2])
+        log_n = n.bit_length() - 1
+        if n != 1 << log_n or log_n > field.two_adicity:
+            raise SizeError(f"a transform over {field.name} takes 2^0 to 2^{field.two_adicity} elements, not {n}")
+        if coset is not None and coset % field.modulus == 0:
+            raise SizeError("the coset 0 has no transform")
+        batch = int(a.shape[0]) if a.ndim == 3 else 1
+        if log_n == 0 or batch == 0:
+            return a
+        if log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
+            if self._large is None:
+                self._large = NttEngine(self._device, LARGE)
+            order = {"bit_reversed_input": bit_reversed_input, "bit_reversed_output": bit_reversed_output}
+            return self._large.run(field, a, inverse=inverse, coset=coset, **order)
+        launches = self._launches(
+            field,
+            log_n,
+            batch,
+            inverse,
+            None if coset is None else coset % field.modulus,
+            bit_reversed_input,
+            bit_reversed_output,
+        )
+        kernel = self._device.kernel(self.profile.source(field), "ntt_pass")
+        scratch = self._device.empty(a.shape) if len(launches) > 1 else None
+        for index, launch in enumerate(launches):
+            source = a if index == 0 else scratch
+            target = a if index == len(launches) - 1 else scratch
+            kernel.launch(launch.grid, launch.block, (source, target, *launch.constants), shared=launch.shared)
+        return a
+
+    def clear(self) -> None:
+        """Release the device memory of the tables."""
+        self._tables.clear()
+        self._roots.clear()
+        self._large = None
+
+    def _launches(
+        self,
+        field: Field,
+        log_n: int,
+        batch: int,
+        inverse: bool,
+        coset: int | None,
+        reversed_input: bool,
+        reversed_output: bool,
+    ) -> list[PassLaunch]:
+        """Return the passes of a transform; made once, because making them takes longer than a small transform."""
+        key = (field, log_n, inverse, coset)
+        tables = self._tables.get(key)
+        if tables is None:
+            try:
+                passes = self._make_tables(field, log_n, inverse, coset)
+            except OutOfMemory:  # this transform matters more than the tables of other sizes
+                self._tables.clear()
+                passes = self._make_tables(field, log_n, inverse, coset)
+            self._make_room(sum(t.nbytes for t in passes))
+            tables = self._tables[key] = Tables(passes, {})
+        self._tables.move_to_end(key)
+        order = (batch, reversed_input, reversed_output)
+        if order not in tables.launches:
+            flags = NEGATED_INPUT * inverse + REVERSED_INPUT * reversed_input, REVERSED_OUTPUT * reversed_output
+            tables.launches[order] = self._plan(field, log_n, batch, *flags, tables.passes)
+        return tables.launches[order]
+
+    def _plan(
+        self, field: Field, log_n: int, batch: int, first_flags: int, last_flags: int, tables: list[PassTables]
+    ) -> list[PassLaunch]:
+        profile = self.profile
+        passes = plan_passes(log_n, profile.log_radix)
+        eighth = field.root_of_unity(min(3, field.two_adicity))
+        eighths = ByValue(field_from_ints(field, [pow(eighth, k, field.modulus) for k in (1, 2, 3)]))
+        launches = []
+        done = 0
+        for index, (log_r, table) in enumerate(zip(passes, tables, strict=True)):
+            columns = batch << (log_n - log_r)
+            log_c = min(profile.log_tile - log_r, (columns - 1).bit_length())
+            log_c = max(0, log_c, profile.log_min_tile - log_r)
+            flags = 0
+            if index == 0:
+                flags |= FIRST_PASS | first_flags
+            if index == len(passes) - 1:
+                flags |= LAST_PASS | last_flags
+            shape = np.zeros(1, dtype=_PASS)
+            shape["log_n"], shape["log_r"], shape["log_c"] = log_n, log_r, log_c
+            shape["log_stride"] = log_n - done - log_r
+            shape["log_rows_1"], shape["log_rows_2"] = passes[0], done - passes[0] if index else 0
+            shape["log_twiddle_stride"], shape["twiddle_mask"] = table.log_twiddle_stride, table.twiddle_mask
+            shape["log_roots"] = self._log_roots(field)
+            shape["flags"], shape["columns"] = flags, columns
+            tile = 1 << (log_r + log_c)
+            constants = (self._roots_of(field), table.load_scale, table.twiddles, eighths, ByValue(shape))
+            shared = 2 * 16 * (tile + tile // 8)
+            launches.append(PassLaunch(grid_for(columns, 1 << log_c), tile >> profile.log_elements, shared, constants))
+            done += log_r
+        return launches
+
+    def _log_roots(self, field: Field) -> int:
+        return min(self.profile.log_radix, field.two_adicity)
+
+    def _roots_of(self, field: Field) -> Array:
+        """Return w^e for e < 2^log_roots: the twiddles between the steps inside a pass."""
+        if field not in self._roots:
+            log_roots = self._log_roots(field)
+            # The exponent of `other` is the column, and the whole table is one row.
+            self._roots[field] = self._table(field, log_roots, log_roots, other=field.root_of_unity(log_roots))
+        return self._roots[field]
+
+    def _make_room(self, nbytes: int) -> None:
+        """Drop the least recently used tables until `nbytes` more fit the share of memory for tables."""
+        if self._table_limit is None:
+            self._table_limit = self._device.memory_free() // TABLE_SHARE
+        used = sum(t.nbytes for tables in self._tables.values() for t in tables.passes)
+        while self._tables and used + nbytes > self._table_limit:
+            _, dropped = self._tables.popitem(last=False)
+            used -= sum(t.nbytes for t in dropped.passes)
+
+    def _make_tables(self, field: Field, log_n: int, inverse: bool, coset: int | None) -> list[PassTables]:
+        """Make the tables of each pass: forward scales input i by coset^i, inverse scales output k by coset^-k / n."""
+        p = field.modulus
+        tables = []
+        done = 0
+        for index, log_r in enumerate(plan_passes(log_n, self.profile.log_radix)):
+            log_rest = log_n - done - log_r
+            load_scale = None
+            first, other, by_row = 1, 1, False
+            if coset is not None and not inverse and index == 0:
+                load_scale = self._table(field, log_r, log_r, other=pow(coset, 1 << log_rest, p))
+                other = coset
+            if inverse:
+                if index == 0:
+                    first = pow(1 << log_n, -1, p)
+                if coset is not None:
+                    other, by_row = pow(coset, -(1 << done), p), True
+            twiddles = None
+            if log_rest or (inverse and (coset is not None or index == 0)):
+                # If no digit follows, the table is a plain scaling of the output: root 1, one column.
+                root = field.root_of_unity(log_rest + log_r)
+                twiddles = self._table(
+                    field, log_r + log_rest, log_rest, first=first, root=root, other=other, by_row=by_row
+                )
+            tables.append(PassTables(load_scale, twiddles, log_rest, (1 << log_rest) - 1))
+            done += log_r
+        return tables
+
+    def _table(
+        self,
+        field: Field,
+        log_size: int,
+        log_columns: int,
+        *,
+        first: int = 1,
+        root: int = 1,
+        other: int = 1,
+        by_row: bool = False,
+    ) -> Array:
+        """Return the table with first * root^(k m) * other^(k if by_row else m) at row k, column m."""
+        out = self._device.empty((1 << log_size, field.limbs))
+        kernel = self._device.kernel(self.profile.source(field), "ntt_table")
+        arguments = (
+            out,
+            np.uint64(1 << log_size),
+            np.uint32(log_columns),
+            np.uint32(by_row),
+            ByValue(field_from_ints(field, [first])),
+            ByValue(squares(field, root, 32)),
+            ByValue(squares(field, other, 32)),
+        )
+        kernel.launch_items(1 << log_size, arguments)
+        return out
+
+
+_PASS = np.dtype(
+    [
+        ("log_n", "u4"),
+        ("log_r", "u4"),
+        ("log_c", "u4"),
+        ("log_stride", "u4"),
+        ("log_rows_1", "u4"),
+        ("log_rows_2", "u4"),
+        ("log_twiddle_stride", "u4"),
+        ("twiddle_mask", "u4"),
+        ("log_roots", "u4"),
+        ("flags", "u4"),
+        ("columns", "u8"),
+    ]
+)
+"""The layout of `struct Pass` in ntt.cu."""
+
+
+def squares(field: Field, base: int, count: int) -> Array:
+    """Return base^(2^k) for k < count in Montgomery form, (count, limbs) on the host."""
+    values = []
+    power = base % field.modulus
+    for _ in range(count):
+        values.append(power)
+        power = power * power % field.modulus
+    return field_from_ints(field, values)

@@ -1,0 +1,77 @@
+"""Every CUDA kernel source that the backend can load. `distprove kernels` lists them and the tests compile them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import numpy as np
+
+from kernels.cuda.backend import WORDS, CudaBackend
+from kernels.cuda.compiler import KernelSource
+from kernels.cuda.device import Device
+from kernels.cuda.field import FIELD_PARAMS, field_source
+from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.group import group_source
+from kernels.interface.row_program import Op, RowProgram
+from kernels.interface.row_source import SAMPLE, RowSource
+from kernels.maths.curves import CURVES, Group
+
+
+class _Recorder:
+    """Stands in for a device and records the sources that it is told to prepare."""
+
+    traffic = None
+
+    def __init__(self) -> None:
+        self.sources: list[KernelSource] = []
+
+    def prepare(self, source: KernelSource) -> None:
+        self.sources.append(source)
+
+
+def all_sources() -> list[KernelSource]:
+    """Return the sources for every field, curve and group, as the default profiles compile them, each once.
+
+    Row programs and row functions are known only at run time; a sample stands for each.
+    """
+    recorder = _Recorder()
+    backend = CudaBackend(cast(Device, recorder))
+    for curve in CURVES:
+        backend.prepare(curve)
+    goldilocks = goldilocks_sources([sample_program()], [SAMPLE])
+    sources = [
+        WORDS,
+        *recorder.sources,
+        *goldilocks,
+        *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
+    ]
+    sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
+    return list(dict.fromkeys(sources))
+
+
+def goldilocks_sources(programs: Iterable[RowProgram], functions: Iterable[RowSource]) -> list[KernelSource]:
+    """Return the sources of the Goldilocks kernels, these row programs and these row functions, each once."""
+    recorder = _Recorder()
+    CudaGoldilocks(cast(Device, recorder)).prepare(programs, functions)
+    return list(dict.fromkeys(recorder.sources))
+
+
+def sample_program() -> RowProgram:
+    """Return a small row program that has every instruction and folds x (y - 3) + public and z x - y.
+
+    x is column 0 of this row, y column 0 of the next, and z a challenge.
+    """
+    code = [
+        (Op.LOAD, 0, 0, 0),
+        (Op.LOAD, 0, 0, 1),
+        (Op.CONST, 0, 0, 0),
+        (Op.SUB, 1, 2, 0),
+        (Op.MUL, 0, 3, 0),
+        (Op.BASE_SCALAR, 0, 0, 0),
+        (Op.ADD, 4, 5, 0),
+        (Op.SCALAR, 1, 0, 0),
+        (Op.MUL, 7, 0, 0),
+        (Op.SUB, 8, 1, 0),
+    ]
+    return RowProgram((1,), np.array(code, dtype=np.int32), (3,), 4, (6, 9), fold=2)

@@ -1,0 +1,1 @@
+"""Memory, files and compilers of the host, for all backends."""

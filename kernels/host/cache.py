@@ -1,0 +1,98 @@
+"""An on-disk cache of compiled code, and of what was checked, in a folder that belongs to the user alone.
+
+The files are code that will be run, or stand for a check that will be left out. So a file is trusted only if nobody
+else could have written it, or replaced it or a folder on the path to it, and if its content has the digest that is in
+its name. It is returned open, as it was checked. Nothing depends on the cache: an untrusted file is made again, a file
+that cannot be written is not kept, and a folder that others can change is not used, with one warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from kernels.host.private import NotPrivate, is_ours, require_private
+
+_CHUNK = 1 << 18
+
+
+def user_cache_dir(name: str) -> Path:
+    """Return `$XDG_CACHE_HOME/distprove/<name>`, by default under `~/.cache`.
+
+    For a user without a home, as in some containers, it is a path at which no folder can be.
+    """
+    root = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(root) if root else Path.home() / ".cache") / "distprove" / name
+    except RuntimeError:
+        return Path(os.devnull) / "distprove" / name
+
+
+def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
+    """Return the file that `keep` made for `key`, open; None if it is absent, damaged, or may be someone else's.
+
+    The file's `name` is its path. It may be loaded by that path too, because nobody else can change the folder.
+    """
+    with contextlib.suppress(OSError):
+        if not _may_use(folder, create=False):
+            return None
+        for path in folder.glob(f"{key}-*{suffix}"):
+            with contextlib.ExitStack() as opened:
+                file = opened.enter_context(open(path, "rb", opener=_open_no_link))
+                if not is_ours(os.fstat(file.fileno())):
+                    continue
+                if path.name == _name(key, file, suffix):
+                    opened.pop_all()
+                    return file
+            path.unlink()
+    return None
+
+
+def keep(folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object]) -> IO[bytes] | None:
+    """Make a cache file with what `fill` writes and return it open, as `find` does; None if the folder is not usable.
+
+    The file appears under its name only when it is complete. Exceptions of `fill` are passed on, except OSError.
+    """
+    with contextlib.suppress(OSError):
+        if not _may_use(folder, create=True):
+            return None
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", suffix=".tmp", delete=False) as file:
+            try:
+                fill(file)
+                file.seek(0)
+                os.replace(file.name, folder / _name(key, file, suffix))
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        return find(folder, key, suffix)
+    return None
+
+
+def _may_use(folder: Path, *, create: bool) -> bool:
+    """Whether only this user can change `folder`; if not, warn about it, once per process and reason."""
+    try:
+        require_private(folder, create=create)
+    except NotPrivate as error:
+        # Quoted, because a folder's name may hold control sequences of a terminal.
+        warnings.warn(f"the cache {str(folder)!r} is not used: {str(error)!r}", RuntimeWarning, stacklevel=1)
+        return False
+    return True
+
+
+def _name(key: str, file: IO[bytes], suffix: str) -> str:
+    """Return the file name for `key` and the digest of the content of `file`; leaves the file at its start."""
+    digest = hashlib.sha256()
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    file.seek(0)
+    return f"{key}-{digest.hexdigest()[:32]}{suffix}"
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)

@@ -1,0 +1,311 @@
+"""The interface of a STARK's kernels: Goldilocks columns, Keccak-256 Merkle trees, row programs, openings, FRI.
+
+The field is F_p with p = 2^64 - 2^32 + 1; its extension is F = F_p[x]/(x^3 - x - 1). Every element in an array is
+canonical: below p, dtype uint64, never in Montgomery form.
+
+* A base column has shape (n,), n a power of two; a matrix of columns (width, n).
+* An extension vector is three base columns, (3, n): coordinates of 1, x, x^2. On the host a single extension element is
+  a tuple of three ints, and a list of them has shape (k, 3).
+* A low-degree extension has shape (width, B, n), B the blow-up: entry [c, k, j] is column c's polynomial at
+  7 w_{Bn}^k w_n^j, where w_m is `root_of_unity(log2 m)`. Its index in the domain's natural order is i = j B + k: the
+  point is 7 w_{Bn}^i. So each of the B cosets lies contiguous and in natural order, and "the next row" of [k, j] is
+  [k, j + 1 mod n].
+
+Every step to fewer elements maps index i to i mod m: parent i of a Merkle level with m nodes has children i and
+i + m/2, a fold by 2^a maps index i to i mod (B n / 2^a), and a shorter table answers query i with its row i mod (B n').
+Positions in arrays follow by the formula above.
+
+Implementations: `kernels.cpu.goldilocks.kernels`, `kernels.cuda.goldilocks.kernels`; reached as `Backend.goldilocks`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.host.compiler import CompilerMissing
+from kernels.interface.backend import Array, SizeError
+from kernels.interface.row_program import RowProgram
+from kernels.interface.row_source import RowSource
+from kernels.maths.goldilocks import Ext
+
+LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
+"""First byte of each hashed message, by its kind: no leaf can be taken for a node, nor either for anything else."""
+
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class TreeOpening:
+    """The opening of a tree at query indices, on the host, with each row and node once; see
+    `kernels.maths.query_paths`."""
+
+    rows: tuple[Words, ...]
+    """Rows of each matrix, (k, arity * width): its leaves at the k distinct indices modulo their number, ascending.
+    The elements are in the order in which they are hashed."""
+    path: Bytes
+    """The nodes of `QueryPaths.path`, (nodes, 32) bytes."""
+
+
+class MerkleTree(Protocol):
+    """A Keccak-256 tree over the rows of matrices that stay in the backend. Made by `GoldilocksKernels.commit`."""
+
+    @property
+    def root(self) -> bytes:
+        """The root digest, 32 bytes; waits for the device."""
+
+    @property
+    def log_leaves(self) -> int:
+        """log2 of the number of leaves of the tallest matrix."""
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        """Return rows and path at leaf indices of the tallest matrix, in natural order; indices may repeat."""
+
+
+@dataclass(frozen=True)
+class DeepPoint:
+    """One opening point of one table height, for `GoldilocksKernels.deep`."""
+
+    point: Ext
+    matrices: tuple[Array, ...] = field(repr=False)
+    """Low-degree extensions (w_i, B, n) opened at `point`, in order."""
+    weights: Words
+    """Weight of each column in the combination, (sum of w_i, 3)."""
+    value: Ext
+    """The sum over columns of weight * column(point), with `factor` included."""
+    factor: Ext = (1, 0, 0)
+    """Factor of every weight. Points that share the same `weights` and `matrices` objects, and differ in this alone,
+    may cost what one point does."""
+
+
+@dataclass(frozen=True)
+class LdeJob:
+    """One table of `GoldilocksKernels.lde_all`; the fields are the arguments of `lde`."""
+
+    columns: Array = field(repr=False)
+    coset: int = 1
+    out: Array | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class RowJob:
+    """One table of `GoldilocksKernels.evaluate_all`; the fields are the arguments of `evaluate`."""
+
+    program: RowProgram
+    inputs: Sequence[Array | None] = field(repr=False)
+    scalars: Words
+    log_cosets: int = 0
+    coset_factors: Words | None = None
+
+
+class GoldilocksKernels(ABC):
+    """The Goldilocks kernels of one device. Not thread-safe. Arrays are in the backend's memory unless noted.
+
+    Sizes that the kernels do not handle raise SizeError, and missing memory OutOfMemory, before anything is launched.
+    """
+
+    def prepare(  # noqa: B027 (one with nothing to prepare is silent)
+        self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()
+    ) -> None:
+        """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
+
+    # -- elementwise, for trace generators ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def add(self, a: Array, b: Array) -> Array:
+        """Return a + b for base elements of equal shape, or for b of shape (1,), a scalar."""
+
+    @abstractmethod
+    def sub(self, a: Array, b: Array) -> Array: ...
+
+    @abstractmethod
+    def mul(self, a: Array, b: Array) -> Array: ...
+
+    def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
+        """Return (source.width, rows): what the C++ function of `source` writes for each row, given its input arrays.
+
+        `out`: a contiguous array of this shape to write. Raises BackendError with the compiler's messages if the text
+        does not compile, CompilerMissing if there is no compiler for it.
+        """
+        raise CompilerMissing(f"{source.name}: these kernels run no C++")
+
+    # -- polynomials ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
+        """Extend columns (w, n), evaluations in natural order on coset * <w_n>, `coset` an int, to (w, B, n).
+
+        `columns` does not change unless `out` is the same memory. `out`: a contiguous (w, B, n) array to write; with
+        blow-up 1 it may be `columns` itself, reshaped: polynomials are then moved from one coset to another in place.
+        """
+
+    def lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]:
+        """Return `lde` of each job. No job may read or write what another writes.
+
+        A device that one small table leaves idle overrides this: tables share launches, or run side by side.
+        """
+        return [self.lde(job.columns, log_blowup, coset=job.coset, out=job.out) for job in jobs]
+
+    @abstractmethod
+    def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
+        """Return (3, D, n): is_first, is_last, is_transition on the D = 2^log_cosets cosets with k mod B/D = 0.
+
+        Their values at x are (x^n - 1)/(x - 1), (x^n - 1)/(x - w_n^-1) and x - w_n^-1.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self,
+        program: RowProgram,
+        inputs: Sequence[Array | None],
+        scalars: Words,
+        *,
+        log_cosets: int = 0,
+        coset_factors: Words | None = None,
+    ) -> Array:
+        """Run `program` on every row; returns (program.output_columns, D, n), D = 2^log_cosets.
+
+        `inputs`: one (width, n) or (width, C, n) array per matrix of the program, None for one without columns; output
+        coset t reads coset t * C/D.
+        `scalars`: (program.scalars, 3) on the host. `coset_factors`: (D,) base elements on the host; when given, the
+        outputs of coset t are multiplied by element t (one over the vanishing polynomial, for a quotient).
+        """
+
+    def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
+        """Return `evaluate` of each job. A device may override this to run the jobs side by side."""
+        return [
+            self.evaluate(j.program, j.inputs, j.scalars, log_cosets=j.log_cosets, coset_factors=j.coset_factors)
+            for j in jobs
+        ]
+
+    @abstractmethod
+    def divide(self, numerators: Array, denominators: Array) -> Array:
+        """Return the (3 m, n) quotients of two (3 m, n) arrays of extension vectors; zero for a zero denominator."""
+
+    @abstractmethod
+    def running_sum(self, terms: Array) -> tuple[Array, Ext]:
+        """Return the cyclic running sum s (3, n) of (3 m, n) terms t_g, and T, the sum of all terms.
+
+        s[0] = 0 and s[j+1] = s[j] + sum_g t_g[j] - T/n, so that s[n] would be s[0].
+        """
+
+    @abstractmethod
+    def evaluate_at(
+        self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
+    ) -> list[Words]:
+        """Open each extension (w_i, B, n_i) at `point`, and its columns next_row[i] at w_n * point too.
+
+        Returns host arrays (w_i + len(next_row[i]), 3): the values of all columns, then those at the second point. The
+        columns of each next_row[i] ascend; None means none. Uses the barycentric formula on coset 0, on which `point`
+        must not lie.
+        """
+
+    @abstractmethod
+    def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
+        """Return (3, n): the sum over all columns of weight * column, on coset 0.
+
+        `matrices`: extensions (w_i, C_i, n), in order. `weights`: (sum of w_i, 3) on the host.
+        """
+
+    @abstractmethod
+    def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
+        """Return (3, B, n): the sum over points of (combination(x) - value) / (x - point), added to `out` when given.
+
+        Consecutive points that share the same `matrices` objects have them read once per row where possible; see
+        `DeepPoint.factor`.
+        """
+
+    @abstractmethod
+    def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
+        """Fold a FRI codeword (3, B, n) to (3, B, n / 2^log_arity).
+
+        The codeword is f, and index i stands for h = w_{Bn}^i (the shift 7 is divided out once and for all). A fold by
+        two is f'(h^2) = (f(h) + f(-h)) / 2 + beta (f(h) - f(-h)) / (2 h); a fold by 2^a is `a` of these, with beta
+        squared each time. `add`, of the result's shape, is added times beta^(2^log_arity).
+        """
+
+    # -- commitments ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
+        """Make a Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
+
+        Leaf i of a matrix is its row i; with log_arity = a (one matrix only) leaf i < B n / 2^a holds the rows
+        i + t B n / 2^a for t = 0 .. 2^a - 1, in this order, and counts as a matrix of width 2^a w. A leaf is
+            keccak256(u32[LEAF_TAG + 256 * count], u32 width of each, zero-padded to 8 bytes; elements as u64, all LE)
+        over the `count` matrices that have this height, in the given order. The lowest level is the leaves of the
+        tallest. Above it
+            node_i = keccak256(u64 NODE_TAG, child_i, child_{i + m/2})          i < m/2, m nodes below
+        and where a level's size is the height B n' of shorter matrices, node_i is replaced by
+            keccak256(u64 INJECT_TAG, node_i, leaf_i of these).
+        """
+
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        """Open each tree at `indices` >= 0, where index i is its leaf i mod 2^log_leaves.
+
+        A backend whose memory is not the host's overrides this, to open all trees with one transfer.
+        """
+        return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in trees]
+
+    @abstractmethod
+    def grind(self, seed: bytes, bits: int) -> int:
+        """Return the least nonce for which keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce) has `bits` leading zero
+        bits (first byte's high bits first)."""
+
+
+def column_runs(width: int, chosen: Sequence[int]) -> list[tuple[range, bool]]:
+    """Cut a matrix's columns into runs of neighbours that are all `chosen` or all not; returns each run and which."""
+    flags = np.zeros(width, dtype=np.bool_)
+    flags[list(chosen)] = True
+    edges = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1).tolist(), width]
+    return [(range(begin, end), bool(flags[begin])) for begin, end in pairwise(edges) if begin < end]
+
+
+@dataclass(frozen=True)
+class OpenedColumns:
+    """A run of neighbouring columns that `GoldilocksKernels.evaluate_at` opens at the same points."""
+
+    columns: Array = field(repr=False)
+    """Columns of an extension, (k, B, n)."""
+    outs: tuple[Words, ...]
+    """Arrays (k, 3), one for each point, to which the values are written."""
+
+    def put(self, values: Words) -> None:
+        """Write the values (k, points, 3) to `outs`."""
+        for point, out in enumerate(self.outs):
+            out[...] = values[:, point]
+
+
+def opened_columns(
+    matrices: Sequence[Array], next_row: Sequence[Sequence[int]] | None
+) -> tuple[list[Words], dict[tuple[int, int], list[OpenedColumns]]]:
+    """Return the result of `GoldilocksKernels.evaluate_at` as zeros, and the runs that fill it by (n, points).
+
+    Raises SizeError if matrices or columns are not as `evaluate_at` takes them.
+    """
+    chosen = [()] * len(matrices) if next_row is None else next_row
+    if len(chosen) != len(matrices) or any(m.ndim != 3 for m in matrices):
+        raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} and {len(chosen)} sets of columns")
+    result = []
+    runs: dict[tuple[int, int], list[OpenedColumns]] = {}
+    for matrix, columns in zip(matrices, chosen, strict=True):
+        width, n, later = int(matrix.shape[0]), int(matrix.shape[2]), 0
+        if any(b <= a for a, b in pairwise((-1, *columns, width))):
+            raise SizeError(f"columns {list(columns)} of {width} are not ascending ones of the matrix")
+        values = np.zeros((width + len(columns), 3), dtype=np.uint64)
+        result.append(values)
+        for run, both in column_runs(width, columns):
+            outs = [values[run.start : run.stop]]
+            if both:
+                outs.append(values[width + later :][: len(run)])
+                later += len(run)
+            opened = OpenedColumns(matrix[run.start : run.stop], tuple(outs))
+            runs.setdefault((n, len(outs)), []).append(opened)
+    return result, runs

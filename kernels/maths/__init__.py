@@ -1,0 +1,1 @@
+"""Fields, curves and encodings as data and in Python's integers."""

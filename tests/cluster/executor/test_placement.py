@@ -1,0 +1,115 @@
+"""Where workers go: pure functions of nodes and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.backends import BackendChoice, make_backend
+from cluster.executor.placement import Node, place
+from distprove.errors import ClusterError
+from distprove.job import ExecutorSettings
+
+
+def node(cpus: float, gpus: int = 0, name: str = "n") -> Node:
+    return Node(name, f"10.0.0.{len(name)}", cpus, gpus)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 64), st.integers(0, 8)), max_size=5),
+    st.none() | st.integers(0, 20),
+    st.none() | st.integers(1, 64),
+    st.none() | st.integers(1, 9),
+    st.none() | st.integers(1, 9),
+)
+def test_nothing_is_asked_for_that_a_node_has_not(
+    shapes: list[tuple[int, int]], gpus: int | None, threads: int | None, synthesisers: int | None, workers: int | None
+) -> None:
+    nodes = [node(cpus, count, "n" * (index + 1)) for index, (cpus, count) in enumerate(shapes)]
+    chosen = ExecutorSettings(gpus=gpus, threads=threads, synthesisers=synthesisers, gpu_workers=workers)
+    try:
+        provers, makers = place(nodes, chosen)
+    except ClusterError:
+        return
+    assert provers
+    assert makers
+    for each in nodes:
+        here = [spot for spot in (*provers, *makers) if spot.node == each]
+        assert sum(spot.num_cpus for spot in here) <= each.cpus + 1e-9
+        assert sum(spot.num_gpus for spot in here) <= each.gpus + 1e-9
+        assert all(spot.num_cpus > 0 and 1 <= spot.threads <= max(1, each.cpus) for spot in here)
+    assert gpus is None or sum(spot.num_gpus for spot in provers) <= gpus + 1e-9
+    assert synthesisers is None or len(makers) <= synthesisers
+    assert {spot.backend for spot in provers} in ({"cuda"}, {"cpu"})
+
+
+def test_one_prover_per_gpu() -> None:
+    provers, makers = place([node(16, 2, "a"), node(8, 1, "bb")], ExecutorSettings())
+    assert [(spot.node.id, spot.backend, spot.num_gpus) for spot in provers] == [("a", "cuda", 1)] * 2 + [
+        ("bb", "cuda", 1)
+    ]
+    assert [spot.node.id for spot in makers] == ["a"] * 15 + ["bb"] * 7  # 16 and 8 are wanted, a core is the provers'
+
+
+def test_without_gpus_every_node_proves() -> None:
+    provers, makers = place([node(2, 0, "a"), node(1, 0, "bb")], ExecutorSettings())
+    assert [(spot.backend, spot.threads) for spot in provers] == [("cpu", 2), ("cpu", 1)]
+    assert [spot.node.id for spot in makers] == ["a", "bb"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings", "message"),
+    [
+        ([], ExecutorSettings(), "no node with CPUs"),
+        ([node(4)], ExecutorSettings(gpus=1), "1 GPUs were asked for; the cluster has none"),
+        ([node(4)], ExecutorSettings(backend="cuda"), "has no GPU to give"),
+        ([node(4, 2)], ExecutorSettings(gpus=3), "3 GPUs were asked for; the cluster has 2"),
+    ],
+)
+def test_what_is_missing_is_named(nodes: list[Node], settings: ExecutorSettings, message: str) -> None:
+    with pytest.raises(ClusterError, match=message):
+        place(nodes, settings)
+
+
+def test_gpus_can_be_forbidden() -> None:
+    provers, _ = place([node(4, 2)], ExecutorSettings(gpus=0))
+    assert [spot.backend for spot in provers] == ["cpu"]
+
+
+def test_provers_that_share_a_gpu_have_parts_of_it() -> None:
+    provers, _ = place([node(16, 2)], ExecutorSettings(gpu_workers=4))
+    assert [(spot.num_gpus, spot.share) for spot in provers] == [(0.5, 2)] * 4
+    provers, _ = place([node(16, 4)], ExecutorSettings(gpu_workers=2))
+    assert [(spot.num_gpus, spot.share) for spot in provers] == [(1.0, 1)] * 2
+    provers, _ = place([node(16, 2)], ExecutorSettings(gpus=1, gpu_workers=3))
+    assert [spot.share for spot in provers] == [3] * 3
+
+
+def test_provers_without_gpus_share_the_threads_of_their_node() -> None:
+    provers, _ = place([node(8), node(4, name="m2")], ExecutorSettings(gpu_workers=2))
+    assert [(spot.threads, spot.share) for spot in provers] == [(4, 2), (4, 2), (2, 2), (2, 2)]
+    assert sum(spot.num_cpus for spot in provers) == 6
+
+
+def test_provers_that_cannot_be_spread_evenly_or_fed_are_refused() -> None:
+    with pytest.raises(ClusterError, match="3 provers per node cannot be spread evenly over 2 GPUs"):
+        place([node(16, 2)], ExecutorSettings(gpu_workers=3))
+    with pytest.raises(ClusterError, match="cannot feed"):
+        place([node(2, 1)], ExecutorSettings(gpu_workers=8))
+
+
+def given(**arguments: int | None) -> Any:
+    """A backend that is what it was asked to be."""
+    return arguments
+
+
+def test_provers_that_share_a_device_share_its_budget() -> None:
+    assert make_backend(BackendChoice("tests.cluster.executor.test_placement:given", budget=1000, share=4)) == {
+        "device": 0,
+        "threads": 1,
+        "budget": 250,
+    }
+    assert make_backend(BackendChoice("tests.cluster.executor.test_placement:given", share=4))["budget"] is None

@@ -1,0 +1,414 @@
+"""Workers in processes of this machine: calls between processes, witnesses in shared memory, what dies with whom."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from actors.channel import Channel, ChannelClosed, RemoteError
+from actors.process import Kept, VerifierSpec, WitnessGone, pickled
+from actors.worker import Ask, Loaded, Order, Outcome
+from cluster.executor.base import Worker
+from cluster.executor.local import InProcessExecutor, ProcessExecutor, local_executor
+from cluster.executor.tasks import Finished, Kind
+from cluster.executor.verifiers import Verifiers
+from cluster.governor import Budget, LocalGovernor, Request
+from distprove.errors import ClusterError, InvalidKey, UsageError
+from distprove.job import ExecutorSettings
+from distprove.system import Partition, PartitionProof, Synthesised
+from kernels.host.arena import LARGE, HostArena
+from kernels.host.shared_arrays import Receiver, SharedArray, share
+from tests.support import ROOT
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
+
+Make = Callable[..., Faults]
+
+
+class Unsendable(Exception):
+    """Takes two arguments, and keeps neither where pickle looks."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__()
+
+
+def refuse(error: BaseException) -> None:
+    raise error
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    """Two ends that know the same calls, in one process."""
+    told: list[int] = []
+    handlers = {
+        "add": lambda a, b: a + b,
+        "fail": lambda: refuse(InvalidKey("point 3 is not on the curve")),
+        "odd": lambda: refuse(Unsendable(1, 2)),
+        "lock": threading.Lock,
+        "tell": told.append,
+        "told": lambda: list(told),
+        "wait": lambda: time.sleep(60),
+    }
+    one, two = Pipe()
+    channels = Channel(one, handlers), Channel(two, handlers)
+    yield channels
+    # Not closed from here: a thread that still reads would go on with whatever gets the same descriptor next.
+    with suppress(OSError), socket.socket(fileno=os.dup(one.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+    late = time.monotonic() + 10
+    while not all(channel.ended for channel in channels):
+        assert time.monotonic() < late, "an end still reads"
+        time.sleep(0.001)
+
+
+def test_calls_go_both_ways_at_once(ends: tuple[Channel, Channel]) -> None:
+    results: list[int] = []
+
+    def calls(end: Channel, base: int) -> None:
+        results.extend(end.call("add", base, i) for i in range(200))
+
+    threads = [threading.Thread(target=calls, args=(end, base)) for end in ends for base in (0, 1000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == sorted([*range(200), *range(1000, 1200)] * 2)
+
+
+def test_errors_come_back(ends: tuple[Channel, Channel]) -> None:
+    with pytest.raises(InvalidKey, match="point 3 is not on the curve"):
+        ends[0].call("fail")
+    with pytest.raises(RemoteError, match="Unsendable"):
+        ends[0].call("odd")
+    with pytest.raises(TypeError, match="pickle"):  # of a value
+        ends[0].call("lock")
+    assert ends[0].call("add", 1, 2) == 3
+
+
+def test_what_is_told_arrives_in_order_and_before_the_next_call(ends: tuple[Channel, Channel]) -> None:
+    for number in range(100):
+        ends[0].tell("tell", number)
+    assert ends[0].call("told") == list(range(100))
+
+
+def test_whoever_waits_for_an_end_that_is_gone_is_told() -> None:
+    one, two = Pipe()
+    gone = threading.Event()
+    end = Channel(one, {}, gone.set)
+    thread = threading.Timer(0.05, two.close)
+    thread.start()
+    with pytest.raises(ChannelClosed):
+        end.call("wait")
+    assert gone.wait(10)
+    assert end.ended
+    with pytest.raises(ChannelClosed):
+        end.call("wait")
+    with pytest.raises(ChannelClosed):
+        end.tell("wait")
+
+
+def test_arrays_are_read_where_they_lie() -> None:
+    with HostArena(shared=True) as arena:
+        made = arena.empty((LARGE // 32, 4))
+        made[:] = np.arange(made.size).reshape(made.shape)
+        part = made[3:]
+        elsewhere = np.arange(LARGE // 8, dtype=np.uint64)
+        small = np.arange(5, dtype=np.uint64)
+        receiver = Receiver()
+        for array, copied in ((made, False), (part, part.nbytes < LARGE), (elsewhere, True), (small, False)):
+            sent, kept = share(array, arena)
+            assert isinstance(sent, SharedArray) == (array.nbytes >= LARGE)
+            assert (kept is not array) == (copied and array.nbytes >= LARGE)
+            seen = receiver.array(sent)
+            assert np.array_equal(seen, array)
+            assert seen.dtype == array.dtype
+            if isinstance(sent, SharedArray):
+                kept.flat[0] = 77
+                assert seen.flat[0] == 77, "a copy"
+                with pytest.raises(ValueError, match="read-only"):
+                    seen.flat[0] = 1
+
+
+def test_an_array_whose_memory_is_gone_is_not_mistaken() -> None:
+    arena = HostArena(keep=0, shared=True)
+    sent, kept = share(np.ones(LARGE, np.uint8), arena)
+    assert isinstance(sent, SharedArray)
+    del kept
+    arena.settle()
+    arena.close()
+    other = os.memfd_create("another", 0)  # perhaps under the same number
+    try:
+        os.ftruncate(other, LARGE)
+        with pytest.raises(OSError, match=r"gone|No such file"):
+            Receiver().array(sent)
+    finally:
+        os.close(other)
+
+
+def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
+    with HostArena(shared=True) as arena:
+        kept = Kept(arena)
+        sent = kept.send(Synthesised("p0", {"wires": np.full(LARGE, 7, np.uint8)}, 0.5))
+        assert (sent.nbytes, sent.seconds, sent.name) == (LARGE, 0.5, "p0")
+        assert "7" not in repr(sent).replace(str(sent.nbytes), "")
+        seen = Receiver().array(sent.arrays["wires"])
+        assert (seen == 7).all()
+        kept.drop(sent.number)
+        kept.drop(sent.number)
+        arena.settle()
+        assert not seen.any()
+
+
+def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
+    governor = LocalGovernor(Budget(threads=2, memory=1 << 20))
+    gone, lives = (11, 1.0), (12, 1.0)
+    governor.acquire(Request(gone, threads=2))
+    errors: list[BaseException] = []
+
+    def waits() -> None:
+        try:
+            governor.acquire(Request(gone, threads=1, thread=1))
+        except ClusterError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    while not governor._state.waiting:
+        time.sleep(0.001)
+    governor.reclaim(gone)
+    thread.join(10)
+    assert [str(error) for error in errors] == ["the holder that asked is gone"]
+    assert governor.acquire(Request(lives, threads=2))[1] == 2
+
+
+def settled(executor: ProcessExecutor, kind: Kind) -> Finished:
+    """The next report of that kind; of batches the next one with an outcome."""
+    late = time.monotonic() + 60
+    while time.monotonic() < late:
+        for finished in executor.wait(1.0):
+            if finished.kind is kind and (kind is not Kind.BATCH or finished.error or finished.value.outcomes):
+                return finished
+    raise AssertionError("nothing came")
+
+
+def started(executor: ProcessExecutor, system: ToySystem) -> tuple[Worker, Loaded]:
+    """One worker, loaded."""
+    (worker,) = executor.start(system)
+    executor.load(worker)
+    finished = settled(executor, Kind.LOAD)
+    assert finished.error is None
+    return worker, finished.value
+
+
+def asked(executor: ProcessExecutor, worker: Worker, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
+    executor.hand(worker, [Order(partition, ask)])
+    finished = settled(executor, Kind.BATCH)
+    assert finished.error is None
+    (outcome,) = finished.value.outcomes
+    return outcome
+
+
+@pytest.fixture
+def apart() -> ExecutorSettings:
+    return ExecutorSettings(local=True, isolate=True, threads=2, synthesisers=1, backend=TOY_BACKEND)
+
+
+def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: ExecutorSettings) -> None:
+    system = ToySystem(1, faults(), witness_bytes=LARGE, needs_barrier=True)
+    (partition,) = system.plan()
+    with ProcessExecutor(apart) as executor:
+        worker, loaded = started(executor, system)
+        outcome = asked(executor, worker, partition, Ask.COMMIT)
+        assert outcome.witness_bytes >= LARGE
+        synthesiser = psutil.Process(loaded.synthesisers["synthesiser-0"].value["pid"])
+        synthesiser.kill()
+        psutil.wait_procs([synthesiser], timeout=20)
+        assert isinstance(asked(executor, worker, partition).error, WitnessGone)
+
+
+def test_a_worker_that_is_loaded_again_is_the_same(faults: Make, apart: ExecutorSettings) -> None:
+    system = ToySystem(1, faults(bad_first_prover=True))
+    (partition,) = system.plan()
+    with ProcessExecutor(apart) as executor:
+        worker, _ = started(executor, system)
+        for _ in range(2):
+            assert not system.verify(asked(executor, worker, partition).value), "another prover"
+            executor.load(worker)
+            assert settled(executor, Kind.LOAD).error is None
+
+
+def test_orders_of_an_earlier_life_are_dropped(faults: Make, apart: ExecutorSettings) -> None:
+    """They may reach an actor that was started again; whoever gave them has given them to somebody else."""
+    system = ToySystem(2, faults())
+    old, new = system.plan()
+    with ProcessExecutor(apart) as executor:
+        worker, _ = started(executor, system)
+        executor._transports[worker.id].tell("take", 0, [Order(old, Ask.PROVE)])
+        assert asked(executor, worker, new).name == new.name
+
+
+def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings) -> None:
+    names = [f"p{i}" for i in range(20)]
+    system = ToySystem(20, faults(slow=dict.fromkeys(names, 0.05)))
+    with ProcessExecutor(apart) as executor:
+        worker, _ = started(executor, system)
+        executor.hand(worker, [Order(partition, Ask.PROVE) for partition in system.plan()])
+        executor.ask_back(worker, 5)
+        returned, proven = [], []
+        while len(returned) + len(proven) < 20:
+            for finished in executor.wait(10):
+                assert finished.error is None
+                returned += finished.value.returned
+                proven += [outcome.name for outcome in finished.value.outcomes]
+        assert returned == names[:-6:-1]
+        assert sorted(proven) == sorted(names[:-5])
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings, now: bool) -> None:
+    system = ToySystem(1, faults(slow={"p0": 60.0 if now else 0.0}), verifies_in_python=True)
+    (partition,) = system.plan()
+    before = set(psutil.Process().children(recursive=True))
+    executor = ProcessExecutor(apart)
+    worker, _ = started(executor, system)
+    if now:
+        executor.hand(worker, [Order(partition, Ask.PROVE)])
+    else:
+        assert asked(executor, worker, partition).error is None
+    ours = set(psutil.Process().children(recursive=True)) - before
+    assert len(ours) >= 3
+    executor.close(now=now)
+    _, alive = psutil.wait_procs(ours, timeout=20)  # a synthesiser ends when it sees its worker's end
+    assert not alive
+
+
+def script(tmp_path: Path, body: str) -> subprocess.Popen[str]:
+    path = tmp_path / "script.py"
+    path.write_text(body)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))}
+    return subprocess.Popen([sys.executable, path], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_no_process_outlives_a_killed_driver(tmp_path: Path) -> None:
+    body = f"""
+import time
+from pathlib import Path
+from tests.support.toy_system import Faults, ToySystem
+from cluster.executor.local import ProcessExecutor
+from distprove.job import ExecutorSettings
+executor = ProcessExecutor(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r}))
+workers = executor.start(ToySystem(1, Faults(Path({str(tmp_path)!r}))))
+executor.load(workers[0])
+loaded = executor.wait(60)[0].value
+print(loaded.prover.value["pid"], loaded.synthesisers["synthesiser-0"].value["pid"], flush=True)
+time.sleep(600)
+"""
+    with script(tmp_path, body) as driver:
+        assert driver.stdout is not None
+        processes = [psutil.Process(int(pid)) for pid in driver.stdout.readline().split()]
+        assert len(processes) == 2
+        driver.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive
+
+
+def test_what_a_script_defines_for_itself_goes_by_value(tmp_path: Path) -> None:
+    """Its module is not to be had in a worker's process, and must not be run again there."""
+    body = f"""
+from pathlib import Path
+from tests.support.toy_system import Faults, ToySystem
+from actors.process import VerifierSpec, pickled
+class Mine(ToySystem):
+    def synthesis_bytes(self, partition):
+        return 4096
+print(pickled(VerifierSpec(Mine(2, Faults(Path({str(tmp_path)!r}))))).hex())
+"""
+    with script(tmp_path, body) as driver:
+        output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 0
+    system = pickle.loads(bytes.fromhex(output)).system
+    assert (type(system).__name__, system.count, system.synthesis_bytes(None)) == ("Mine", 2, 4096)
+    assert b"cloudpickle" not in pickled(VerifierSpec(ToySystem(2, Faults(tmp_path))))
+
+
+def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) -> None:
+    system = ToySystem(1, faults(), verifies_in_python=True)
+    (partition,) = system.plan()
+    good = PartitionProof("p0", partition.digest, (4,), {"tag": system.tag("p0", (4,), None), "challenge": None})
+    bad = PartitionProof("p0", partition.digest, (5,), good.data)
+    verifiers = Verifiers(system, 2)
+    try:
+        assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
+        children = [child for child in psutil.Process().children() if "verifier" in " ".join(child.cmdline())]
+        assert len(children) == 2
+        for child in children:
+            child.kill()
+        psutil.wait_procs(children, timeout=20)
+        assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
+    finally:
+        verifiers.close()
+
+
+def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    class Late:
+        """A lock whose second owner is slow to go on."""
+
+        def __init__(self) -> None:
+            self._lock, self._owned = threading.Lock(), False
+
+        def acquire(self) -> None:
+            self._lock.acquire()
+            if self._owned:
+                over.wait(20)
+            self._owned = True
+
+        def release(self) -> None:
+            self._lock.release()
+
+    def answered(self: Any) -> None:
+        self.ready, self.value, self.error = Late(), None, None
+        self.ready.acquire()
+
+    monkeypatch.setattr("actors.channel._Answer.__init__", answered)
+    ours, theirs = Pipe()
+    channel = Channel(ours, {}, over.set)
+
+    def other_side() -> None:
+        _, number, name, _ = pickle.loads(theirs.recv_bytes())
+        theirs.send_bytes(pickle.dumps(("answer", number, name, (7, None))))
+        theirs.close()
+
+    threading.Thread(target=other_side).start()
+    assert channel.call("double") == 7
+    assert over.is_set()
+
+
+def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ExecutorSettings(local=True)
+    assert type(local_executor(settings)) is InProcessExecutor
+    assert type(local_executor(ExecutorSettings(local=True, isolate=True))) is ProcessExecutor
+    monkeypatch.setattr("cluster.executor.local.local_devices", lambda settings: [0])
+    assert type(local_executor(settings)) is ProcessExecutor
+    assert type(local_executor(ExecutorSettings(local=True, isolate=False))) is InProcessExecutor
+    monkeypatch.setattr("cluster.executor.local.available", lambda: False)
+    assert type(local_executor(settings)) is InProcessExecutor
+    with pytest.raises(ClusterError, match="Linux"):
+        local_executor(ExecutorSettings(local=True, isolate=True))
+    with pytest.raises(UsageError, match="isolate is for local"):
+        ExecutorSettings(isolate=True)

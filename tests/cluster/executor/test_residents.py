@@ -1,0 +1,115 @@
+"""What workers keep in a node's memory is leased before they load, and a key that does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from actors.backends import BackendChoice
+from cluster.executor.local import InProcessExecutor
+from cluster.executor.residents import Residents, of_node, of_prover
+from cluster.governor import default_memory
+from distprove.circuits.synthetic import synthetic_circuit
+from distprove.errors import ClusterError
+from distprove.groth16.setup import setup
+from distprove.groth16.system import Groth16System
+from distprove.groth16.wtns import write_wtns
+from distprove.groth16.zkey import read_zkey
+from distprove.job import ExecutorSettings
+from distprove.offload import parse_place
+from distprove.options import InputFile, StarkOptions
+from distprove.stark.system import StarkSystem
+from kernels.cpu.backend import CpuBackend, CpuMatrix
+from kernels.cuda.pinned import PINNED_BYTES
+from kernels.maths.curves import BN254
+
+
+@pytest.fixture(scope="module")
+def groth16(tmp_path_factory: pytest.TempPathFactory) -> Groth16System:
+    cpu, folder = CpuBackend(), tmp_path_factory.mktemp("residents")
+    circuit = synthetic_circuit(BN254, 2000, cpu, public_inputs=2)
+    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=folder / "key.zkey")
+    write_wtns(folder / "w.wtns", BN254, circuit.witness)
+    return Groth16System(folder / "key.zkey", [InputFile("one", folder / "w.wtns")])
+
+
+def test_the_prediction_of_a_groth16_key_is_what_its_matrices_take(groth16: Groth16System) -> None:
+    key, cpu = read_zkey(groth16.zkey_path), CpuBackend()
+    loaded = [cpu.load_matrix(key.curve.fr, matrix) for matrix in key.matrices()]
+    distinct = [matrix.values.nbytes for matrix in key.matrices()]
+    assert all(isinstance(matrix, CpuMatrix) for matrix in loaded)
+    assert groth16.key_bytes() == sum(matrix.nbytes for matrix in loaded) - sum(distinct)
+
+
+def test_the_prediction_of_a_stark_key_is_what_its_columns_take() -> None:
+    system = StarkSystem.from_options(StarkOptions(program="fibonacci", partitions=1))
+    assert system.key_bytes() == 0, "fibonacci has no preprocessed columns"
+    system = StarkSystem.from_options(StarkOptions(program="keccak-f", partitions=1))
+    key = system.key
+    rows = sum(t.preprocessed_width << (h or 0) for t, h in zip(key.tables, key.fixed_heights, strict=True))
+    columns = 8 * rows * (1 + (1 << key.params.log_blowup))
+    assert columns <= system.key_bytes() <= 5 * columns
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "matrices", "pinned"),
+    [
+        ("cpu", None, True, 0),
+        ("cuda", None, False, PINNED_BYTES),
+        ("cuda", "spmv=cpu", True, PINNED_BYTES),
+        ("cuda", "auto", True, PINNED_BYTES),
+    ],
+)
+def test_what_a_prover_keeps_follows_from_where_it_computes(
+    groth16: Groth16System, name: str, place: str | None, matrices: bool, pinned: int
+) -> None:
+    own = of_prover(groth16, BackendChoice(name, placing=parse_place(place)))
+    assert own == Residents(pinned + (groth16.key_bytes() if matrices else 0), pinned)
+
+
+def test_files_are_counted_once_and_provers_each() -> None:
+    provers = [Residents(30, 20), Residents(30, 20)]
+    node = of_node(100, provers)
+    assert node == Residents(160, 40)
+    assert node.without(provers[0]).without(provers[1]) == Residents(100)
+
+
+def test_the_default_budget_has_room_for_a_key_whose_files_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a control group's eyes cached files are used memory."""
+    monkeypatch.setattr("cluster.governor.service.memory_total", lambda: 8 << 30)
+    monkeypatch.setattr("cluster.governor.service.memory_available", lambda: 3 << 30)
+    assert default_memory() == 3 << 29
+    assert default_memory(5 << 30) == (5 << 30) + (3 << 29)
+    assert default_memory(9 << 30) == 8 << 30, "what does not fit the machine is refused"
+
+
+def test_a_key_that_does_not_fit_is_refused_before_anything_is_loaded(
+    groth16: Groth16System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> Callable[[], None]:
+        raise AssertionError("something was loaded")
+
+    monkeypatch.setattr("actors.prover.make_backend", load)
+    files = sum(array.nbytes for array in groth16.shared().values())
+    settings = ExecutorSettings(local=True, backend="cpu", threads=1, memory=max(1 << 20, files))
+    monkeypatch.setattr(groth16, "shared", lambda: {"zkey": np.zeros(1 << 20, np.uint8)})
+    with InProcessExecutor(settings) as executor, pytest.raises(ClusterError, match="a key, with what provers make"):
+        executor.start(groth16)
+
+
+def test_what_is_kept_is_in_the_report_and_witnesses_have_the_rest(groth16: Groth16System, tmp_path: Path) -> None:
+    needs = of_node(sum(a.nbytes for a in groth16.shared().values()), [Residents(groth16.key_bytes())])
+    settings = ExecutorSettings(local=True, backend="cpu", threads=1, memory=64 << 20)
+    with InProcessExecutor(settings) as executor:
+        executor.start(groth16)
+        (report,) = executor.governor_report(0.0)
+    assert report["keys"] == {"resident": 1, "memory": needs.memory, "loaded": 1, "evicted": 0}
+    assert report["held"] == 0
+    with InProcessExecutor(replace(settings, memory=None)) as executor:
+        executor.start(groth16)
+        (report,) = executor.governor_report(0.0)
+    assert report["memory"] > needs.memory

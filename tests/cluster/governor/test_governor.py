@@ -1,0 +1,549 @@
+"""The governor's promises: never more than the budget, first come first served, nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from actors.grants import Memory, Purse, Shift
+from cluster.executor.local import GovernorHere
+from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
+from cluster.policy import Auto, Fixed, Limits
+from distprove.errors import ClusterError
+from distprove.host.phases import SHARING, Phase
+from kernels.host.throttle import Brake
+
+BUDGET = Budget(threads=4, memory=100, pinned=50)
+PICK = st.randoms(use_true_random=False)
+KEYS = {"a": 30, "b": 45, "c": 60}
+"""Bytes of three keys: two of them fit together at best."""
+PINNED = {"a": 20, "b": 0, "c": 40}
+"""And what is page-locked of them."""
+
+LIMITS = st.builds(
+    Limits,
+    phases=st.dictionaries(st.sampled_from(list(Phase)), st.integers(1, 4)),
+    threads=st.none() | st.integers(1, 4),
+    lane=st.none() | st.integers(1, 2),
+    yields=st.booleans(),
+)
+"""Whatever a policy may come to want."""
+
+
+def shares(request: Request) -> bool:
+    """Whether its threads are counted with those of synthesis."""
+    return request.phase in SHARING or request.least > 0
+
+
+class Machine(RuleBasedStateMachine):
+    """Any sequence of requests, releases, deaths and changes of the limits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.governor = Governor(BUDGET)
+        self.limits = Limits(threads=BUDGET.threads)
+        self.tickets: dict[int, int] = {}
+        self.next_holder = 0
+
+    def _ask(self, keeps: bool = False, **what: Any) -> bool:
+        """Whether it was not refused, as what does not fit beside the keys that are kept must be."""
+        kept = sum(KEYS[str(key)] for key in self.kept - {what.get("key")})
+        kept_pinned = sum(PINNED[str(key)] for key in self.kept - {what.get("key")})
+        memory, pinned = what.get("memory", 0), what.get("pinned", 0)
+        fits = not (memory and memory + kept > BUDGET.memory) and not (pinned and pinned + kept_pinned > BUDGET.pinned)
+        self.next_holder += 1
+        try:
+            ticket = self.governor.request(Request(NOBODY if keeps else (self.next_holder, 0.0), **what))
+        except ClusterError:
+            assert not fits
+            return False
+        assert fits
+        self.tickets[ticket] = 0 if keeps else self.next_holder
+        return True
+
+    @property
+    def kept(self) -> set[str]:
+        leases = self.governor.leases.values()
+        return {lease.key for lease in leases if lease.key is not None and lease.holder == NOBODY}
+
+    @rule(
+        phase=st.sampled_from(list(Phase)),
+        threads=st.integers(0, 4),
+        memory=st.integers(0, 100),
+        pinned=st.sampled_from([0, 0, 0, 20, 50]),
+        least=st.sampled_from([0, 0, 1, 2]),
+    )
+    def ask(self, phase: Phase, threads: int, memory: int, pinned: int, least: int) -> None:
+        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned, least=min(least, threads))
+
+    @rule(phase=st.sampled_from([Phase.CPU_MSM, Phase.SPMV, Phase.PROVING, Phase.VERIFICATION]))
+    def ask_as_provers_and_verifiers_do(self, phase: Phase) -> None:
+        """For threads only: whoever waits for memory does not stand in their way, but for those of their own phase, who
+        in a node ask for none."""
+        threads = 1 if phase is Phase.VERIFICATION else 4
+        least = 0 if phase is Phase.VERIFICATION else 2
+        assert self._ask(phase=phase, threads=threads, least=least), "threads there are"
+        ticket = max(self.tickets)
+        held = sum(lease.threads for lease in self.governor.leases.values())
+        odd = any(request.phase is phase and request.memory + request.pinned for _, request in self.governor.waiting)
+        if ticket not in self.governor.leases and not odd:
+            assert held, "nobody computes, and one who asks for threads alone waits"
+
+    @rule(name=st.sampled_from(sorted(KEYS)))
+    def ask_for_a_key(self, name: str) -> None:
+        self._ask(key=name, memory=KEYS[name], pinned=PINNED[name])
+
+    @rule(name=st.sampled_from(sorted(KEYS)))
+    def keep_a_key(self, name: str) -> None:
+        """As an executor does, for as long as its job takes."""
+        self._ask(keeps=True, key=name, memory=KEYS[name], pinned=PINNED[name])
+
+    @rule(pick=PICK)
+    def ask_for_the_lane(self, pick: random.Random) -> None:
+        """By a new holder or by one that has threads and memory."""
+        leases = self.governor.leases.values()
+        holders = sorted({lease.holder[0] for lease in leases if not lease.lane} - {0})
+        if holders and pick.random() < 0.5:
+            holder = pick.choice(holders)
+            if any(lease.lane for lease in leases if lease.holder[0] == holder):
+                return
+        else:
+            self.next_holder += 1
+            holder = self.next_holder
+        ticket = self.governor.request(Request((holder, 0.0), lane=True))
+        self.tickets[ticket] = holder
+
+    @rule(limits=LIMITS)
+    def decide(self, limits: Limits) -> None:
+        self.limits = limits
+        self.governor.set_limits(limits)
+
+    @rule(pick=PICK, memory=st.integers(0, 100))
+    def give_back_early(self, pick: random.Random, memory: int) -> None:
+        held = [ticket for ticket in self.tickets if ticket in self.governor.leases]
+        if held:
+            ticket = pick.choice(sorted(held))
+            before = self.governor.leases[ticket]
+            self.governor.shrink(ticket, memory)
+            after = self.governor.leases[ticket]
+            assert after == before if before.key else after.memory == min(memory, before.memory)
+
+    @rule(pick=PICK)
+    def give_back(self, pick: random.Random) -> None:
+        """Whether it is granted or still waits."""
+        if self.tickets:
+            ticket = pick.choice(sorted(self.tickets))
+            self.governor.release(ticket)
+            del self.tickets[ticket]
+
+    @rule(pick=PICK)
+    def die(self, pick: random.Random) -> None:
+        """What is kept for a job stays."""
+        holders = sorted(set(self.tickets.values()) - {0})
+        if holders:
+            holder = pick.choice(holders)
+            self.governor.reclaim((holder, 0.0))
+            self.tickets = {ticket: who for ticket, who in self.tickets.items() if who != holder}
+
+    @rule(pick=PICK)
+    def evict(self, pick: random.Random) -> None:
+        """What must go goes in its own time."""
+        if self.governor.keys.leaving:
+            self.governor.evicted(pick.choice(self.governor.keys.leaving))
+
+    @invariant()
+    def never_more_than_the_budget(self) -> None:
+        """Of memory, whatever the policy; of threads, what the limits were when they were granted."""
+        leases = self.governor.leases.values()
+        in_use = {lease.key for lease in leases if lease.key is not None}
+        assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
+        assert self.governor.memory <= BUDGET.memory
+        assert self.governor.peak_memory <= BUDGET.memory
+        pinned = sum(lease.pinned for lease in leases if lease.key is None) + sum(map(PINNED.get, in_use))
+        assert pinned <= self.governor.pinned <= self.governor.peak_pinned <= BUDGET.pinned
+        assert all(lease.threads <= BUDGET.threads for lease in leases)
+
+    @invariant()
+    def keys_in_use_stay(self) -> None:
+        keys = self.governor.keys
+        in_use = [lease.key for lease in self.governor.leases.values() if lease.key is not None]
+        for name in KEYS:
+            assert keys.users(name) == in_use.count(name)
+            assert not (keys.is_leaving(name) and keys.users(name))
+        assert all(name in keys for name in in_use)
+
+    @invariant()
+    def nothing_is_lost_or_invented(self) -> None:
+        waiting = [ticket for queue in (self.governor.waiting, self.governor.lane_waiting) for ticket, _ in queue]
+        assert sorted([*self.governor.leases, *waiting]) == sorted(self.tickets)
+
+    @invariant()
+    def nobody_waits_for_nothing(self) -> None:
+        """The oldest request waits because it does not fit now, or for a key that is on its way out."""
+        governor, limits = self.governor, self.limits
+        if governor.waiting:
+            _, head = governor.waiting[0]
+            limit = limits.phases.get(head.phase, BUDGET.threads)
+            alike = governor.threads_of(head.phase)
+            shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
+            bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
+            least = min(head.least or head.threads, *bounds)
+            memory = 0 if head.key in governor.keys else head.memory
+            pinned = 0 if head.key in governor.keys else head.pinned
+            assert (
+                (head.threads and head.phase in limits.phases and alike + least > limit)
+                or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
+                or governor.memory + memory > BUDGET.memory
+                or governor.pinned + pinned > BUDGET.pinned
+                or governor.keys.is_leaving(str(head.key))
+            )
+        if governor.lane_waiting:
+            assert sum(lease.lane for lease in governor.leases.values()) >= (limits.lane or 10**9)
+        assert list(governor.waiting) == sorted(governor.waiting, key=lambda item: item[0])
+
+    @invariant()
+    def first_come_first_served(self) -> None:
+        """Of what waits, nobody who came later in the same phase for as much, threads or none, was let past."""
+        for phase, threads in itertools.product(Phase, (False, True)):
+            alike = [t for t, request in self.governor.waiting if request.queue == (phase, threads)]
+            leases = self.governor.leases.items()
+            granted = [t for t, lease in leases if not lease.lane and lease.queue == (phase, threads)]
+            assert not alike or not granted or max(granted) < alike[0]
+
+    def teardown(self) -> None:
+        """However it stands, giving back leases one after another serves everybody."""
+        while self.tickets:
+            while self.governor.keys.leaving:
+                self.governor.evicted(self.governor.keys.leaving[0])
+            held = sorted(self.governor.leases)
+            assert held, "somebody waits and nobody holds: a deadlock"
+            self.governor.release(held[0])
+            del self.tickets[held[0]]
+
+
+TestGovernor = Machine.TestCase
+TestGovernor.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+def test_what_can_never_be_granted_is_refused() -> None:
+    governor = Governor(BUDGET)
+    with pytest.raises(ClusterError, match="needs 5 threads"):
+        governor.request(Request((1, 0.0), threads=5))
+    with pytest.raises(ClusterError, match="budget is 4 threads"):
+        governor.request(Request((1, 0.0), memory=101))
+
+
+def test_holding_and_asking_for_more_is_refused() -> None:
+    governor = Governor(BUDGET)
+    governor.request(Request((1, 0.0), threads=1))
+    with pytest.raises(ClusterError, match="give back its lease"):
+        governor.request(Request((1, 0.0), threads=1))
+    governor.request(Request((1, 0.0), lane=True))
+    with pytest.raises(ClusterError, match="give back its lease"):
+        governor.request(Request((1, 0.0), lane=True))
+    with pytest.raises(ClusterError, match="by itself"):
+        governor.request(Request((2, 0.0), threads=1, lane=True))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 100), st.booleans()), min_size=1, max_size=12))
+@settings(max_examples=25, deadline=None)
+def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
+    governor = LocalGovernor(BUDGET)
+    lock, used, worst = threading.Lock(), [0, 0, 0], [0, 0, 0]
+
+    def note(sign: int, amounts: tuple[int, int, int]) -> None:
+        with lock:
+            for index, amount in enumerate(amounts):
+                used[index] += sign * amount
+                worst[index] = max(worst[index], used[index])
+
+    def work(threads: int, memory: int, lane: bool) -> None:
+        with governor.lease(threads=threads, memory=memory):
+            note(1, (threads, memory, 0))
+            if lane:
+                with governor.lease(lane=True):
+                    note(1, (0, 0, 1))
+                    time.sleep(0.0005)
+                    note(-1, (0, 0, 1))
+            note(-1, (threads, memory, 0))
+
+    workers = [threading.Thread(target=work, args=request, daemon=True) for request in requests]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=30)
+        assert not worker.is_alive(), "a deadlock"
+    assert worst[0] <= 4
+    assert worst[1] <= 100
+    assert worst[2] <= 1
+    assert governor.report()["reclaimed"] == 0
+
+
+def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() -> None:
+    governor = Governor(Budget(threads=8, memory=100))
+
+    def prover() -> Request:
+        return Request((1, 0.0), threads=8, phase=Phase.CPU_MSM, least=4)
+
+    first = governor.request(prover())
+    assert governor.leases[first].threads == 8
+    synthesis = governor.request(Request((2, 0.0), threads=1, memory=60))
+    assert synthesis not in governor.leases, "more threads than there are"
+    governor.release(first)
+    second = governor.request(prover())
+    assert (governor.leases[synthesis].threads, governor.leases[second].threads) == (1, 7)
+    governor.release(second)
+    others = [governor.request(Request((holder, 0.0), threads=1)) for holder in range(3, 7)]
+    third = governor.request(prover())
+    assert third not in governor.leases, "three of eight are too few"
+    late = governor.request(Request((9, 0.0), threads=1))
+    assert late not in governor.leases, "it would keep the prover waiting"
+    governor.release(others[0])
+    assert governor.leases[third].threads == 4
+    assert late not in governor.leases
+    governor.release(third)
+    assert late in governor.leases
+
+
+POLICIES = {
+    "off": Limits(lane=None),
+    "static": Limits(threads=2),
+    "narrow": Limits(dict.fromkeys(Phase, 1), threads=1),
+    "yielding": Limits({Phase.VERIFICATION: 1}, threads=2, yields=True),
+}
+
+
+@pytest.mark.parametrize("limits", POLICIES.values(), ids=POLICIES)
+def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
+    """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
+    wait. Whoever of them waited for one who waits for memory would wait for ever."""
+    governor = LocalGovernor(Budget(threads=2, memory=100), Fixed("static", limits))
+    made: SimpleQueue[Memory] = SimpleQueue()
+    proven: SimpleQueue[Memory] = SimpleQueue()
+    count, worst = 12, 0
+    here = GovernorHere(governor)
+    purse = Purse(here)
+
+    def synthesise() -> None:
+        shift = Shift(here, 1)
+        for _ in range(count // 2):
+            shift.end()
+            memory = purse.take(100)
+            shift.begin()
+            here.shrink(memory.ticket, 60)
+            made.put(memory)
+        shift.end()
+
+    def prove() -> None:
+        nonlocal worst
+        for _ in range(count // 2):
+            memory = made.get()
+            for phase in (Phase.SPMV, Phase.PROVING, Phase.CPU_MSM):
+                with governor.lease(phase=phase, threads=2, least=1) as lease:
+                    worst = max(worst, lease.threads)
+            proven.put(memory)
+
+    def verify() -> None:
+        for _ in range(count):
+            memory = proven.get()
+            with governor.lease(phase=Phase.VERIFICATION, threads=1):
+                pass
+            purse.put(memory)
+            purse.give_back(older_than=0.0)
+
+    threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove, verify)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+        assert not thread.is_alive(), "a deadlock"
+    report = governor.report()
+    assert (report["held"], report["peak_memory"]) == (0, 100)
+    assert worst <= 2
+
+
+def test_a_lease_ends_with_its_block_also_on_an_error() -> None:
+    governor = LocalGovernor(BUDGET)
+    with pytest.raises(RuntimeError), governor.lease(threads=4):
+        raise RuntimeError
+    with governor.lease(threads=4, memory=100):
+        pass
+
+
+def test_leases_of_a_dead_process_are_taken_back() -> None:
+    async def story() -> dict[str, int]:
+        governor = NodeGovernor(4, 100)
+        governor.POLL = 0.01
+        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        try:
+            await governor.acquire(process.pid, threads=4)
+            waiting = asyncio.ensure_future(governor.acquire(os.getpid(), threads=1))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+        finally:
+            process.kill()
+        # Not even waited for: a zombie holds nothing.
+        ticket, _ = await asyncio.wait_for(waiting, 30)
+        process.wait()
+        await governor.release(ticket)
+        return await governor.report()
+
+    report = asyncio.run(story())
+    assert (report["reclaimed"], report["leases"], report["peak_threads"]) == (1, 2, 4)
+
+
+def test_calls_of_a_process_that_are_read_after_its_death_hold_nothing() -> None:
+    async def story() -> tuple[dict[str, Any], int]:
+        governor = NodeGovernor(4, 100)
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        await governor.acquire(process.pid, threads=4)
+        await governor.moved(process.pid, 1, 0, 0)
+        return await governor.report(), governor._steward.proving
+
+    report, proving = asyncio.run(story())
+    assert (report["held"], report["reclaimed"], proving) == (0, 1, 0)
+
+
+def test_early_returns_and_keys_through_the_shell() -> None:
+    """Memory is given back before a lease ends; an idle key makes room when that is needed, in the lane."""
+    gone: list[str] = []
+    governor = LocalGovernor(BUDGET, evict=gone.append)
+    kept, _ = governor.acquire(Request((1, 0.0), memory=80))
+    governor.shrink(kept, 30)
+    assert governor.report()["peak_memory"] == 80
+    with governor.lease(key="a", memory=60):
+        pass
+    with governor.lease(memory=70):
+        assert gone == ["a"]
+    governor.release(kept)
+    with governor.lease(memory=100):
+        pass
+
+
+def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
+    governor = Governor(BUDGET)
+    kept = governor.request(Request(NOBODY, key="job", memory=90, pinned=40))
+    with pytest.raises(ClusterError, match="100 B, 90 B of that for keys in use"):
+        governor.request(Request((1, 0.0), threads=1, memory=20))
+    governor.shrink_key(kept, 70, 20)
+    ticket = governor.request(Request((1, 0.0), threads=1, memory=30, pinned=30))
+    assert ticket in governor.leases
+    governor.shrink_key(kept, 100, 50)
+    assert (governor.memory, governor.pinned) == (100, 50), "a key never grows"
+    governor.release(ticket)
+    governor.release(kept)
+    assert governor.request(Request((1, 0.0), threads=1, memory=100)) not in governor.leases
+    assert governor.keys.leaving == ["job"], "idle, it makes room"
+
+
+def test_a_key_that_can_never_fit_is_refused() -> None:
+    with pytest.raises(ClusterError, match="a key, with what provers make of it"):
+        LocalGovernor(BUDGET).keep("large", memory=101)
+    with pytest.raises(ClusterError, match="of pinned memory"):
+        LocalGovernor(BUDGET).keep("buffers", memory=60, pinned=60)
+
+
+def test_a_node_keeps_what_the_driver_asks_for() -> None:
+    async def story() -> dict[str, Any]:
+        governor = NodeGovernor(4, 100)
+        ticket = await governor.keep("job", 60, 40)
+        with pytest.raises(ClusterError, match="keys in use"):
+            await governor.acquire(os.getpid(), threads=1, memory=50)
+        await governor.shrink_key(ticket, 40, 20)
+        lease, _ = await governor.acquire(os.getpid(), threads=1, memory=50)
+        await governor.release(lease)
+        return await governor.report()
+
+    report = asyncio.run(story())
+    assert (report["held"], report["keys"]["memory"], report["peak_memory"]) == (0, 40, 90)
+    assert (report["pinned"], report["peak_pinned"]) == (50, 40)
+
+
+def test_a_prover_that_died_has_no_partition() -> None:
+    """Else its node would never again be seen to starve."""
+
+    async def story() -> tuple[int, int]:
+        governor = NodeGovernor(4, 100)
+        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        try:
+            await governor.moved(os.getpid(), 1, 0, 0)
+            await governor.moved(process.pid, 1, 0, 0)
+            before = governor._steward.proving
+        finally:
+            process.kill()
+            process.wait()
+        await governor.report()  # it looks who lives
+        return before, governor._steward.proving
+
+    assert asyncio.run(story()) == (2, 1)
+
+
+def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        governor.POLL = 0.01
+        me = os.getpid()
+        assert await governor.attend("one", 2)
+        assert await governor.attend("two", 3)
+        assert await governor.attend("one", 2), "a sign of life"
+        assert governor._steward.slots == 5
+        await governor.keep("one", 30)
+        await governor.keep("two", 20)
+        _, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
+        assert threads == 4, "no more than the node's, whatever the job was told"
+        waiting = asyncio.ensure_future(governor.acquire(me, memory=40, thread=2))
+        await asyncio.sleep(0.05)
+        assert not waiting.done(), "the budget is one"
+        assert not await governor.leave("one")
+        await asyncio.wait_for(waiting, 30)
+        report = await governor.report()
+        assert (report["reclaimed"], report["peak_memory"]) == (1, 100)
+        assert report["keys"]["resident"] == 1, "the room of the key that is left was needed"
+        governor.PATIENCE = 0.0
+        assert not await governor.attend("three", 1), "all are gone: it is at its end"
+        assert await governor.leave("three")
+
+    asyncio.run(story())
+
+
+def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:
+    governor = LocalGovernor(BUDGET, Fixed("static", Limits({Phase.CPU_MSM: 2}, yields=True)))
+    brake = Brake(governor.start(slots=2))
+    try:
+        with governor.lease(phase="cpu_msm", threads=4) as lease:
+            assert lease.threads == 2
+            assert brake.raised
+        assert not brake.raised
+    finally:
+        governor.close()
+
+
+def test_the_report_has_what_pages_and_plots_read() -> None:
+    governor = LocalGovernor(BUDGET, Auto(4))
+    governor.start(slots=1)
+    governor.moved(1, 0, 0)
+    with governor.lease(threads=1, memory=50):
+        time.sleep(1.2)
+        report = governor.report(time.time() - 100.0)
+    governor.close()
+    assert report["policy"] == "auto"
+    assert report["decisions"] == []
+    sample = report["samples"][-1]
+    assert 99.0 < sample["t"] < 110.0
+    assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"synthesis": 1}, {}, 50)
+    assert sample["memory_used"] > 0
+    assert 0.0 <= sample["cpu"] <= 1.0

@@ -1,0 +1,229 @@
+"""The run folder: what it refuses, what it recovers from, what a signal leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster.record.journal import read_journal
+from cluster.record.run import Run
+from distprove.errors import FormatError, InputError, UsageError
+from distprove.job import ExecutorSettings
+from distprove.proof import Proof
+from tests.support import ROOT
+from tests.support.toy_system import Faults, ToySystem
+
+Make = Callable[..., Faults]
+Prove = Callable[..., Proof]
+
+
+def make(path: Path, system: ToySystem) -> None:
+    Run.create(path, system, system.plan()).close()
+
+
+def test_a_folder_that_is_not_empty_is_refused(faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(1, faults())
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="not empty and not a run"):
+        make(tmp_path / "x", system)
+    make(tmp_path / "run", system)
+    with pytest.raises(UsageError, match="already holds a run"):
+        make(tmp_path / "run", system)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError):
+        make(tmp_path / "file", system)
+    with pytest.raises(UsageError, match="is not a run"):
+        Run.open(tmp_path / "x")
+
+
+def test_two_drivers_cannot_share_a_run(faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(1, faults())
+    with (
+        Run.create(tmp_path / "run", system, system.plan()),
+        pytest.raises(UsageError, match=f"in use by process {os.getpid()}"),
+    ):
+        Run.open(tmp_path / "run")
+    Run.open(tmp_path / "run").close()
+
+
+def test_the_folder_is_its_owners_alone(faults: Make, tmp_path: Path) -> None:
+    make(tmp_path / "run", ToySystem(1, faults()))
+    assert (tmp_path / "run").stat().st_mode & 0o077 == 0
+
+
+def test_another_key_or_plan_is_refused(faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(3, faults())
+    make(tmp_path / "run", system)
+    with Run.open(tmp_path / "run") as run:
+        run.check_plan(system, system.plan())
+        other = ToySystem(3, faults(), key=b"another")
+        with pytest.raises(InputError, match="the key is not the one"):
+            run.check_plan(other, other.plan())
+        with pytest.raises(InputError, match="the partitions are not those"):
+            run.check_plan(system, system.plan()[:2])
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "swap", "forge"])
+def test_a_damaged_partition_file_is_proven_again(
+    damage: str, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(3, faults())
+    proof = run_toy(system, local)
+    path = tmp_path / "run" / "partitions" / "p1.msgpack"
+    data = bytearray(path.read_bytes())
+    if damage == "truncate":
+        del data[-7:]
+    elif damage == "flip":
+        data[len(data) // 2] ^= 1
+    elif damage == "empty":
+        data.clear()
+    elif damage == "swap":
+        data[:] = path.with_name("p2.msgpack").read_bytes()
+    path.write_bytes(data)
+    if damage == "forge":  # well-formed, with a right checksum, and false
+        with Run.open(tmp_path / "run") as run:
+            stored = run.load(system.plan()[1])
+            assert stored is not None
+            run.store([type(stored)(stored.name, stored.digest, (7,), stored.data)])
+    again = run_toy(system, local)
+    assert again == proof
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["counters"]["damaged_files"] == 1
+    assert [p["status"] for p in report["partitions"]] == ["resumed", "proved", "resumed"]
+
+
+@pytest.mark.parametrize("tail", [b"", b"{", b'{"event":"torn', b"\x00" * 5000])
+def test_a_torn_line_is_cut_off(tail: bytes, faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(1, faults())
+    make(tmp_path / "run", system)
+    with Run.open(tmp_path / "run") as run:
+        run.note("first", value=1)
+    with open(tmp_path / "run" / "journal.jsonl", "ab") as file:
+        file.write(tail)
+    with Run.open(tmp_path / "run") as run:
+        run.note("second")
+    assert [event["event"] for event in read_journal(tmp_path / "run")] == ["first", "second"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "distprove.run", "version": 2}', "[" * 100_000])
+def test_a_bad_record_is_refused(content: str, faults: Make, tmp_path: Path) -> None:
+    make(tmp_path / "run", ToySystem(1, faults()))
+    (tmp_path / "run" / "job.json").write_text(content)
+    with pytest.raises(FormatError):
+        Run.open(tmp_path / "run")
+    # The lock is free again after the refusal.
+    with pytest.raises(FormatError):
+        Run.open(tmp_path / "run")
+
+
+def test_a_changed_input_is_noticed(faults: Make, tmp_path: Path) -> None:
+    from distprove.job import Job
+    from distprove.options import Groth16Options, InputFile
+
+    files = [tmp_path / "a.wtns", tmp_path / "k.zkey"]
+    for file in files:
+        file.write_bytes(b"x")
+    job = Job("groth16", Groth16Options(zkey=files[1], witnesses=(InputFile("p0", files[0]),)))
+    system = ToySystem(1, faults())
+    Run.create(tmp_path / "run", system, system.plan(), job).close()
+    with Run.open(tmp_path / "run") as run:
+        assert run.job() == job
+        run.check_plan(system, system.plan())
+        files[0].write_bytes(b"longer")
+        with pytest.raises(InputError, match="changed since the run began: p0"):
+            run.check_plan(system, system.plan())
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from cluster.driver import prove
+from cluster.executor.local import InProcessExecutor
+from cluster.record.run import Run
+from distprove.job import ExecutorSettings
+from tests.support.toy_system import Faults, ToySystem
+folder = Path(sys.argv[1])
+system = ToySystem(6, Faults(folder, slow={"p4": 60.0}))
+settings = ExecutorSettings(local=True, backend="tests.support.toy_system:toy_backend", threads=1)
+def progress(event):
+    print(event.event, event.partition, event.done, flush=True)
+with Run.create(folder / "run", system, system.plan()) as run, InProcessExecutor(settings) as executor:
+    prove(system, executor, run, settings, progress)
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_leaves_a_run_that_resumes(
+    number: signal.Signals, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(b"proved") and line.endswith(b" 4\n"):
+            break
+    time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    if number is not signal.SIGKILL:
+        assert b"KeyboardInterrupt" in errors
+        report = json.loads((tmp_path / "run" / "report.json").read_text())
+        assert report["status"] == "interrupted"
+        assert [event["event"] for event in read_journal(tmp_path / "run")][-1] == "interrupted"
+    system = ToySystem(6, faults())
+    run_toy(system, local).verify(system)
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert [p["status"] for p in report["partitions"]] == ["resumed"] * 4 + ["proved"] * 2
+
+
+def test_records_are_written_a_field_and_an_item_a_line(faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(2, faults())
+    with Run.create(tmp_path / "run", system, system.plan()) as run:
+        items = [{"x": [1, 2.5]}, [], "s"]
+        record = {"format": 'a "name" é', "none": None, "items": items, "empty": [], "map": {"k": [1]}}
+        run.store_json("report.json", record)
+        text = (run.path / "report.json").read_text()
+        assert json.loads(text) == record
+        assert len(text.splitlines()) == 2 + len(record) + len(items) + 1
+
+
+def test_many_proofs_share_a_file_and_a_false_one_in_it_is_proven_again(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(12, faults())
+    proof = run_toy(system, local)
+    path = tmp_path / "run"
+    for file in (path / "partitions").iterdir():
+        file.unlink()
+    (path / "proof.msgpack").unlink()
+    false = [type(p)(p.name, q.digest, (7,), p.data) if p.name == "p3" else type(p)(p.name, q.digest, p.public, p.data)
+             for p, q in zip(proof.partitions, system.plan(), strict=True)]  # fmt: skip
+    with Run.open(path) as run:
+        run.store(false[:10])
+        assert [file.name for file in (path / "partitions").iterdir()] == ["00000001.pack"]
+    (path / "partitions" / "00000002.pack").write_bytes(b"damaged")
+    (path / "partitions" / "00000003.pack").mkdir()
+    assert run_toy(system, local) == proof
+    report = json.loads((path / "report.json").read_text())
+    assert [p["status"] for p in report["partitions"]] == ["resumed"] * 3 + ["proved"] + ["resumed"] * 6 + [
+        "proved"
+    ] * 2
+    assert report["counters"]["damaged_files"] == 3
+    noted = [(e.get("file"), e.get("partition")) for e in read_journal(path) if e["event"] == "damaged"]
+    assert noted == [("00000002.pack", None), ("00000003.pack", None), (None, "p3")]
+    assert not (path / "partitions" / "00000002.pack").exists()
+    assert run_toy(system, local) == proof
+    assert {p["status"] for p in json.loads((path / "report.json").read_text())["partitions"]} == {"resumed"}

@@ -1,0 +1,194 @@
+"""MSM, fixed-base multiplication and point checks of the CPU backend, against known logarithms and py_ecc."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from kernels.cpu import group
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import BackendError, SizeError
+from kernels.maths import encoding
+from kernels.maths.curves import BLS12_381, BN254, Curve, Group
+from tests.support.cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, unaligned
+
+
+@pytest.fixture(params=BACKENDS, ids=backend_id)
+def backend(request: pytest.FixtureRequest) -> CpuBackend:
+    variant, threads = request.param
+    return CpuBackend(threads, variant)
+
+
+def msm(backend: CpuBackend, known: KnownPoints, scalars: list[int], start: int = 0) -> np.ndarray:
+    table = backend.load_points(known.curve, known.which, known.points)
+    return backend.msm(table, encoding.scalars_from_ints(known.curve.fr, scalars), start=start).result()
+
+
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_fixed_base_against_single_multiplications(backend: CpuBackend, curve: Curve, which: Group) -> None:
+    scalars = edge_values(curve.fr, 30, random.Random(1))
+    base = group.mul(curve, which, encoding.generator(curve, which), 12345)
+    got = backend.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, scalars))
+    for point, k in zip(got, scalars, strict=True):
+        assert np.array_equal(point, group.mul(curve, which, base, k))
+    infinity = np.zeros_like(base)
+    assert not backend.fixed_base(curve, which, infinity, encoding.scalars_from_ints(curve.fr, scalars)).any()
+    assert backend.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, [])).shape == (0, len(base))
+
+
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_msm_of_every_kind_of_scalar(backend: CpuBackend, curve: Curve, which: Group) -> None:
+    r, rng = curve.fr.modulus, random.Random(2)
+    logs = edge_values(curve.fr, 700, rng)
+    logs[20:60] = [77] * 40  # equal points: doublings inside buckets
+    logs[60:100] = [r - 77] * 40  # and their opposites
+    known = KnownPoints(backend, curve, which, logs)  # logs[0] = 0: an infinite point
+    kinds: dict[str, list[int]] = {
+        "uniform": edge_values(curve.fr, 700, rng),
+        "bits": [rng.choice([0, 1]) for _ in range(700)],
+        "signs": [rng.choice([0, 1, r - 1]) for _ in range(700)],
+        "small": [rng.randrange(1 << 20) for _ in range(700)],
+        "mixed": [rng.choice([0, 1, 1, 1, r - 2, rng.randrange(r)]) for _ in range(700)],
+        "zeros": [0] * 700,
+        "ones": [1] * 700,
+        "same": [r // 3] * 700,
+        "one large": [0] * 699 + [r - 5],
+    }
+    for name, scalars in kinds.items():
+        assert np.array_equal(msm(backend, known, scalars), known.combination(scalars)), name
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 17, 100, 3000])
+def test_msm_of_every_length(backend: CpuBackend, n: int) -> None:
+    rng = random.Random(n)
+    known = KnownPoints(backend, BN254, Group.G1, [rng.randrange(1, BN254.fr.modulus) for _ in range(n)])
+    scalars = edge_values(BN254.fr, n, rng)
+    assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_msm_in_scratch_memory_of_any_size_and_content(share: float) -> None:
+    backend, rng, where = CpuBackend(2), random.Random(4), (BN254.name, Group.G1.value)
+    known = KnownPoints(backend, BN254, Group.G1, [rng.randrange(BN254.fr.modulus) for _ in range(500)])
+    scalars = edge_values(BN254.fr, 500, rng)
+    scratch = np.full(int(share * backend._native.msm_scratch(*where, 500)), 0xA5, dtype=np.uint8)
+    backend._empty = lambda shape, dtype: scratch
+    assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
+    assert share < 1 or not (scratch == 0xA5).all()
+
+
+def test_large_msm_cuts_groups_across_segments() -> None:
+    """Enough entries for many segments; half of the scalars share one bucket, which spans several."""
+    backend, rng = CpuBackend(2), random.Random(8)
+    r = BN254.fr.modulus
+    known = KnownPoints(backend, BN254, Group.G1, [rng.randrange(r) for _ in range(40000)])
+    scalars = [rng.choice([0, 1, 1, rng.randrange(r)]) for _ in range(40000)]
+    assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
+
+
+def test_msm_of_opposite_points_is_infinity(backend: CpuBackend) -> None:
+    r = BN254.fr.modulus
+    known = KnownPoints(backend, BN254, Group.G1, [5, r - 5] * 200)
+    assert not msm(backend, known, [9] * 400).any()
+
+
+def test_msm_of_part_of_a_table(backend: CpuBackend) -> None:
+    known = KnownPoints(backend, BN254, Group.G1, list(range(1, 51)))
+    got = msm(backend, known, [3] * 10, start=20)
+    expected = group.mul(BN254, Group.G1, encoding.generator(BN254, Group.G1), 3 * sum(range(21, 31)))
+    assert np.array_equal(got, expected)
+    with pytest.raises(SizeError):
+        msm(backend, known, [3] * 10, start=41)
+    with pytest.raises(SizeError):
+        msm(backend, known, [3] * 10, start=-1)
+
+
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_points_are_used_in_place_at_any_address(backend: CpuBackend, curve: Curve, which: Group) -> None:
+    known = KnownPoints(backend, curve, which, list(range(40)))
+    view = unaligned(known.points)
+    table = backend.load_points(curve, which, view)
+    assert table.nbytes == 0
+    scalars = edge_values(curve.fr, 40, random.Random(4))
+    words = unaligned(encoding.scalars_from_ints(curve.fr, scalars)).view(np.uint64)
+    assert np.array_equal(backend.msm(table, words).result(), known.combination(scalars))
+    assert backend.check_points(curve, which, view) is None
+
+
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_check_points_finds_the_first_bad_one(backend: CpuBackend, curve: Curve, which: Group) -> None:
+    good = KnownPoints(backend, curve, which, list(range(200))).points
+    assert backend.check_points(curve, which, good) is None
+    off = good.copy()
+    off[150, 0] ^= np.uint64(1)
+    off[180, 0] ^= np.uint64(1)
+    assert backend.check_points(curve, which, off) == 150
+    assert backend.check_points(curve, which, off, subgroup=False) == 150
+    excess = good.copy()  # x + p stands for the same element, in more bits
+    limbs = curve.fq.limbs
+    raised = encoding.unpack(excess[30:31, :limbs])[0] + curve.fq.modulus
+    excess[30, :limbs] = encoding.pack([raised], limbs)[0]
+    assert backend.check_points(curve, which, excess) == 30
+
+
+def square_root(curve: Curve, which: Group, x: int) -> tuple[int, ...] | None:
+    """A point of the curve with abscissa x, with py_ecc's arithmetic where the field is Fq2; None if there is none."""
+    q = curve.fq.modulus
+    if which is Group.G1:
+        square = (x**3 + curve.b1) % q
+        y = pow(square, (q + 1) // 4, q)
+        return (x, y) if y * y % q == square else None
+    # y^2 = a + b u with u^2 = -1, by the norm: y0^2 = (a + |a + b u|) / 2 for one of the two roots of the norm
+    a, b = (x**3 + curve.b2[0]) % q, curve.b2[1]
+    norm = (a * a + b * b) % q
+    length = pow(norm, (q + 1) // 4, q)
+    for root in (length, -length):
+        half = (a + root) * pow(2, -1, q) % q
+        y0 = pow(half, (q + 1) // 4, q)
+        if y0 and y0 * y0 % q == half:
+            y1 = b * pow(2 * y0, -1, q) % q
+            if (y0 * y0 - y1 * y1 - a) % q == 0:
+                return (x, 0, y0, y1)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("curve", "which"),
+    [(BN254, Group.G2), (BLS12_381, Group.G1), (BLS12_381, Group.G2)],
+    ids=["bn128-g2", "bls12381-g1", "bls12381-g2"],
+)
+def test_points_outside_the_subgroup_are_found(backend: CpuBackend, curve: Curve, which: Group) -> None:
+    found = [p for p in (square_root(curve, which, x) for x in range(1, 40)) if p is not None]
+    assert len(found) > 5
+    outside = np.stack([encoding.point_from_ints(curve, which, p) for p in found])
+    for point in outside:
+        rows = point.reshape(1, -1)
+        assert backend.check_points(curve, which, rows, subgroup=False) is None
+        in_subgroup = not group.mul(curve, which, point, curve.fr.modulus).any()
+        assert (backend.check_points(curve, which, rows) is None) == in_subgroup
+    assert any(group.mul(curve, which, point, curve.fr.modulus).any() for point in outside)
+
+
+def test_bn254_g1_has_no_other_subgroup(backend: CpuBackend) -> None:
+    found = [p for p in (square_root(BN254, Group.G1, x) for x in range(1, 40)) if p is not None]
+    points = np.stack([encoding.point_from_ints(BN254, Group.G1, p) for p in found])
+    assert backend.check_points(BN254, Group.G1, points) is None
+    assert all(not group.mul(BN254, Group.G1, p, BN254.fr.modulus).any() for p in points)
+
+
+def test_bad_shapes_are_refused() -> None:
+    backend = CpuBackend()
+    g1 = np.zeros((4, 8), dtype=np.uint64)
+    table = backend.load_points(BN254, Group.G1, g1)
+    with pytest.raises(SizeError, match="G2 points"):
+        backend.load_points(BN254, Group.G2, g1)
+    with pytest.raises(SizeError, match="points have shape"):
+        backend.check_points(BLS12_381, Group.G1, g1)
+    with pytest.raises(SizeError, match="uint64"):
+        backend.msm(table, np.zeros((4, 6), dtype=np.uint64))
+    with pytest.raises(SizeError):
+        backend.msm(table, np.zeros((5, 4), dtype=np.uint64))
+    with pytest.raises(BackendError, match="another backend"):
+        backend.msm(object(), np.zeros((4, 4), dtype=np.uint64))  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""What the CPU backend computes, it computes under a lease of the right phase, on no more threads than that grants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.cpu import backend as cpu
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import CsrMatrix
+from kernels.interface.leases import CPU_MSM, PROVING, SPMV
+from kernels.maths.curves import BN254, Group
+from kernels.maths.encoding import field_from_ints
+
+N = 64
+FR = BN254.fr
+GENERATOR = field_from_ints(BN254.fq, BN254.g1).reshape(-1)
+
+
+class Node:
+    """Grants one thread of three, and notes who asks."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.held = 0
+
+    @contextmanager
+    def lease(self, phase: str) -> Iterator[int]:
+        assert not self.held, "a lease was asked for while another one was held"
+        self.asked.append(phase)
+        self.held += 1
+        yield 1
+        self.held -= 1
+
+
+def vector() -> Any:
+    return field_from_ints(FR, range(1, N + 1))
+
+
+def points(backend: CpuBackend) -> Any:
+    return backend.fixed_base(BN254, Group.G1, GENERATOR, vector())
+
+
+def diagonal() -> CsrMatrix:
+    ascending = np.arange(N + 1, dtype=np.uint32)
+    return CsrMatrix(N, N, ascending, ascending[:-1].copy(), np.zeros(N, np.uint32), field_from_ints(FR, [5]))
+
+
+OPERATIONS: dict[str, tuple[str, Callable[[CpuBackend], Any]]] = {
+    "mul": (PROVING, lambda b: b.mul(FR, vector(), vector())),
+    "batch_inverse": (PROVING, lambda b: b.batch_inverse(FR, vector())),
+    "scale_powers": (PROVING, lambda b: b.scale_powers(FR, vector(), 7)),
+    "ntt": (PROVING, lambda b: b.ntt(FR, vector(), coset=3)),
+    "fixed_base": (PROVING, points),
+    "check_points": (PROVING, lambda b: b.check_points(BN254, Group.G1, points(CpuBackend()))),
+    "spmv": (SPMV, lambda b: b.spmv(b.load_matrix(FR, diagonal()), vector())),
+    "msm": (CPU_MSM, lambda b: b.msm(b.load_points(BN254, Group.G1, points(CpuBackend())), vector()).result()),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_holds_a_lease_of_its_phase(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    phase, call = OPERATIONS[name]
+    expected = call(CpuBackend())
+    node = Node()
+    with CpuBackend(threads=3, lease=node.lease) as backend:
+        assert np.array_equal(call(backend), expected)
+        assert node.asked == [], "small operations ask nobody"
+        monkeypatch.setattr(cpu, "SMALL", 0)
+        assert np.array_equal(call(backend), expected)
+        assert node.asked == [phase]
+        assert backend._pool.threads == 1
+
+
+def test_a_lease_ends_with_an_operation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "SMALL", 0)
+    given: list[str] = []
+
+    @contextmanager
+    def lease(phase: str) -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            given.append(phase)
+
+    class Broken:
+        def field_mul(self, *_: Any) -> None:
+            raise MemoryError
+
+    with CpuBackend(lease=lease) as backend:
+        backend._native = Broken()
+        with pytest.raises(MemoryError):
+            backend.mul(FR, vector(), vector())
+    assert given == [PROVING]

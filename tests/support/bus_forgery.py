@@ -1,0 +1,297 @@
+"""A forgery against a global bus, by a prover whose main roots do not fix its traces.
+
+The program is a global lookup: every partition offers the numbers of a fixed table with multiplicities of its own
+choice, and the statement looks up one public number, which is not in the table. So the false balance is
+
+    1 / f(claimed) - sum over partitions i, rows r of used_i(r) / f(r) = 0,        f(t) = z + bus + beta t,
+
+for a challenge (z, beta) that is drawn when every partition has committed to its column `used`. A cheat commits to a
+word half-way between two columns instead: 0 on half of the points, 2^k d on the others, where the polynomial d of a
+degree below n is zero on n - 1 points of the extension, so that the word is either column on (1 + rho) / 2 of them.
+Three such d give sums over the table that are a basis of F over F_p, and 64 powers of two for each give every element
+of F_p: once the challenge is known, 3 * 64 choices between two columns add up to whatever the balance asks for. What
+each partition then needs is a nonce whose queries all fall where its word is the chosen column; all else is honest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, ClassVar
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark import prover
+from distprove.stark.air import Air, Bus, Table
+from distprove.stark.barrier import global_challenges, job_challenge
+from distprove.stark.field import GENERATOR, Ext, P, Words, e_inv, e_scale, e_sum, mul, powers, sub
+from distprove.stark.key import ProvingKey, VerifyingKey
+from distprove.stark.logup import fingerprint
+from distprove.stark.params import Parameters
+from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.proof import StarkProof
+from distprove.stark.prover import Committed
+from distprove.stark.statement import Boundary, PublicRef, Statement
+from distprove.stark.timing import Phases
+from kernels.cpu.keccak import keccak256_rows
+from kernels.interface.backend import Backend
+from kernels.maths.goldilocks import root_of_unity
+from tests.support.cheats import Job
+
+WORD_BITS = 64
+"""Powers of two that add up to any element of F_p."""
+DIMENSION = 3
+PARTITIONS = DIMENSION * WORD_BITS
+
+NUMBERS = Bus("numbers", 1, "global")
+
+
+@contextmanager
+def without_anchors() -> Iterator[None]:
+    """Keys made in here are of the protocol without anchors, to its prover and to its verifier."""
+    with mock.patch.object(VerifyingKey, "anchored", new=False):
+        yield
+
+
+class NumbersAir(Air):
+    """The numbers of a table, each as often as partitions and statement look it up."""
+
+    preprocessed: ClassVar = {"number": 1}
+    main: ClassVar = {"used": 1}
+    public = ("claimed",)
+
+    def define(self, t: Table) -> None:
+        t.receive(NUMBERS, (t.fixed.number,), times=t.this.used)
+
+
+class Lookup(Program):
+    """The statement that a public number is one of 0 .. 2^log_rows - 1."""
+
+    name = "test-lookup"
+
+    def __init__(self, claimed: int, log_rows: int = 6) -> None:
+        self.claimed, self.log_rows = claimed, log_rows
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"log_rows": self.log_rows}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (NumbersAir(),)
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return (NUMBERS,)
+
+    @property
+    def statement(self) -> Statement:
+        boundary = Boundary(NUMBERS.name, (PublicRef("claimed"),), 1, "first")
+        return Statement(public=(("claimed", 1),), same=("claimed",), boundary=(boundary,))
+
+    def preprocessed(self) -> Mapping[str, NDArray[np.uint64]]:
+        return {"NumbersAir": np.arange(1 << self.log_rows, dtype=np.uint64)[None]}
+
+    def slices(self, partitions: int) -> list[Slice]:
+        """The first partition offers the claimed number, if its table has it."""
+        return [Slice(f"part-{i}", {"offers": not i}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[np.uint64]]:
+        used = np.zeros((1, 1 << self.log_rows), dtype=np.uint64)
+        used[0, self.claimed :][:1] = source["offers"]
+        return {"used": used}
+
+    def trace(self, inputs: Mapping[str, Any], backend: Backend) -> Trace:
+        return Trace([inputs["used"]], (self.claimed,))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A polynomial d that is zero on n - 1 points of the extension, and a cut of the other points into halves."""
+
+    column: Words
+    """(n,): d on the trace domain."""
+    agrees: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    """(N,) each, in natural order: where the half-way word is the column without d, and where it is the one with d."""
+
+    @classmethod
+    def make(cls, log_rows: int, log_blowup: int, rng: np.random.Generator) -> Difference:
+        n, size = 1 << log_rows, 1 << (log_rows + log_blowup)
+        order = rng.permutation(size)
+        zeros, rest = order[: n - 1], order[n - 1 :]
+        points = mul(powers(root_of_unity(log_rows + log_blowup), size), np.uint64(GENERATOR))
+        rows = powers(root_of_unity(log_rows), n)
+        column = np.ones(n, dtype=np.uint64)
+        for zero in points[zeros]:
+            column = mul(column, sub(rows, zero))
+        agrees = np.zeros((2, size), dtype=np.bool_)
+        agrees[:, zeros] = True
+        agrees[0, rest[::2]] = agrees[1, rest[1::2]] = True
+        return cls(column, (agrees[0], agrees[1]))
+
+
+@dataclass(frozen=True)
+class Halfway:
+    """A partition whose main root is that of a word between two columns: 0 and 2^k d."""
+
+    name: str
+    columns: tuple[Words, Words]
+    agrees: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+    @classmethod
+    def number(cls, index: int, differences: Sequence[Difference]) -> Halfway:
+        """Partition `index` of `PARTITIONS`: its power of two, and its part of the basis."""
+        difference = differences[index // WORD_BITS]
+        column = mul(difference.column, np.uint64(pow(2, index % WORD_BITS, P)))
+        return cls(f"part-{index}", (np.zeros_like(column), column), difference.agrees)
+
+    def mean(self) -> Words:
+        """The column in the middle, of which the word agrees with nothing but what both columns share."""
+        return mul(self.columns[1], np.uint64((P + 1) // 2))
+
+    def commit(self, pk: ProvingKey, column: Words) -> Committed:
+        """As an honest prover of `column` commits, but for the tree, which holds the half-way word."""
+        backend, log_blowup = pk.backend, pk.key.params.log_blowup
+        kernels = backend.goldilocks
+        both = kernels.lde(backend.to_device(np.stack(self.columns)), log_blowup)
+        with_d = ~self.agrees[0].reshape(len(column), -1).T  # index i is row i // B of coset i % B
+        word = np.ascontiguousarray(np.where(with_d, both[1], both[0])[None])
+        honest = kernels.commit
+
+        def commit_word(matrices: Any, **options: int) -> Any:
+            assert [m.shape for m in matrices] == [word.shape]
+            return honest([word], **options)
+
+        with mock.patch.object(kernels, "commit", commit_word):
+            return prover.commit(pk, self.name, {"used": column[None].copy()}, Phases())
+
+
+class Forger:
+    """Proves that `program.claimed` is in the table, which it is not."""
+
+    def __init__(self, pk: ProvingKey, program: Lookup, seed: int = 1) -> None:
+        assert program.claimed >= 1 << program.log_rows, "a true statement needs no forgery"
+        assert pk.key.params.grinding_bits == 0, "the search for nonces looks at queries alone"
+        self.pk, self.program = pk, program
+        rng = np.random.default_rng(seed)
+        self.differences = [Difference.make(program.log_rows, pk.key.params.log_blowup, rng) for _ in range(DIMENSION)]
+        self.partitions = [Halfway.number(i, self.differences) for i in range(PARTITIONS)]
+        self.nonces = 0
+        """How many have been tried so far, over all partitions."""
+
+    def challenge(self, anchored: Sequence[Words]) -> tuple[list[Committed], bytes]:
+        """All commitments and the job's challenge. `anchored`: per partition the column that it commits as.
+
+        The root is that of the half-way word whatever the column; what else a commitment holds is that column's.
+        """
+        committed = [part.commit(self.pk, column) for part, column in zip(self.partitions, anchored, strict=True)]
+        return committed, job_challenge(self.pk.key.digest, [c.commitment for c in committed])
+
+    def choices(self, challenge: bytes) -> list[int]:
+        """Per partition which of its two columns makes the bus balance under this challenge."""
+        z, beta = global_challenges(challenge)
+        number = self.pk.key.bus_numbers[NUMBERS.name]
+        basis = []
+        for difference in self.differences:
+            terms = [
+                e_scale(e_inv(fingerprint(number, (row,), z, beta)), times)
+                for row, times in enumerate(difference.column.tolist())
+            ]
+            basis.append(e_sum(terms))
+        target = e_inv(fingerprint(number, (self.program.claimed,), z, beta))
+        return [c >> k & 1 for c in coordinates(basis, target) for k in range(WORD_BITS)]
+
+    def prove(self, index: int, choice: int, commitment: Committed, challenge: bytes) -> StarkProof:
+        """Prove a partition with the column of its choice, under what it has committed to before the challenge.
+
+        With other anchors it would be a part of another job, under another challenge.
+        """
+        part = self.partitions[index]
+        opened = replace(part.commit(self.pk, part.columns[choice]), commitment=commitment.commitment)
+        if opened.anchor is not None and commitment.anchor is not None:
+            opened.anchor.values = commitment.anchor.values
+        with self.nonces_where(part.agrees[choice]):
+            return prover.prove(self.pk, opened, challenge, Phases())
+
+    @contextmanager
+    def nonces_where(self, agrees: NDArray[np.bool_]) -> Iterator[None]:
+        """The proof of work is a nonce whose queries all fall where `agrees`."""
+
+        def grind(seed: bytes, bits: int) -> int:
+            nonce = nonce_for(seed, agrees, self.pk.key.params)
+            self.nonces += nonce + 1
+            return nonce
+
+        with mock.patch.object(self.pk.backend.goldilocks, "grind", grind):
+            yield
+
+    def forge(self) -> tuple[Job, list[int]]:
+        """The job, and its choices. Commitments hold what the first columns give."""
+        committed, challenge = self.challenge([part.columns[0] for part in self.partitions])
+        choices = self.choices(challenge)
+        proofs = [self.prove(i, choice, committed[i], challenge) for i, choice in enumerate(choices)]
+        publics = [c.commitment.public for c in committed]
+        return Job(self.pk.key, [part.name for part in self.partitions], publics, proofs), choices
+
+    def net_multiplicities(self, choices: Sequence[int]) -> dict[int, int]:
+        """How often each number is looked up more than it is offered, modulo p, by the columns that are proven."""
+        net = dict.fromkeys(range(1 << self.program.log_rows), 0)
+        net[self.program.claimed] = 1
+        for part, choice in zip(self.partitions, choices, strict=True):
+            for row, times in enumerate(part.columns[choice].tolist()):
+                net[row] = (net[row] - times) % P
+        return net
+
+
+def coordinates(basis: Sequence[Ext], target: Ext) -> list[int]:
+    """c_j in F_p with sum of c_j basis_j = target, by Cramer's rule."""
+    inverse = pow(determinant(basis), -1, P)
+    replaced = [[target if i == j else b for i, b in enumerate(basis)] for j in range(DIMENSION)]
+    return [determinant(vectors) * inverse % P for vectors in replaced]
+
+
+def determinant(vectors: Sequence[Ext]) -> int:
+    (a, b, c), (d, e, f), (g, h, i) = vectors
+    return (a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)) % P
+
+
+def imbalance(net: Mapping[int, int], bus_number: int, z: Ext, beta: Ext) -> Ext:
+    """The sum of the bus whose tuples have these net multiplicities."""
+    return e_sum([e_scale(e_inv(fingerprint(bus_number, (t,), z, beta)), m) for t, m in net.items()])
+
+
+# -- the search for a nonce -------------------------------------------------------------------------------------------
+
+_BATCH = 1 << 13
+_WORDS = 4
+"""Queries in one block of the transcript."""
+
+
+def nonce_for(seed: bytes, agrees: NDArray[np.bool_], params: Parameters) -> int:
+    """The least nonce whose queries all fall where `agrees`: section 5 of the protocol, many nonces at once."""
+    mask = np.uint64(len(agrees) - 1)
+    for start in count(0, _BATCH):
+        nonces = np.arange(start, start + _BATCH, dtype="<u8").view(np.uint8).reshape(_BATCH, 8)
+        states = hashed(b"\x10" + seed + b"\x05nonce" + (8).to_bytes(8, "little"), nonces)
+        states = hashed(b"\x11", states, b"\x07queries")
+        alive = np.arange(_BATCH)
+        for block, first in enumerate(range(0, params.queries, _WORDS)):
+            blocks = hashed(b"\x12", states[alive], block.to_bytes(8, "little"))
+            indices = blocks.view("<u8")[:, : params.queries - first] & mask
+            alive = alive[agrees[indices].all(axis=1)]
+        if len(alive):
+            return start + int(alive[0])
+    raise AssertionError("there are 2^64 nonces")
+
+
+def hashed(before: bytes, each: NDArray[np.uint8], after: bytes = b"") -> NDArray[np.uint8]:
+    """(m, 32): the digests of `before`, a row of `each` (m, k), `after`."""
+    rows = np.empty((len(each), len(before) + each.shape[1] + len(after)), dtype=np.uint8)
+    rows[:, : len(before)] = np.frombuffer(before, dtype=np.uint8)
+    rows[:, len(before) : len(before) + each.shape[1]] = each
+    rows[:, len(before) + each.shape[1] :] = np.frombuffer(after, dtype=np.uint8)
+    return keccak256_rows(rows)

@@ -1,0 +1,27 @@
+"""What is done with a file by those that read it: everything in it is looked at."""
+
+from __future__ import annotations
+
+from distprove.groth16.inputs import flatten, read_input, signals
+from distprove.groth16.ptau import Powers, read_ptau
+from distprove.groth16.zkey import read_zkey
+from kernels.maths.curves import BN254
+
+
+def use_zkey(data: bytes) -> None:
+    key = read_zkey(data)
+    key.matrices()
+    key.verification_key_points()
+    assert len(key.digest) == 32
+
+
+def use_ptau(data: bytes) -> None:
+    ptau = read_ptau(data)
+    for which in Powers:
+        for log_n in range(ptau.power + 1):
+            ptau.lagrange(which, log_n)
+
+
+def use_input(data: bytes) -> None:
+    for signal, value in signals(read_input(data)).items():
+        flatten(signal, value, BN254.fr)

@@ -1,0 +1,301 @@
+"""The definition of `GoldilocksKernels`, executable: NumPy and a plain Keccak library, nothing of ours native.
+
+Slow and simple: every method follows the interface's text, one formula at a time. The real backends are compared with
+it, and the proof system can be run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from Crypto.Hash import keccak
+
+from distprove.stark import field
+from distprove.stark.field import P
+from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import SizeError
+from kernels.interface.goldilocks import (
+    GRIND_TAG,
+    INJECT_TAG,
+    LEAF_TAG,
+    NODE_TAG,
+    Bytes,
+    DeepPoint,
+    GoldilocksKernels,
+    TreeOpening,
+    Words,
+)
+from kernels.interface.row_program import Op, RowProgram
+from kernels.maths.goldilocks import GENERATOR, Ext, root_of_unity
+from kernels.maths.query_paths import QueryPaths
+
+
+def keccak256(data: bytes) -> bytes:
+    return keccak.new(data=data, digest_bits=256).digest()
+
+
+def opening_holds(shape: TreeShape, root: bytes, indices: Sequence[int], rows: Sequence[Words], path: Bytes) -> bool:
+    """The verifier's check of a single tree."""
+    return openings_hold(
+        [TreeClaim(shape, root, TreeOpening(tuple(rows), path))], QueryPaths(indices, shape.log_leaves)
+    )
+
+
+def log2(n: int) -> int:
+    log = n.bit_length() - 1
+    if n != 1 << log:
+        raise SizeError(f"{n} is not a power of two")
+    return log
+
+
+def power(a: Words, exponent: int) -> Words:
+    """a^exponent, elementwise, for an exponent of at least 0."""
+    result = np.ones_like(a)
+    for bit in f"{exponent:b}":
+        result = field.mul(result, result)
+        if bit == "1":
+            result = field.mul(result, a)
+    return result
+
+
+def ntt(columns: Words, root: int) -> Words:
+    """out[..., i] = sum_j columns[..., j] root^(i j), by halves."""
+    n = columns.shape[-1]
+    if n == 1:
+        return columns.copy()
+    even, odd = ntt(columns[..., ::2], root * root % P), ntt(columns[..., 1::2], root * root % P)
+    odd = field.mul(odd, field.powers(root, n // 2))
+    return np.concatenate((field.add(even, odd), field.sub(even, odd)), axis=-1)
+
+
+def interpolate(columns: Words, shift: int = 1) -> Words:
+    """Coefficients of the polynomials with these values on shift * <w_n>."""
+    n = columns.shape[-1]
+    scale = field.mul(field.powers(pow(shift, -1, P), n), np.uint64(pow(n, -1, P)))
+    return field.mul(ntt(columns, pow(root_of_unity(log2(n)), -1, P)), scale)
+
+
+def domain(log_n: int, log_blowup: int) -> Words:
+    """(B, n): the points of the extension's domain."""
+    cosets = [GENERATOR * pow(root_of_unity(log_n + log_blowup), k, P) % P for k in range(1 << log_blowup)]
+    row = field.powers(root_of_unity(log_n), 1 << log_n)
+    return np.stack([field.mul(row, np.uint64(c)) for c in cosets])
+
+
+def vector(ext: Ext) -> Words:
+    return np.array(ext, dtype=np.uint64)
+
+
+class ReferenceTree:
+    def __init__(self, matrices: Sequence[Words], log_arity: int) -> None:
+        # In natural order: i = j B + k.
+        self.rows = [self._leaves(m, log_arity) for m in matrices]
+        sizes = [len(r) for r in self.rows]
+        size = max(sizes)
+        self.levels = [self._hash_rows(size)]
+        while size > 1:
+            size //= 2
+            below = self.levels[-1]
+            level = [keccak256(NODE_TAG.to_bytes(8, "little") + below[i] + below[i + size]) for i in range(size)]
+            if size in sizes:
+                leaves = self._hash_rows(size)
+                level = [
+                    keccak256(INJECT_TAG.to_bytes(8, "little") + node + leaf)
+                    for node, leaf in zip(level, leaves, strict=True)
+                ]
+            self.levels.append(level)
+
+    @staticmethod
+    def _leaves(matrix: Words, log_arity: int) -> Words:
+        natural = matrix.transpose(2, 1, 0).reshape(-1, matrix.shape[0])
+        count = len(natural) >> log_arity
+        return natural.reshape(1 << log_arity, count, -1).transpose(1, 0, 2).reshape(count, -1)
+
+    def _hash_rows(self, size: int) -> list[bytes]:
+        here = [r for r in self.rows if len(r) == size]
+        header = [LEAF_TAG + 256 * len(here), *(r.shape[1] for r in here)]
+        header += [0] * (len(header) % 2)
+        head = np.array(header, dtype="<u4").tobytes()
+        return [keccak256(head + b"".join(r[i].astype("<u8").tobytes() for r in here)) for i in range(size)]
+
+    @property
+    def root(self) -> bytes:
+        return self.levels[-1][0]
+
+    @property
+    def log_leaves(self) -> int:
+        return len(self.levels) - 1
+
+    def open(self, indices: Sequence[int]) -> TreeOpening:
+        rows = tuple(r[sorted({i % len(r) for i in indices})] for r in self.rows)
+        nodes = []
+        for level in self.levels[:-1]:
+            known = {i % len(level) for i in indices}
+            nodes += [level[i] for i in sorted({(i + len(level) // 2) % len(level) for i in known} - known)]
+        return TreeOpening(rows, np.frombuffer(b"".join(nodes), dtype=np.uint8).reshape(-1, 32))
+
+
+class ReferenceKernels(GoldilocksKernels):
+    def add(self, a: Words, b: Words) -> Words:
+        return field.add(a, b)
+
+    def sub(self, a: Words, b: Words) -> Words:
+        return field.sub(a, b)
+
+    def mul(self, a: Words, b: Words) -> Words:
+        return field.mul(a, b)
+
+    def lde(self, columns: Words, log_blowup: int, *, coset: int = 1, out: Words | None = None) -> Words:
+        n = columns.shape[1]
+        coefficients = interpolate(columns, coset)
+        result = np.empty((len(columns), 1 << log_blowup, n), dtype=np.uint64) if out is None else out
+        for k in range(1 << log_blowup):
+            shift = GENERATOR * pow(root_of_unity(log2(n) + log_blowup), k, P) % P
+            result[:, k] = ntt(field.mul(coefficients, field.powers(shift, n)), root_of_unity(log2(n)))
+        return result
+
+    def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Words:
+        x = domain(log_n, log_blowup)[:: 1 << (log_blowup - log_cosets)]
+        one, last = np.uint64(1), np.uint64(pow(root_of_unity(log_n), -1, P))
+        vanishing = field.sub(power(x, 1 << log_n), one)
+        before_last = field.sub(x, last)
+        first = field.mul(vanishing, field.inverse(field.sub(x, one)))
+        return np.stack((first, field.mul(vanishing, field.inverse(before_last)), before_last))
+
+    def evaluate(
+        self,
+        program: RowProgram,
+        inputs: Sequence[Words | None],
+        scalars: Words,
+        *,
+        log_cosets: int = 0,
+        coset_factors: Words | None = None,
+    ) -> Words:
+        cubes = [None if m is None else m[:, None] if m.ndim == 2 else m for m in inputs]
+        cosets = [None if m is None else m[:, :: m.shape[1] >> log_cosets] for m in cubes]
+        shape = next(m.shape[1:] for m in cosets if m is not None)
+        values: list[Words] = []
+        for op, a, b, c in program.code.tolist():
+            if op == Op.LOAD:
+                values.append(np.roll(cosets[a][b], -c, axis=-1))  # type: ignore[index]
+            elif op == Op.CONST:
+                values.append(np.full(shape, program.constants[a], dtype=np.uint64))
+            elif op == Op.SCALAR:
+                values.append(np.broadcast_to(scalars[a], (*shape, 3)))
+            elif op == Op.BASE_SCALAR:
+                values.append(np.full(shape, scalars[a][0], dtype=np.uint64))
+            else:
+                values.append(_arithmetic(Op(op), values[a], values[b]))
+        if program.fold is not None:
+            total = np.zeros((*shape, 3), dtype=np.uint64)
+            for w, v in zip(scalars[program.fold :], program.outputs, strict=False):
+                total = field.add(total, _arithmetic(Op.MUL, np.broadcast_to(w, total.shape), values[v]))
+            columns = list(np.moveaxis(total, -1, 0))
+        else:
+            columns = []
+            for v in program.outputs:
+                columns += list(np.moveaxis(values[v], -1, 0)) if values[v].ndim == 3 else [values[v]]
+        out = np.stack(columns)
+        return out if coset_factors is None else field.mul(out, coset_factors[None, :, None])
+
+    def divide(self, numerators: Words, denominators: Words) -> Words:
+        n = numerators.shape[-1]
+        a, b = (np.moveaxis(v.reshape(-1, 3, n), 1, -1) for v in (numerators, denominators))
+        return np.moveaxis(field.ext_mul(a, field.ext_inverse(b)), -1, 1).reshape(-1, n)
+
+    def running_sum(self, terms: Words) -> tuple[Words, Ext]:
+        n = terms.shape[-1]
+        per_row = [field.e_sum([tuple(map(int, t)) for t in row.reshape(-1, 3)]) for row in terms.T]
+        whole = field.e_sum(per_row)
+        share = field.e_scale(whole, pow(n, -1, P))
+        sums = [field.ZERO]
+        for term in per_row[:-1]:
+            sums.append(field.e_sub(field.e_add(sums[-1], term), share))
+        return np.array(sums, dtype=np.uint64).T.copy(), whole
+
+    def evaluate_at(
+        self, matrices: Sequence[Words], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
+    ) -> list[Words]:
+        out = []
+        for m, later in zip(matrices, next_row or [()] * len(matrices), strict=True):
+            n = m.shape[2]
+            here, after = (
+                np.array(field.e_powers(x, n), dtype=np.uint64)
+                for x in (point, field.e_scale(point, root_of_unity(log2(n))))
+            )
+            coefficients = interpolate(np.ascontiguousarray(m[:, 0]), GENERATOR)
+            asked = [(here, c) for c in coefficients] + [(after, coefficients[c]) for c in later]
+            values = [field.total(field.ext_scale(powers, c)) for powers, c in asked]
+            out.append(np.array(values, dtype=np.uint64).reshape(-1, 3))
+        return out
+
+    def combine(self, matrices: Sequence[Words], weights: Words) -> Words:
+        columns = np.concatenate([m[:, 0] for m in matrices])
+        total = np.zeros((columns.shape[1], 3), dtype=np.uint64)
+        for w, column in zip(weights, columns, strict=True):
+            total = field.add(total, field.mul(column[:, None], w))
+        return np.ascontiguousarray(total.T)
+
+    def deep(self, points: Sequence[DeepPoint], out: Words | None = None) -> Words:
+        first = points[0].matrices[0]
+        x = field.embed(domain(log2(first.shape[2]), log2(first.shape[1])))
+        result = np.zeros((3, *first.shape[1:]), dtype=np.uint64) if out is None else out
+        for p in points:
+            columns = np.concatenate(p.matrices)
+            total = np.zeros_like(x)
+            for w, column in zip(field.ext_mul(p.weights, vector(p.factor)), columns, strict=True):
+                total = field.add(total, field.mul(column[..., None], w))
+            quotient = field.ext_mul(
+                field.sub(total, vector(p.value)), field.ext_inverse(field.sub(x, vector(p.point)))
+            )
+            result[...] = field.add(result, np.moveaxis(quotient, -1, 0))
+        return result
+
+    def fold(self, codeword: Words, log_arity: int, beta: Ext, *, add: Words | None = None) -> Words:
+        f = np.moveaxis(codeword, 0, -1)  # (B, n, 3)
+        for _ in range(log_arity):
+            blowup, n, _ = f.shape
+            inverse_points = field.inverse(field.mul(domain(log2(n), log2(blowup)), np.uint64(pow(GENERATOR, -1, P))))[
+                :, : n // 2
+            ]
+            half = np.uint64(pow(2, -1, P))
+            a, b = f[:, : n // 2], f[:, n // 2 :]
+            even = field.mul(field.add(a, b), half)
+            odd = field.ext_scale(field.mul(field.sub(a, b), half), inverse_points)
+            f = field.add(even, field.ext_mul(odd, vector(beta)))
+            beta = field.e_mul(beta, beta)
+        if add is not None:
+            f = field.add(f, field.ext_mul(np.moveaxis(add, 0, -1), vector(beta)))
+        return np.ascontiguousarray(np.moveaxis(f, -1, 0))
+
+    def commit(self, matrices: Sequence[Words], *, log_arity: int = 0) -> ReferenceTree:
+        return ReferenceTree(matrices, log_arity)
+
+    def grind(self, seed: bytes, bits: int) -> int:
+        head = GRIND_TAG.to_bytes(8, "little") + seed
+        nonce = 0
+        while int.from_bytes(keccak256(head + nonce.to_bytes(8, "little"))[:8], "big") >> (64 - bits):
+            nonce += 1
+        return nonce
+
+
+def _arithmetic(op: Op, a: Words, b: Words) -> Words:
+    """ADD, SUB or MUL of values (B, n) or (B, n, 3), the base one embedded when they differ."""
+    if a.ndim == b.ndim == 2:
+        return {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.mul}[op](a, b)
+    a, b = (field.embed(v) if v.ndim == 2 else v for v in (a, b))
+    return {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.ext_mul}[op](a, b)
+
+
+class ReferenceBackend(CpuBackend):
+    """The CPU's memory with the reference's kernels."""
+
+    def __init__(self, threads: int = 1) -> None:
+        super().__init__(threads)
+        self._reference = ReferenceKernels()
+
+    @property
+    def goldilocks(self) -> ReferenceKernels:
+        return self._reference

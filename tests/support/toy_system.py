@@ -1,0 +1,251 @@
+"""A small proof system with every fault on order, so that the driver can be tested without cryptography.
+
+A partition states the square of a secret number; its "proof" is a digest under the key. Faults are given per partition
+name as plain data, and count their own occurrences in files, because a worker that dies forgets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
+from distprove.formats import canonical
+from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from kernels.interface.backend import DeviceInfo
+from kernels.interface.busy import QueueWatch
+
+TOY_BACKEND = "tests.support.toy_system:toy_backend"
+SECRET = 0x5EC12E7_0123456789  # appears in no file, message or report
+
+
+class ToyBackend:
+    """Stands in for a device."""
+
+    def __init__(self, device: int = 0, threads: int = 1, budget: int | None = None) -> None:
+        self.device = device
+
+    def info(self) -> DeviceInfo:
+        return DeviceInfo("toy", "cpu", 0, 0)
+
+    def watch_busy(self) -> QueueWatch:
+        return QueueWatch()
+
+    def close(self) -> None:
+        pass
+
+
+def toy_backend(device: int = 0, threads: int = 1, budget: int | None = None) -> Any:
+    return ToyBackend(device, threads, budget)
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What goes wrong. Each maps a partition's name to how many times."""
+
+    folder: Path
+    bad_proof: dict[str, int] = field(default_factory=dict)
+    fault: dict[str, int] = field(default_factory=dict)
+    kill_prover: dict[str, int] = field(default_factory=dict)
+    kill_synthesiser: dict[str, int] = field(default_factory=dict)
+    stop_prover: dict[str, int] = field(default_factory=dict)
+    """Its process stops, and would go on if it were told to. The log says which one it is."""
+    stop_synthesiser: dict[str, int] = field(default_factory=dict)
+    bad_input: tuple[str, ...] = ()
+    unsatisfied: tuple[str, ...] = ()
+    slow: dict[str, float] = field(default_factory=dict)
+    bad_key: bool = False
+    bad_first_prover: bool = False
+    """The prover that loads first never gives a good proof."""
+    unreproducible: bool = False
+    """Commitments change from one attempt to the next."""
+
+    def strikes(self, kind: str, name: str) -> bool:
+        """Whether this fault happens now; takes one occurrence."""
+        for index in range(getattr(self, kind).get(name, 0)):
+            try:
+                os.close(os.open(self.folder / f"{kind}-{name}-{index}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            return True
+        return False
+
+    def log(self, step: str) -> None:
+        """A line in the folder's log, which all processes share."""
+        with (self.folder / "log").open("a") as log:
+            log.write(f"{step}\n")
+
+    def stop(self, kind: str, name: str) -> None:
+        """Stop this process, if this fault happens now."""
+        if self.strikes(kind, name):
+            self.log(f"stopped {os.getpid()}")
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def first(self, what: str) -> bool:
+        try:
+            os.close(os.open(self.folder / what, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+@dataclass
+class ToySystem:
+    """See the module's text."""
+
+    count: int
+    faults: Faults
+    needs_barrier: bool = False
+    verifies_in_python: bool = False
+    name: str = "toy"
+    key: bytes = b"toy key"
+    witness_bytes: int = 1 << 15
+    """Beside its two words."""
+    stages: bool = False
+    """Whether provers take in one partition while they are at another."""
+
+    def key_digest(self) -> bytes:
+        return canonical.digest("toy/key", self.verification_key())
+
+    def verification_key(self) -> dict[str, Any]:
+        return {"key": self.key}
+
+    def describe(self) -> dict[str, Any]:
+        return {"what": "squares", "insecure": True}
+
+    def shared(self) -> dict[str, np.ndarray]:
+        return {"key": np.frombuffer(self.key, dtype=np.uint8)}
+
+    def plan(self) -> list[Partition]:
+        return [
+            Partition(i, f"p{i}", canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i)})
+            for i in range(self.count)
+        ]
+
+    def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> ToySynthesiser:
+        return ToySynthesiser(self.faults, self.witness_bytes)
+
+    def synthesis_bytes(self, partition: Partition) -> int:
+        return 1 << 20
+
+    def check(self, shared: Any, backend: Any) -> None:
+        if self.faults.bad_key:
+            raise InvalidKey("key: point 3 is not on the curve")
+
+    def prover(self, shared: dict[str, np.ndarray], backend: Any) -> ToyProver:
+        bad = self.faults.bad_first_prover and self.faults.first("first-prover")
+        cls = StagingToyProver if self.stages else ToyProver
+        return cls(self, shared["key"].tobytes(), bad)
+
+    def verify(self, proof: PartitionProof) -> bool:
+        return (
+            proof.data
+            == {
+                "tag": self.tag(proof.name, proof.public, proof.data.get("challenge")),
+                "challenge": proof.data.get("challenge"),
+            }
+            and (proof.data["challenge"] is not None) == self.needs_barrier
+        )
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return all(self.verify(proof) for proof in proofs)
+
+    def tag(self, name: str, public: tuple[int, ...], challenge: bytes | None) -> bytes:
+        text = f"{self.key!r} {name} {public} {challenge!r}".encode()
+        return hashlib.sha256(text).digest()
+
+
+@dataclass
+class ToySynthesiser:
+    faults: Faults
+    witness_bytes: int = 1 << 15
+
+    def synthesise(self, partition: Partition) -> Synthesised:
+        name = partition.name
+        if name in self.faults.bad_input:
+            raise WitnessGenerationError(f"{name}: signal `x` is missing")
+        if self.faults.strikes("kill_synthesiser", name):
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.faults.stop("stop_synthesiser", name)
+        words = np.array([int(partition.source["secret"]) % 2**32, partition.index], dtype=np.uint64)
+        return Synthesised(
+            name, {"witness": np.concatenate([words, np.zeros(self.witness_bytes // 8, np.uint64)])}, 0.001
+        )
+
+
+@dataclass
+class ToyProver:
+    system: ToySystem
+    key: bytes
+    bad: bool
+
+    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+        if not self.system.needs_barrier:
+            return None
+        salt = os.urandom(8) if self.system.faults.unreproducible else b""
+        return hashlib.sha256(self.key + partition.digest + work.arrays["witness"].tobytes() + salt).digest()
+
+    def prove(
+        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, PhaseTimes]:
+        faults, name = self.system.faults, partition.name
+        assert work.name == name
+        assert self.key == self.system.key
+        time.sleep(faults.slow.get(name, 0))
+        if faults.strikes("kill_prover", name):
+            os.kill(os.getpid(), signal.SIGKILL)
+        faults.stop("stop_prover", name)
+        if faults.strikes("fault", name):
+            raise RuntimeError(f"device lost while holding {partition.source['secret']}")
+        public = (int(work.arrays["witness"][1]) ** 2, 0)
+        tag = self.system.tag(name, public, challenge)
+        if self.bad or name in faults.unsatisfied or faults.strikes("bad_proof", name):
+            tag = bytes(32)
+        times = PhaseTimes({"msm": 0.001}, to_device=work.arrays["witness"].nbytes, to_host=128)
+        return PartitionProof(name, partition.digest, public, {"tag": tag, "challenge": challenge}), times
+
+    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+        if partition.name in self.system.faults.unsatisfied:
+            raise UnsatisfiedWitness(f"{partition.name}: constraint 7 does not hold")
+
+    def close(self) -> None:
+        pass
+
+
+class StagingToyProver(ToyProver):
+    """Proves in three steps, each with a line in the log; faults happen at the start."""
+
+    def stage(self, partition: Partition, work: Synthesised) -> ToyStaged:
+        self.system.faults.log(f"stage {partition.name}")
+        return ToyStaged(self, partition, work)
+
+
+@dataclass
+class ToyStaged:
+    prover: ToyProver
+    partition: Partition
+    work: Synthesised | None
+    proof: tuple[PartitionProof, PhaseTimes] | None = None
+
+    def start(self, challenge: bytes | None = None) -> ToyStaged:
+        assert self.work is not None, "released"
+        self.prover.system.faults.log(f"start {self.partition.name}")
+        self.proof = self.prover.prove(self.partition, self.work, challenge)
+        self.prover.system.faults.log(f"started {self.partition.name}")
+        return self
+
+    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+        assert self.proof is not None
+        return self.proof
+
+    def release(self) -> None:
+        if self.work is not None:
+            self.prover.system.faults.log(f"release {self.partition.name}")
+        self.work = None
