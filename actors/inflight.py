@@ -24,7 +24,7 @@ from distprove.system import (
     Stages,
     Synthesised,
 )
-from kernels.interface.backend import OutOfMemory
+from kernels.errors import OutOfMemory
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from distprove.system import (
     PhaseTimes,
     ProofSystem,
 )
-from kernels.interface.backend import OutOfMemory
+from kernels.errors import OutOfMemory
 
 CHUNK = 0.5
 """Seconds of work in a chunk, about."""

@@ -13,3 +13,7 @@ class OutOfMemory(BackendError):
 
 class SizeError(BackendError, ValueError):
     """A size, shape or dtype that the kernels do not handle. Raised before anything is launched."""
+
+
+class CompilerMissing(BackendError):
+    """There is no C++ compiler on this machine, or none that compiles the project's own headers."""

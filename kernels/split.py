@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from kernels.cpu.backend import CpuBackend
+from kernels.errors import BackendError
 from kernels.interface.backend import (
     Array,
     Backend,
-    BackendError,
     CopiedOnUse,
     CsrMatrix,
     DeviceInfo,

@@ -7,7 +7,7 @@ from typing import Any
 
 from distprove.errors import DistproveError
 from distprove.system import MemoryUse
-from kernels.interface.backend import BackendError
+from kernels.errors import BackendError
 
 
 @dataclass

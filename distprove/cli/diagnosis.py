@@ -101,7 +101,8 @@ def _processor(machine: Machine) -> Iterator[Finding]:
 
 
 def _compiler() -> Finding:
-    from kernels.host.compiler import CompilerMissing, find_compiler
+    from kernels.errors import CompilerMissing
+    from kernels.host.compiler import find_compiler
 
     try:
         return Finding("processor", "C++ compiler", "ok", find_compiler().version)
@@ -178,7 +179,7 @@ def _cupy(gpus: Gpus, installed: list[str]) -> Finding:
 
 def _nvrtc(gpus: Gpus) -> Finding:
     from kernels.cuda.compiler import nvrtc_version
-    from kernels.interface.backend import BackendError
+    from kernels.errors import BackendError
 
     try:
         major, minor = nvrtc_version()

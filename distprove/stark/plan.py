@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from distprove.stark.memory import committed_bytes, peak_bytes
 from distprove.stark.shape import ProofShape
+from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
-from kernels.interface.backend import OutOfMemory
 
 UNPLANNED = 64
 """1 / UNPLANNED of a device's memory is reserved for what no plan counts: tables of roots, partial sums, and

@@ -31,7 +31,8 @@ from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import check_commitments, verify, verify_job
 from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.interface.backend import Backend, OutOfMemory
+from kernels.errors import OutOfMemory
+from kernels.interface.backend import Backend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 

@@ -13,20 +13,19 @@ import psutil
 from numpy.typing import NDArray
 
 from kernels.cpu import native as builds
+from kernels.errors import BackendError, SizeError
 from kernels.host.arena import Empty, HostArena
 from kernels.host.processor import processor_facts
 from kernels.host.throttle import open_word
 from kernels.interface.backend import (
     Array,
     Backend,
-    BackendError,
     CsrMatrix,
     DeviceInfo,
     HostArray,
     Matrix,
     PendingPoint,
     PointTable,
-    SizeError,
     Traffic,
 )
 from kernels.interface.leases import CPU_MSM, PROVING, SPMV, Lease

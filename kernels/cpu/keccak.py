@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.cpu.native import native
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 
 Bytes = NDArray[np.uint8]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.cpu.native import native
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.maths.curves import Curve, Group
 
 Points = NDArray[np.uint64]

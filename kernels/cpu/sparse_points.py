@@ -6,7 +6,8 @@ import numpy as np
 
 from kernels.cpu.backend import point_bytes
 from kernels.cpu.native import native
-from kernels.interface.backend import CsrMatrix, HostArray, SizeError
+from kernels.errors import SizeError
+from kernels.interface.backend import CsrMatrix, HostArray
 from kernels.maths.curves import Curve, Group
 
 

@@ -17,17 +17,16 @@ from kernels.cuda.group import group_source
 from kernels.cuda.msm import CudaMsm, CudaPointTable, MsmProfile
 from kernels.cuda.ntt import NttEngine, NttProfile, squares
 from kernels.cuda.spmv import CudaMatrix, load_matrix, spmv
+from kernels.errors import BackendError, SizeError
 from kernels.interface.backend import (
     Array,
     Backend,
-    BackendError,
     CsrMatrix,
     DeviceInfo,
     HostArray,
     Matrix,
     PendingPoint,
     PointTable,
-    SizeError,
     Staged,
 )
 from kernels.interface.busy import BusyWatch

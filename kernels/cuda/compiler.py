@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernels.errors import BackendError
 from kernels.host import cache
-from kernels.interface.backend import BackendError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOURCES = PACKAGE / "cuda" / "src"

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernels.cuda.compiler import KernelResources, KernelSource
-from kernels.interface.backend import Array, DeviceInfo, HostArray, SizeError, Staged, Traffic
+from kernels.errors import SizeError
+from kernels.interface.backend import Array, DeviceInfo, HostArray, Staged, Traffic
 from kernels.interface.busy import EventMeter
 
 MAX_GRID = 2**31 - 1

@@ -14,16 +14,8 @@ import numpy as np
 
 from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources, KernelSource
 from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
-from kernels.interface.backend import (
-    Array,
-    BackendError,
-    DeviceInfo,
-    HostArray,
-    OutOfMemory,
-    SizeError,
-    Staged,
-    Traffic,
-)
+from kernels.errors import BackendError, OutOfMemory, SizeError
+from kernels.interface.backend import Array, DeviceInfo, HostArray, Staged, Traffic
 from kernels.interface.busy import EventMeter
 
 try:

@@ -10,7 +10,8 @@ import numpy as np
 from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Argument, ByValue, Device, grid_for
 from kernels.cuda.field import field_source
-from kernels.interface.backend import Array, OutOfMemory, SizeError
+from kernels.errors import OutOfMemory, SizeError
+from kernels.interface.backend import Array
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 

@@ -36,8 +36,8 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from kernels.errors import BackendError, OutOfMemory
 from kernels.host.units import format_bytes
-from kernels.interface.backend import BackendError, OutOfMemory
 
 LARGE = 1 << 20
 """Smallest array, in bytes, that comes from the arena. Smaller ones are left to malloc, which reuses such memory."""

@@ -16,19 +16,15 @@ from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 
+from kernels.errors import BackendError, CompilerMissing
 from kernels.host import cache
 from kernels.host.private import NotPrivate, temporary_root
-from kernels.interface.backend import BackendError
 
 PROGRAMS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-exceptions", "-Wno-unknown-pragmas")
 """Compiler flags, without -march: machines with different CPUs may share the cache."""
 TIMEOUT = 600
 """Most seconds that a compiler may take."""
-
-
-class CompilerMissing(BackendError):
-    """There is no C++ compiler on this machine, or none that compiles the project's own headers."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.errors import BackendError as BackendError
-from kernels.errors import OutOfMemory as OutOfMemory
-from kernels.errors import SizeError as SizeError
+from kernels.errors import BackendError, SizeError
 from kernels.interface.busy import BusyWatch, QueueWatch
 from kernels.maths.curves import Curve, Field, Group
 

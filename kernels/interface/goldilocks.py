@@ -29,8 +29,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.host.compiler import CompilerMissing
-from kernels.interface.backend import Array, SizeError
+from kernels.errors import CompilerMissing, SizeError
+from kernels.interface.backend import Array
 from kernels.interface.row_program import RowProgram
 from kernels.interface.row_source import RowSource
 from kernels.maths.goldilocks import Ext

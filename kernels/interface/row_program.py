@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.maths.goldilocks import P
 
 

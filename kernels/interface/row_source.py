@@ -24,7 +24,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.interface.backend import Array, SizeError
+from kernels.errors import SizeError
+from kernels.interface.backend import Array
 
 FUNCTION = "dp_trace_rows"
 """Name of the CUDA kernel, and of the function that the CPU calls."""

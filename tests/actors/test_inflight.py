@@ -15,7 +15,7 @@ import pytest
 from actors.inflight import InFlight, Line
 from distprove.errors import WitnessMismatch
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.interface.backend import OutOfMemory
+from kernels.errors import OutOfMemory
 
 PATIENCE = 20.0
 """Seconds after which something that should have happened has not."""

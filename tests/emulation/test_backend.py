@@ -9,7 +9,8 @@ import pytest
 
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.ntt import NttEngine, NttProfile, plan_passes
-from kernels.interface.backend import BackendError, CsrMatrix, SizeError
+from kernels.errors import BackendError, SizeError
+from kernels.interface.backend import CsrMatrix
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
 

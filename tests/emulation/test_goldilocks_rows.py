@@ -11,7 +11,7 @@ import pytest
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.row_program import MAX_UNIFORM_WORDS, RowPlan, RowProfile
 from kernels.cuda.goldilocks.rows import OPENINGS, CudaRows
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.goldilocks import DeepPoint, RowJob
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import P

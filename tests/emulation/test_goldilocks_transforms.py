@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernels.cuda.goldilocks.lde import TABLES, LdeProfile, plan_passes, step_bits
 from kernels.cuda.goldilocks.merkle import MATRICES
 from kernels.cuda.goldilocks.transforms import CudaTransforms
-from kernels.interface.backend import BackendError, SizeError
+from kernels.errors import BackendError, SizeError
 from kernels.interface.goldilocks import LdeJob, TreeOpening
 from kernels.maths.goldilocks import P
 from tests.support.emulated_device import EmulatedDevice, compiler

@@ -12,7 +12,7 @@ from kernels.cuda import fixed_base as cuda_fixed_base
 from kernels.cuda.fixed_base import base_table, fixed_base
 from kernels.cuda.group import group_source, normalise, sum_limbs
 from kernels.cuda.msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
-from kernels.interface.backend import OutOfMemory, SizeError
+from kernels.errors import OutOfMemory, SizeError
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice, compiler

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernels.cuda.backend import CudaBackend
-from kernels.interface.backend import BackendError
+from kernels.errors import BackendError
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

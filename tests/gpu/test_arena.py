@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernels.cuda.backend import CudaBackend
-from kernels.interface.backend import OutOfMemory
+from kernels.errors import OutOfMemory
 
 pytestmark = pytest.mark.gpu
 

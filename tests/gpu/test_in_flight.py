@@ -24,7 +24,8 @@ from distprove.groth16.zkey import read_zkey
 from distprove.system import Partition, Synthesised
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
-from kernels.interface.backend import HostArray, OutOfMemory
+from kernels.errors import OutOfMemory
+from kernels.interface.backend import HostArray
 from kernels.interface.placement import OPERATIONS, Placement
 from kernels.maths.curves import BN254
 from kernels.split import PlacedBackend

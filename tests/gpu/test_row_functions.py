@@ -8,7 +8,7 @@ import pytest
 from distprove.stark.air import CppRows
 from distprove.stark.programs.keccak_rounds import WIDTH, blocks_for, fill_rounds, fill_rounds_vectorised
 from kernels.cuda.backend import CudaBackend
-from kernels.interface.backend import BackendError
+from kernels.errors import BackendError
 from tests.support.row_source_cases import CASE, case_columns, case_inputs
 
 pytestmark = pytest.mark.gpu

@@ -14,7 +14,8 @@ from distprove.groth16.resident import WITNESSES, load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import Array, HostArray, OutOfMemory, PointTable
+from kernels.errors import OutOfMemory
+from kernels.interface.backend import Array, HostArray, PointTable
 from kernels.maths.curves import BN254, Curve, Group
 
 

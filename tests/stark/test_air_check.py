@@ -21,7 +21,8 @@ from distprove.stark.air import (
     report_airs,
 )
 from distprove.stark.field import P
-from kernels.host.compiler import CompilerMissing, find_compiler
+from kernels.errors import CompilerMissing
+from kernels.host.compiler import find_compiler
 from tests.support.air_examples import PAIRS, Fibonacci, Limbs, Ranges, fibonacci_trace, limbs_traces
 
 PUBLIC = {"first": 1, "last": int(fibonacci_trace(8)[1, -1])}

@@ -15,7 +15,7 @@ from distprove.stark import field, logup
 from distprove.stark.air import Air, CompiledAir, Table, check_trace, compile_air
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 from tests.support.stark_reference import ReferenceKernels
 

@@ -13,8 +13,8 @@ from distprove.stark.air import CppRows
 from distprove.stark.programs import keccak_rounds, load_program
 from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds, fill_rounds_vectorised
 from kernels.cpu.backend import CpuBackend
+from kernels.errors import CompilerMissing
 from kernels.host import compiler as host_compiler
-from kernels.host.compiler import CompilerMissing
 
 
 def needs_compiler() -> None:

@@ -19,7 +19,7 @@ from distprove.stark.system import StarkProver, StarkSystem
 from distprove.stark.timing import Phases
 from distprove.system import MemoryUse
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import OutOfMemory
+from kernels.errors import OutOfMemory
 from tests.support.stark_programs import Fibonacci, Ring, Tables
 
 PARAMS = Parameters(1, 9, 0, 1)

@@ -27,7 +27,8 @@ import numpy as np
 
 from kernels.cuda.compiler import KernelResources, KernelSource, flatten
 from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, grid_for
-from kernels.interface.backend import Array, BackendError, DeviceInfo, HostArray, OutOfMemory, SizeError, Traffic
+from kernels.errors import BackendError, OutOfMemory, SizeError
+from kernels.interface.backend import Array, DeviceInfo, HostArray, Traffic
 from kernels.interface.busy import EventMeter
 
 SHIM = Path(__file__).with_name("cuda_on_host.h")

@@ -15,7 +15,7 @@ from distprove.stark import field
 from distprove.stark.field import P
 from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.goldilocks import (
     GRIND_TAG,
     INJECT_TAG,

@@ -23,7 +23,7 @@ from distprove.errors import FormatError
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_COLUMNS, MAX_NAME, Bus, Scope
 from distprove.stark.air.expression import AUX, MAIN, PREPROCESSED, SELECTORS, leaf_degree, whole_degree
 from distprove.stark.air.point import PointProgram
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import P
 

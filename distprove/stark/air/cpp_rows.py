@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distprove.errors import AirError
-from kernels.interface.backend import Array, Backend, SizeError
+from kernels.errors import SizeError
+from kernels.interface.backend import Array, Backend
 from kernels.interface.row_source import RowSource
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from distprove.stark import field
 from distprove.stark.field import Ext, Words
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 
 Indices = NDArray[np.int64]

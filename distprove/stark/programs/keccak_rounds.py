@@ -23,7 +23,7 @@ from types import MappingProxyType
 import numpy as np
 
 from distprove.stark.air import CppRows, Expression, Table
-from kernels.host.compiler import CompilerMissing
+from kernels.errors import CompilerMissing
 from kernels.interface.backend import Array, Backend
 
 ROUNDS = 24

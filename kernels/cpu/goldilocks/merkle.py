@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening, Words
 from kernels.maths.query_paths import Indices, QueryPaths
 

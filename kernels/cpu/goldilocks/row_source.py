@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.compiler import KernelSource, flatten
+from kernels.errors import BackendError, OutOfMemory
 from kernels.host import compiler as host_compiler
-from kernels.interface.backend import Array, BackendError, OutOfMemory
+from kernels.interface.backend import Array
 from kernels.interface.row_source import FUNCTION, SAMPLE, RowSource
 
 ROWS_PER_TASK = 1 << 10

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher
-from kernels.interface.backend import Array, BackendError, SizeError
+from kernels.errors import BackendError, SizeError
+from kernels.interface.backend import Array
 from kernels.interface.goldilocks import GRIND_TAG, MerkleTree, Words
 from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, P, root_of_unity
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.cuda.compiler import KernelSource
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import Ext
 from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_sub

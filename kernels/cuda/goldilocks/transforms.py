@@ -11,7 +11,8 @@ from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, LdeEngine, LdeProfile
 from kernels.cuda.goldilocks.merkle import MerkleEngine, MerkleProfile
 from kernels.cuda.goldilocks.tree import CudaMerkleTree, LeafShape
-from kernels.interface.backend import Array, BackendError, SizeError
+from kernels.errors import BackendError, SizeError
+from kernels.interface.backend import Array
 from kernels.interface.goldilocks import LdeJob, MerkleTree, TreeOpening
 from kernels.maths.goldilocks import TWO_ADICITY, P
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import BackendError, CsrMatrix, SizeError
+from kernels.errors import BackendError, SizeError
+from kernels.interface.backend import CsrMatrix
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Field
 from tests.support.cpu_cases import BACKENDS, FIELDS, backend_id, edge_values, unaligned

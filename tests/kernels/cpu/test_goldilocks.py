@@ -12,7 +12,7 @@ from Crypto.Hash import keccak
 from kernels.cpu import native
 from kernels.cpu.goldilocks.transforms import CpuTransforms
 from kernels.cpu.keccak import keccak256, keccak256_rows
-from kernels.interface.backend import BackendError, SizeError
+from kernels.errors import BackendError, SizeError
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 from tests.support.stark_reference import ReferenceKernels
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernels.cpu import native
 from kernels.cpu.goldilocks.rows import CpuRows
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.interface.goldilocks import DeepPoint
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity

@@ -10,7 +10,7 @@ import pytest
 from py_ecc import optimized_bls12_381, optimized_bn128
 
 from kernels.cpu import group
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BN254, Curve, Group
 from tests.support.cpu_cases import GROUPS

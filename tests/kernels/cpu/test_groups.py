@@ -9,7 +9,7 @@ import pytest
 
 from kernels.cpu import group
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import BackendError, SizeError
+from kernels.errors import BackendError, SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from tests.support.cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, unaligned

@@ -21,7 +21,7 @@ from kernels.cpu.pairing import (
     pairing_product_is_one,
     scale_g1,
 )
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.sparse_points import combine
-from kernels.interface.backend import CsrMatrix, HostArray, SizeError
+from kernels.errors import SizeError
+from kernels.interface.backend import CsrMatrix, HostArray
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 

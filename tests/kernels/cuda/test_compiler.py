@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernels.cuda.compiler import Compiler, KernelSource, flatten, list_kernels, parse_ptxas
-from kernels.interface.backend import BackendError
+from kernels.errors import BackendError
 
 WORDS = KernelSource("words")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernels.cuda.device import ByValue
-from kernels.interface.backend import SizeError
+from kernels.errors import SizeError
 
 pytest.importorskip("cupy", exc_type=ImportError)
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import BackendError
+from kernels.errors import BackendError
 
 SLOT = 64
 TO_DEVICE, TO_HOST = 1, 2

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.errors import BackendError, OutOfMemory
 from kernels.host.arena import LARGE, HostArena, block_size
-from kernels.interface.backend import BackendError, OutOfMemory
 
 MIB = 1 << 20
 

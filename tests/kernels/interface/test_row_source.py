@@ -13,9 +13,8 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.goldilocks import row_source as cpu_row_source
+from kernels.errors import BackendError, CompilerMissing, SizeError
 from kernels.host import compiler as host_compiler
-from kernels.host.compiler import CompilerMissing
-from kernels.interface.backend import BackendError, SizeError
 from kernels.interface.row_source import RowSource
 from kernels.maths.goldilocks import P
 from tests.support.row_source_cases import CASE, case_columns, case_inputs
