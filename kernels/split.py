@@ -18,13 +18,12 @@ import numpy as np
 
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import BackendError
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import (
-    Array,
     Backend,
     CopiedOnUse,
     CsrMatrix,
     DeviceInfo,
-    HostArray,
     Matrix,
     PendingPoint,
     PointTable,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from distprove.bench.measure import measure
 from distprove.bench.results import Ceiling
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Field, Group
 
 IN_CACHE = 1 << 11

@@ -15,7 +15,8 @@ from distprove.bench.results import Ceiling, Row
 from distprove.errors import JobFailed
 from distprove.stark import field
 from kernels.cpu.keccak import keccak256
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import LEAF_TAG, NODE_TAG
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 

@@ -28,7 +28,8 @@ from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
-from kernels.interface.backend import Backend, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve
 
 TIMED = "witness in host memory to proof in host memory, key and matrices resident; wall time; of a stream, per proof"

@@ -11,7 +11,8 @@ from distprove.bench.ceilings import addition_ceiling, random_integers
 from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Row
 from distprove.errors import JobFailed
-from kernels.interface.backend import Array, Backend, HostArray, PointTable
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend, PointTable
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import generator, scalars_from_ints, unpack
 

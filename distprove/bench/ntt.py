@@ -10,7 +10,8 @@ from distprove.bench.ceilings import butterfly_ceiling, random_elements
 from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Row
 from distprove.errors import JobFailed
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Field
 from kernels.maths.encoding import field_from_ints, field_to_ints
 

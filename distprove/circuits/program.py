@@ -13,7 +13,8 @@ import numpy as np
 
 from distprove.circuits.linear import Linear
 from distprove.errors import UnsatisfiedWitness
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 

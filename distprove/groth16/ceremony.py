@@ -20,7 +20,8 @@ from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked, transposed
 from kernels.cpu.group import mul
 from kernels.cpu.sparse_points import combine
-from kernels.interface.backend import Backend, CsrMatrix, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend, CsrMatrix
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.qap import Qap, transposed
-from kernels.interface.backend import Array, Backend, HostArray
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Field, Group
 from kernels.maths.encoding import field_from_ints, generator
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from kernels.cpu.group import mul
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import point_from_ints
 from kernels.maths.fq2 import Fq2, product, square_root

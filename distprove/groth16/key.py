@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 
 
 @dataclass(frozen=True)

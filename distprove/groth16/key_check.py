@@ -19,7 +19,8 @@ import numpy as np
 from distprove.errors import InvalidKey
 from distprove.groth16.zkey import ZKey
 from kernels.host import cache
-from kernels.interface.backend import Backend, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Group
 
 VERSION = 1

@@ -9,7 +9,8 @@ import numpy as np
 from distprove.groth16.resident import matrix_bytes, proof_bytes, scratch_bytes
 from distprove.groth16.zkey import ZKey
 from kernels.host.units import format_bytes
-from kernels.interface.backend import Backend, HostArray, PointTable
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend, PointTable
 from kernels.interface.leases import SPMV
 from kernels.interface.placement import MSM, Placement
 from kernels.maths.curves import Field, Group

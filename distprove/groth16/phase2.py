@@ -16,7 +16,7 @@ from distprove.groth16.hash_to_g2 import hash_to_g2
 from distprove.groth16.points import to_bytes
 from distprove.groth16.zkey import Contribution
 from kernels.cpu.group import mul
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator
 

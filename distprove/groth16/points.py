@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError
-from kernels.interface.backend import Backend, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import field_to_ints, pack, point_from_ints
 

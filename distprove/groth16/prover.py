@@ -20,7 +20,8 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import PhaseTimes
 from kernels.cpu import group
-from kernels.interface.backend import Array, HostArray, PendingPoint, Staged
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import PendingPoint, Staged
 from kernels.interface.busy import BusyWatch
 from kernels.maths.curves import Group
 

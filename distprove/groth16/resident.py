@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.groth16.zkey import ZKey
-from kernels.interface.backend import Backend, HostArray, Matrix, PointTable
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend, Matrix, PointTable
 from kernels.maths.curves import Curve, Group
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from distprove.errors import InputError
 from distprove.stark.air import BoundaryTuple, Example, PartitionTrace
 from distprove.stark.program import Program, Trace
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 
 def program_example(program: Program, partitions: int, backend: Backend) -> Example:

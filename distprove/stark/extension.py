@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from distprove.stark.field import ONE, Ext, P, Words, e_scale, root_of_unity
 from kernels.cpu.keccak import keccak256
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
 from kernels.maths.goldilocks import GENERATOR
 from kernels.maths.query_paths import Indices, QueryPaths

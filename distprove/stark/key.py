@@ -28,7 +28,8 @@ from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
 from kernels.cpu.keccak import keccak256
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree
 
 VERSION = 2

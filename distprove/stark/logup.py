@@ -16,7 +16,8 @@ from distprove.stark import field
 from distprove.stark.air.compiled import EXTENSION_DEGREE, SCOPES, CompiledAir
 from distprove.stark.air.definition import Bus
 from distprove.stark.field import Ext, P, Words
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 Challenges = tuple[Ext, Ext]
 """The challenges z and beta of one scope."""

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, CompiledAir, CppRows, compile_air
 from distprove.stark.statement import Statement
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,8 @@ from kernels.errors import BackendError, SizeError
 from kernels.host.arena import Empty, HostArena
 from kernels.host.processor import processor_facts
 from kernels.host.throttle import open_word
-from kernels.interface.backend import (
-    Array,
-    Backend,
-    CsrMatrix,
-    DeviceInfo,
-    HostArray,
-    Matrix,
-    PendingPoint,
-    PointTable,
-    Traffic,
-)
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend, CsrMatrix, DeviceInfo, Matrix, PendingPoint, PointTable, Traffic
 from kernels.interface.leases import CPU_MSM, PROVING, SPMV, Lease
 from kernels.maths import encoding
 from kernels.maths.curves import Curve, Field, Group

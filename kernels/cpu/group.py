@@ -7,7 +7,7 @@ import numpy as np
 from kernels.cpu.backend import point_bytes
 from kernels.cpu.native import native
 from kernels.errors import SizeError
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 from kernels.maths import encoding
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import Words

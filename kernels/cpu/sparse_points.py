@@ -7,7 +7,8 @@ import numpy as np
 from kernels.cpu.backend import point_bytes
 from kernels.cpu.native import native
 from kernels.errors import SizeError
-from kernels.interface.backend import CsrMatrix, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
 

@@ -20,7 +20,7 @@ from kernels.cuda.large_blocks import LargeBlocks
 from kernels.cuda.pinned import RING, STAGING_SLOT, STAGING_SLOTS
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
-from kernels.interface.backend import Array, HostArray
+from kernels.interface.arrays import Array, HostArray
 
 HEADROOM = 512 << 20
 """Bytes left to the driver and to loading modules when the budget is derived from the free memory."""

@@ -18,17 +18,8 @@ from kernels.cuda.msm import CudaMsm, CudaPointTable, MsmProfile
 from kernels.cuda.ntt import NttEngine, NttProfile, squares
 from kernels.cuda.spmv import CudaMatrix, load_matrix, spmv
 from kernels.errors import BackendError, SizeError
-from kernels.interface.backend import (
-    Array,
-    Backend,
-    CsrMatrix,
-    DeviceInfo,
-    HostArray,
-    Matrix,
-    PendingPoint,
-    PointTable,
-    Staged,
-)
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend, CsrMatrix, DeviceInfo, Matrix, PendingPoint, PointTable, Staged
 from kernels.interface.busy import BusyWatch
 from kernels.maths.curves import BN254, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints

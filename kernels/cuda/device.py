@@ -23,7 +23,8 @@ import numpy as np
 
 from kernels.cuda.compiler import KernelResources, KernelSource
 from kernels.errors import SizeError
-from kernels.interface.backend import Array, DeviceInfo, HostArray, Staged, Traffic
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import DeviceInfo, Staged, Traffic
 from kernels.interface.busy import EventMeter
 
 MAX_GRID = 2**31 - 1

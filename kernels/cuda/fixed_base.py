@@ -7,7 +7,7 @@ import numpy as np
 from kernels.cuda.device import Device, check_index32
 from kernels.cuda.group import group_source, normalise, require_words, sum_limbs
 from kernels.errors import SizeError
-from kernels.interface.backend import Array, HostArray
+from kernels.interface.arrays import Array, HostArray
 from kernels.maths.curves import Curve, Group
 
 TABLE_ENTRIES = 32 * 256

@@ -7,7 +7,7 @@ import numpy as np
 from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device
 from kernels.errors import SizeError
-from kernels.interface.backend import Array, HostArray
+from kernels.interface.arrays import Array, HostArray
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints
 from kernels.maths.fq2 import inverse as fq2_inverse

@@ -15,7 +15,8 @@ import numpy as np
 from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources, KernelSource
 from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
-from kernels.interface.backend import Array, DeviceInfo, HostArray, Staged, Traffic
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import DeviceInfo, Staged, Traffic
 from kernels.interface.busy import EventMeter
 
 try:

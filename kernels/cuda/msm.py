@@ -20,7 +20,8 @@ from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device, Fetch
 from kernels.cuda.group import curve_source, group_source, normalise, require_words, sum_limbs, sum_to_affine
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.backend import Array, HostArray, PendingPoint
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import PendingPoint
 from kernels.maths.curves import BN254, Curve, Group
 
 SORT_BLOCK = 512

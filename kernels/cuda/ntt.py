@@ -11,7 +11,7 @@ from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Argument, ByValue, Device, grid_for
 from kernels.cuda.field import field_source
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 

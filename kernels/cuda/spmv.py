@@ -8,7 +8,8 @@ import numpy as np
 
 from kernels.cuda.device import Device, check_index32
 from kernels.cuda.field import field_source
-from kernels.interface.backend import Array, CsrMatrix
+from kernels.interface.arrays import Array
+from kernels.interface.backend import CsrMatrix
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 

@@ -16,19 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernels.errors import BackendError, SizeError
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.busy import BusyWatch, QueueWatch
 from kernels.maths.curves import Curve, Field, Group
 
 if TYPE_CHECKING:
     from kernels.interface.goldilocks import GoldilocksKernels
 
-Array = Any
-"""An array in the backend's own memory: numpy.ndarray or cupy.ndarray."""
-
-HostArray = NDArray[Any]
 
 SelfBackend = TypeVar("SelfBackend", bound="Backend")
 

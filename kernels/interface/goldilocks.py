@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.errors import CompilerMissing, SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.row_program import RowProgram
 from kernels.interface.row_source import RowSource
 from kernels.maths.goldilocks import Ext

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.errors import SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 
 FUNCTION = "dp_trace_rows"
 """Name of the CUDA kernel, and of the function that the CPU calls."""

@@ -8,7 +8,7 @@ import pytest
 from distprove.bench import msm, ntt
 from distprove.errors import JobFailed
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.maths.curves import BLS12_381, BN254, Field, Group
 
 

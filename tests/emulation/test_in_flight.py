@@ -17,7 +17,7 @@ from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 from kernels.interface.placement import Placement
 from kernels.maths.curves import BN254
 from kernels.split import PlacedBackend

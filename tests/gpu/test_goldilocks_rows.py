@@ -9,7 +9,7 @@ from distprove.stark import field
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.row_program import RowProfile
 from kernels.cuda.goldilocks.rows import CudaRows
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import DeepPoint
 from kernels.maths.goldilocks import P
 from kernels.maths.goldilocks_extension import ext_pow

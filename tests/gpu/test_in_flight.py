@@ -25,7 +25,7 @@ from distprove.system import Partition, Synthesised
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 from kernels.interface.placement import OPERATIONS, Placement
 from kernels.maths.curves import BN254
 from kernels.split import PlacedBackend

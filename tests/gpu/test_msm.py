@@ -13,7 +13,7 @@ import pytest
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.backend import HostArray
+from kernels.interface.arrays import HostArray
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints, unpack
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
-from kernels.interface.backend import Array, Backend, CsrMatrix
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend, CsrMatrix
 from kernels.maths.curves import CURVES, Curve, Field
 from kernels.maths.encoding import field_from_ints
 

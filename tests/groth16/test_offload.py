@@ -17,7 +17,8 @@ from distprove.groth16.setup import setup
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import DeviceInfo, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import DeviceInfo
 from kernels.interface.leases import SPMV
 from kernels.interface.placement import OPERATIONS, Placement
 from kernels.maths.curves import CURVES, Curve, Group

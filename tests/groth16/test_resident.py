@@ -15,7 +15,8 @@ from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
-from kernels.interface.backend import Array, HostArray, PointTable
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import PointTable
 from kernels.maths.curves import BN254, Curve, Group
 
 

@@ -14,7 +14,8 @@ import pytest
 from kernels.cpu import backend as cpu
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import BackendError
-from kernels.interface.backend import CsrMatrix, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import CsrMatrix
 from kernels.interface.leases import SPMV, Lease
 from kernels.interface.placement import MSM, OPERATIONS, Placement
 from kernels.maths.curves import BN254, CURVES, Curve, Group

@@ -28,7 +28,8 @@ import numpy as np
 from kernels.cuda.compiler import KernelResources, KernelSource, flatten
 from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
-from kernels.interface.backend import Array, DeviceInfo, HostArray, Traffic
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
 
 SHIM = Path(__file__).with_name("cuda_on_host.h")

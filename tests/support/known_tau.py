@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from distprove.groth16.binfile import BinFileWriter
-from kernels.interface.backend import Backend, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator, pack
 

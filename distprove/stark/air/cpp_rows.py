@@ -14,7 +14,8 @@ from pathlib import Path
 
 from distprove.errors import AirError
 from kernels.errors import SizeError
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.row_source import RowSource
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from distprove.stark.air.expression import Expression, Graph, operand
 from distprove.stark.air.lowering import lower
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.row_program import RowProgram
 
 Cells = Sequence[Sequence[Expression]]

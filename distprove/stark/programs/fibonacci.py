@@ -15,7 +15,8 @@ from distprove.stark.field import P
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.registry import log_rows
 from distprove.stark.statement import Statement
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 
 class FibonacciAir(Air):

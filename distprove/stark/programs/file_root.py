@@ -65,7 +65,8 @@ from distprove.stark.programs.file_tree import (
 from distprove.stark.programs.keccak_rounds import ROWS, rows_for
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 PIECES = 16
 """Minimum number of subtrees in a partition. Files are cut at the ends of subtrees, so that the longest partition is at

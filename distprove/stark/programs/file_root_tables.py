@@ -24,7 +24,8 @@ from distprove.stark.programs.keccak_rounds import (
     over_rounds,
     rows_for,
 )
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 LEVELS = 32
 """Level of the root, whatever the file's length. Files have up to 2^32 chunks, 512 GiB."""

@@ -36,7 +36,8 @@ from distprove.stark.programs.keccak_rounds import (
     rows_for,
 )
 from distprove.stark.statement import Statement
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 SUMMED = 8
 """Number of words of each result that are summed."""

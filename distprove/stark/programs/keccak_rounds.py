@@ -24,7 +24,8 @@ import numpy as np
 
 from distprove.stark.air import CppRows, Expression, Table
 from kernels.errors import CompilerMissing
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 ROUNDS = 24
 LANES = 25

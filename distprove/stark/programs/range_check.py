@@ -17,7 +17,8 @@ from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.statement import Statement
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 LIMB = Bus("limb", 1)
 MAX_BITS = 16

@@ -20,7 +20,8 @@ from distprove.stark.field import GENERATOR, P
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.registry import log_rows
 from distprove.stark.statement import Statement
-from kernels.interface.backend import Array, Backend
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.row_program import RowProgram
 
 MAX_WIDTH = 1 << 12

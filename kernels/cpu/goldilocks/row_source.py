@@ -11,7 +11,7 @@ import numpy as np
 from kernels.cuda.compiler import KernelSource, flatten
 from kernels.errors import BackendError, OutOfMemory
 from kernels.host import compiler as host_compiler
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.row_source import FUNCTION, SAMPLE, RowSource
 
 ROWS_PER_TASK = 1 << 10

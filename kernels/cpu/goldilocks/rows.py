@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernels.errors import SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import DeepPoint, Words, opened_columns
 from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, Ext, P

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher
 from kernels.errors import BackendError, SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import GRIND_TAG, MerkleTree, Words
 from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, P, root_of_unity
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Argument, ByValue, Device, Stream, grid_for, parallel
 from kernels.errors import SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
 MAX_LOG_N = 24

@@ -12,7 +12,7 @@ from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device, Stream, parallel
 from kernels.cuda.goldilocks.tree import DIGEST_LANES, CudaMerkleTree, LeafShape, open_trees
 from kernels.errors import SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import LEAF_TAG, TreeOpening
 
 RATE_LANES = 17

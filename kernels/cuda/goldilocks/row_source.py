@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.row_source import FUNCTION, RowSource
 
 

@@ -19,7 +19,7 @@ from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device, Stream, check_index32, grid_for, parallel
 from kernels.cuda.goldilocks.row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.errors import SizeError
-from kernels.interface.backend import Array, HostArray
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.goldilocks import DeepPoint, OpenedColumns, RowJob, Words, opened_columns
 from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity

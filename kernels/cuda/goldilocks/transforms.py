@@ -12,7 +12,7 @@ from kernels.cuda.goldilocks.lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, Lde
 from kernels.cuda.goldilocks.merkle import MerkleEngine, MerkleProfile
 from kernels.cuda.goldilocks.tree import CudaMerkleTree, LeafShape
 from kernels.errors import BackendError, SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import LdeJob, MerkleTree, TreeOpening
 from kernels.maths.goldilocks import TWO_ADICITY, P
 

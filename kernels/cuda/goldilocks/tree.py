@@ -13,7 +13,7 @@ import numpy as np
 from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device
 from kernels.errors import SizeError
-from kernels.interface.backend import Array
+from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import TreeOpening, Words
 from kernels.maths.query_paths import QueryPaths
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.sparse_points import combine
 from kernels.errors import SizeError
-from kernels.interface.backend import CsrMatrix, HostArray
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 
