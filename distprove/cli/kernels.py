@@ -15,7 +15,8 @@ from distprove.cli.option_groups import AsJson
 from distprove.cli.variadic import VariadicCommand
 
 if TYPE_CHECKING:
-    from kernels.cuda.compiler import KernelRow, KernelSource
+    from kernels.cuda.compiler import KernelRow
+    from kernels.source import KernelSource
 
 
 app = typer.Typer(add_completion=False)

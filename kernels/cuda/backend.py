@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.fixed_base import fixed_base
@@ -23,6 +22,7 @@ from kernels.interface.backend import Backend, CsrMatrix, DeviceInfo, Matrix, Pe
 from kernels.interface.busy import BusyWatch
 from kernels.maths.curves import BN254, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints
+from kernels.source import KernelSource
 
 WORDS = KernelSource("words")
 INVERT_CHUNK = 8

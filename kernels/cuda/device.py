@@ -21,11 +21,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelResources, KernelSource
+from kernels.cuda.compiler import KernelResources
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import DeviceInfo, Staged, Traffic
 from kernels.interface.busy import EventMeter
+from kernels.source import KernelSource
 
 MAX_GRID = 2**31 - 1
 """Most blocks along the first dimension of a grid."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.cuda.compiler import KernelSource
 from kernels.maths.curves import BLS12_381, BN254, Field
+from kernels.source import KernelSource
 
 FIELD_PARAMS = {
     BN254.fr: "Bn254FrParams",

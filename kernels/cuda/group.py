@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array, HostArray
@@ -12,6 +11,7 @@ from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints
 from kernels.maths.fq2 import inverse as fq2_inverse
 from kernels.maths.fq2 import product
+from kernels.source import KernelSource
 
 CURVE_NAMES = {BN254.name: "Bn254", BLS12_381.name: "Bls12381"}
 """Name of each curve in `include/curve/curves.h`, by `Curve.name`."""

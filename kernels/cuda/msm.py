@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device, Fetch
 from kernels.cuda.group import curve_source, group_source, normalise, require_words, sum_limbs, sum_to_affine
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import PendingPoint
 from kernels.maths.curves import BN254, Curve, Group
+from kernels.source import KernelSource
 
 SORT_BLOCK = 512
 """Threads of a block of the sort's kernels. Must equal BLOCK in msm_sort.cu."""

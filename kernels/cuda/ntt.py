@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Argument, ByValue, Device, grid_for
 from kernels.cuda.field import field_source
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
+from kernels.source import KernelSource
 
 MAX_PASSES = 3
 """Most passes of a transform: the kernel's addressing has three digits."""

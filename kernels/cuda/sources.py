@@ -8,7 +8,6 @@ from typing import cast
 import numpy as np
 
 from kernels.cuda.backend import WORDS, CudaBackend
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
@@ -16,6 +15,7 @@ from kernels.cuda.group import group_source
 from kernels.interface.row_program import Op, RowProgram
 from kernels.interface.row_source import SAMPLE, RowSource
 from kernels.maths.curves import CURVES, Group
+from kernels.source import KernelSource
 
 
 class _Recorder:

@@ -25,12 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelResources, KernelSource, flatten
+from kernels.cuda.compiler import KernelResources
 from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
+from kernels.source import KernelSource, flatten
 
 SHIM = Path(__file__).with_name("cuda_on_host.h")
 _KERNEL = re.compile(r"dp_kernel_marker\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")

@@ -13,7 +13,7 @@ import pytest
 
 from distprove.bench.results import SCHEMA
 from distprove.host.machine import inspect_machine
-from kernels.cuda.compiler import KernelSource, flatten
+from kernels.source import KernelSource, flatten
 
 
 class Record:

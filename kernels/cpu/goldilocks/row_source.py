@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource, flatten
 from kernels.errors import BackendError, OutOfMemory
 from kernels.host import compiler as host_compiler
 from kernels.interface.arrays import Array
 from kernels.interface.row_source import FUNCTION, SAMPLE, RowSource
+from kernels.source import KernelSource, flatten
 
 ROWS_PER_TASK = 1 << 10
 """Rows of one task: a multiple of TILE in trace/host.h, and enough to be worth allocating the task's buffer."""

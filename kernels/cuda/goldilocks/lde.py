@@ -11,11 +11,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Argument, ByValue, Device, Stream, grid_for, parallel
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
+from kernels.source import KernelSource
 
 MAX_LOG_N = 24
 MAX_LOG_BLOWUP = 6

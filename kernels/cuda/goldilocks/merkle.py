@@ -8,12 +8,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device, Stream, parallel
 from kernels.cuda.goldilocks.tree import DIGEST_LANES, CudaMerkleTree, LeafShape, open_trees
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import LEAF_TAG, TreeOpening
+from kernels.source import KernelSource
 
 RATE_LANES = 17
 STATE_LANES = 25

@@ -29,11 +29,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cuda.compiler import KernelSource
 from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import Ext
 from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_sub
+from kernels.source import KernelSource
 
 MAX_MATRICES, MAX_COSETS = 8, 32
 """Most matrices and cosets of a launch. Must equal MATRICES and COSETS in row_program.h."""

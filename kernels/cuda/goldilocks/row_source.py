@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device
 from kernels.interface.arrays import Array
 from kernels.interface.row_source import FUNCTION, RowSource
+from kernels.source import KernelSource
 
 
 class CudaRowSources:

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import ByValue, Device, Stream, check_index32, grid_for, parallel
 from kernels.cuda.goldilocks.row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.errors import SizeError
@@ -24,6 +23,7 @@ from kernels.interface.goldilocks import DeepPoint, OpenedColumns, RowJob, Words
 from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
 from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_pow, ext_scale, ext_scale_all, ext_sub
+from kernels.source import KernelSource
 
 ROWS, SCAN, OPENINGS = KernelSource("gl_rows"), KernelSource("gl_scan"), KernelSource("gl_openings")
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, LdeEngine, LdeProfile
 from kernels.cuda.goldilocks.merkle import MerkleEngine, MerkleProfile
@@ -15,6 +14,7 @@ from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import LdeJob, MerkleTree, TreeOpening
 from kernels.maths.goldilocks import TWO_ADICITY, P
+from kernels.source import KernelSource
 
 VECTOR = KernelSource("goldilocks_vector")
 SEED_BYTES = 32

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.cuda.compiler import KernelSource
 from kernels.cuda.device import Device
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import TreeOpening, Words
 from kernels.maths.query_paths import QueryPaths
+from kernels.source import KernelSource
 
 DIGEST_LANES = 4
 DIGEST_BYTES = 8 * DIGEST_LANES

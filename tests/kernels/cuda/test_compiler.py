@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.cuda.compiler import Compiler, KernelSource, flatten, list_kernels, parse_ptxas
+from kernels.cuda.compiler import Compiler, list_kernels, parse_ptxas
 from kernels.errors import BackendError
+from kernels.source import KernelSource, flatten
 
 WORDS = KernelSource("words")
 

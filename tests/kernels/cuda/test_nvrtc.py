@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from kernels.cuda.compiler import SOURCES, KernelRow, list_kernels
+from kernels.cuda.compiler import KernelRow, list_kernels
 from kernels.cuda.sources import all_sources
+from kernels.source import SOURCES
 
 pytestmark = pytest.mark.timeout(1500)  # some minutes of compilation on two busy cores, in the fixture
 ARCH = os.environ.get("DISTPROVE_TEST_ARCH", "sm_90")
