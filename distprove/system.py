@@ -12,14 +12,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
 from kernels.interface.busy import DeviceTime
+
+if TYPE_CHECKING:
+    from kernels.host.arena import HostArena
 
 
 @dataclass(frozen=True)

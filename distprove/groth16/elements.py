@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.host.arena import Empty
+from kernels.interface.arrays import Empty
 from kernels.maths.curves import CURVES, Curve, Field
 
 Words = NDArray[np.uint64]

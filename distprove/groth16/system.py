@@ -25,7 +25,8 @@ from distprove.groth16.zkey import ZKey, read_zkey
 from distprove.options import Groth16Options, InputFile
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.cpu.backend import CpuBackend
-from kernels.host.arena import Empty, HostArena
+from kernels.host.arena import HostArena
+from kernels.interface.arrays import Empty
 from kernels.interface.backend import Backend
 from kernels.interface.placement import Placement
 from kernels.maths.encoding import unpack

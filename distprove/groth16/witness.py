@@ -28,7 +28,7 @@ from distprove.groth16.elements import Words, curve_by_order, first_not_canonica
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import Circuit
-from kernels.host.arena import Empty
+from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve
 
 _BRIDGE = """

@@ -16,7 +16,7 @@ from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMism
 from distprove.groth16.binfile import BinFile, BinFileWriter, Source
 from distprove.groth16.elements import Words, as_words, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
-from kernels.host.arena import Empty
+from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve
 
 VERSION = 2

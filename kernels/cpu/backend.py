@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 
 from kernels.cpu import native as builds
+from kernels.cpu.points import Bytes, flat_bytes, point_bytes
 from kernels.errors import BackendError, SizeError
-from kernels.host.arena import Empty, HostArena
+from kernels.host.arena import HostArena
 from kernels.host.processor import processor_facts
 from kernels.host.throttle import open_word
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend, CsrMatrix, DeviceInfo, Matrix, PendingPoint, PointTable, Traffic
 from kernels.interface.leases import CPU_MSM, PROVING, SPMV, Lease
 from kernels.maths import encoding
@@ -26,7 +26,6 @@ from kernels.maths.curves import Curve, Field, Group
 if TYPE_CHECKING:
     from kernels.cpu.goldilocks.kernels import CpuGoldilocks
 
-Bytes = NDArray[np.uint8]
 
 MAX_POINTS = 1 << 31
 """An MSM takes fewer points than this: an entry of its buckets is a point's index and a sign in 32 bits."""
@@ -193,7 +192,7 @@ class CpuBackend(Backend):
         target = self._output(a.shape, out)
         with self._leased(PROVING, len(a)) as pool:
             self._native.scale_powers(
-                pool, field.name, _bytes(a), _element(field, base), _element(field, first), _bytes(target)
+                pool, field.name, flat_bytes(a), _element(field, base), _element(field, first), flat_bytes(target)
             )
         return target
 
@@ -207,7 +206,7 @@ class CpuBackend(Backend):
                 raise SizeError(f"operands of different shapes: {array.shape} and {inputs[0].shape}")
         target = self._output(inputs[0].shape, out)
         with self._leased(PROVING, target.size // field.limbs) as pool:
-            op(pool, field.name, *map(_bytes, inputs), _bytes(target))
+            op(pool, field.name, *map(flat_bytes, inputs), flat_bytes(target))
         return target
 
     def _output(self, shape: tuple[int, ...], out: HostArray | None) -> HostArray:
@@ -253,7 +252,7 @@ class CpuBackend(Backend):
             self._native.ntt(
                 pool,
                 field.name,
-                _bytes(target),
+                flat_bytes(target),
                 log_n,
                 self._root_table(field, log_n, inverse),
                 _element(field, root),
@@ -286,7 +285,7 @@ class CpuBackend(Backend):
         _expect_elements(field, matrix.values, "values")
         if len(matrix.row_ptr) != matrix.rows + 1:
             raise SizeError(f"a matrix of {matrix.rows} rows has {matrix.rows + 1} row pointers, not {len(parts[0])}")
-        arrays = [_bytes(np.ascontiguousarray(p)) for p in (*parts, matrix.values)]
+        arrays = [flat_bytes(np.ascontiguousarray(p)) for p in (*parts, matrix.values)]
         try:
             native = self._native.Matrix(field.name, matrix.cols, *arrays)
         except ValueError as error:
@@ -303,7 +302,7 @@ class CpuBackend(Backend):
             )
         target = self._output((matrix.rows, matrix.field.limbs), out)
         with self._leased(SPMV, matrix.entries) as pool:
-            self._native.spmv(pool, matrix.native, _bytes(x), standard_form, _bytes(target))
+            self._native.spmv(pool, matrix.native, flat_bytes(x), standard_form, flat_bytes(target))
         return target
 
     # -- groups -----------------------------------------------------------------------------------------------------
@@ -327,7 +326,7 @@ class CpuBackend(Backend):
         where = (table.curve.name, table.group.value)
         scratch = self._empty((self._native.msm_scratch(*where, len(scalars)),), np.uint8)
         with self._leased(CPU_MSM, GROUP_WORK * len(scalars)) as pool:
-            self._native.msm(pool, *where, points, _bytes(scalars), scratch, _bytes(out))
+            self._native.msm(pool, *where, points, flat_bytes(scalars), scratch, flat_bytes(out))
         return ReadyPoint(out)
 
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
@@ -337,7 +336,7 @@ class CpuBackend(Backend):
         point = point_bytes(curve, group, np.asarray(base).reshape(1, -1))
         out = np.empty((len(scalars), curve.point_limbs(group)), dtype=np.uint64)
         with self._leased(PROVING, GROUP_WORK * len(scalars)) as pool:
-            self._native.fixed_base(pool, curve.name, group.value, point, _bytes(scalars), _bytes(out))
+            self._native.fixed_base(pool, curve.name, group.value, point, flat_bytes(scalars), flat_bytes(out))
         return out
 
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
@@ -365,27 +364,8 @@ class CpuBackend(Backend):
         self._pool = None
 
 
-def point_bytes(curve: Curve, group: Group, points: HostArray) -> Bytes:
-    """View points, (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, as flat bytes. Raises SizeError."""
-    limbs = curve.point_limbs(group)
-    expected = {np.dtype(np.uint64): limbs, np.dtype(np.uint8): 8 * limbs}
-    if points.ndim != 2 or expected.get(points.dtype) != points.shape[1]:
-        raise SizeError(
-            f"{curve.title} {group.name} points have shape (n, {limbs}) uint64 or (n, {8 * limbs}) uint8, "
-            f"not {points.shape} {points.dtype}"
-        )
-    return _bytes(points)
-
-
-def _bytes(array: HostArray) -> Bytes:
-    """View a contiguous array as flat bytes; the native code takes any alignment. Raises SizeError for other arrays."""
-    if not array.flags.c_contiguous:
-        raise SizeError("the native code takes contiguous arrays only")
-    return array.reshape(-1).view(np.uint8)
-
-
 def _element(field: Field, value: int) -> Bytes:
-    return _bytes(encoding.field_from_ints(field, [value]))
+    return flat_bytes(encoding.field_from_ints(field, [value]))
 
 
 def _expect_elements(field: Field, array: HostArray, what: str) -> None:

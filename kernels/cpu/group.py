@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cpu.backend import point_bytes
 from kernels.cpu.native import native
+from kernels.cpu.points import point_bytes
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
 from kernels.maths import encoding

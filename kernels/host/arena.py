@@ -47,8 +47,6 @@ HUGE_BLOCK = 4 * HUGE_PAGE
 SLICE = 32 << 20
 """Bytes given back to the system at a time. Other threads' mappings and faults wait for it, some milliseconds."""
 
-Empty = Callable[[tuple[int, ...], Any], NDArray[Any]]
-"""A function that makes an uninitialised array of a shape and dtype: `HostArena.empty` or `numpy.empty`."""
 
 Lane = Callable[[], "AbstractContextManager[object]"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,3 +12,7 @@ Array = Any
 
 
 HostArray = NDArray[Any]
+
+
+Empty = Callable[[tuple[int, ...], Any], NDArray[Any]]
+"""A function that makes an uninitialised array of a shape and dtype: `HostArena.empty` or `numpy.empty`."""
