@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside

@@ -21,7 +21,6 @@ from typing import Any, Protocol
 
 from actors.processes import WorkerDied
 from actors.worker import Order
-from cluster.executor.connection import prepare
 from cluster.executor.tasks import Batches, Finished, Kind, Verdict
 from cluster.executor.verifiers import Verifiers
 from cluster.record.report import public_message
@@ -269,18 +268,6 @@ def end_all(transports: Mapping[str, Transport], *, now: bool) -> None:
 def _close(transport: Transport) -> None:
     with suppress(Exception):  # it is at its end, whatever it says; it may not have begun
         transport.call("close")
-
-
-def open_executor(settings: ExecutorSettings) -> Executor:
-    """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it."""
-    if settings.local:
-        from cluster.executor.local import local_executor  # it is made of what is here
-
-        return local_executor(settings)
-    prepare(settings)
-    from cluster.executor.ray import RayExecutor  # Ray takes seconds to import, and reads its environment then
-
-    return RayExecutor(settings)
 
 
 def _verdicts(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[Verdict]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.lab.orchestration import repeated
 from cluster.record.run import Run
 from cluster.record.timeline import read_timeline

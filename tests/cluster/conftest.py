@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.job import ExecutorSettings
 from distprove.proof import Proof

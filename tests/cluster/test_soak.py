@@ -19,7 +19,8 @@ import pytest
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.base import Executor, open_executor
+from cluster.executor.base import Executor
+from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import InputError, JobFailed
 from distprove.job import ExecutorSettings, Job

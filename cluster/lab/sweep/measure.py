@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.lab.sweep.grid import Cell
 from cluster.lab.sweep.memory import MemoryWatch
 from cluster.lab.sweep.results import Measured

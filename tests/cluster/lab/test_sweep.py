@@ -18,7 +18,7 @@ import pytest
 
 from actors.worker import Worker
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.lab.sweep import sweep as module
 from cluster.lab.sweep.grid import Cell, Grid
 from cluster.lab.sweep.results import Measured, SweepResult

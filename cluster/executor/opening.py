@@ -1,0 +1,19 @@
+"""Opens the executor that a job's settings ask for."""
+
+from __future__ import annotations
+
+from cluster.executor.base import Executor
+from cluster.executor.connection import prepare
+from distprove.job import ExecutorSettings
+
+
+def open_executor(settings: ExecutorSettings) -> Executor:
+    """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it."""
+    if settings.local:
+        from cluster.executor.local import local_executor  # it is made of what is here
+
+        return local_executor(settings)
+    prepare(settings)
+    from cluster.executor.ray import RayExecutor  # Ray takes seconds to import, and reads its environment then
+
+    return RayExecutor(settings)
