@@ -13,8 +13,8 @@ from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import Proof, encode_partition
-from distprove.stark.key import VerifyingKey
 from distprove.stark.keyfile import key_content
+from distprove.stark.verifying_key import VerifyingKey
 
 GROTH16_KEY = "verification_key.json"
 STARK_KEY = "verifying_key.msgpack"

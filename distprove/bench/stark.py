@@ -20,11 +20,11 @@ from distprove.bench.stark_limits import stage_limits
 from distprove.errors import InvalidProof, JobFailed
 from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
-from distprove.stark.key import ProvingKey, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import Committed, commit, prove
+from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import job_security
 from distprove.stark.shape import ProofShape
 from distprove.stark.timing import Phases

@@ -195,11 +195,11 @@ def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
     """The traces to check. Raises UsageError for tables that no job can prove, by any number of queries."""
     from distprove.options import SECURITY_BITS
     from distprove.stark.air.definition import default_layout
-    from distprove.stark.key import compile_program
     from distprove.stark.params import MAX_BLOWUP, Parameters
     from distprove.stark.program import Program
     from distprove.stark.provable import check_job, check_multiplicities, least_heights, tables_key
     from distprove.stark.security import MAX_QUERIES
+    from distprove.stark.verifying_key import compile_program
 
     params = Parameters(min(blowup, MAX_BLOWUP).bit_length() - 1, MAX_QUERIES, 0, SECURITY_BITS)
     if isinstance(loaded, Program):

@@ -23,9 +23,9 @@ def security(
     as_json: AsJson = False,
 ) -> None:
     """Choose the queries, and list the proven bits of every round."""
-    from distprove.stark.key import compile_program
     from distprove.stark.programs import load_program
     from distprove.stark.security import job_security
+    from distprove.stark.verifying_key import compile_program
 
     loaded = load_program(program, arguments)
     key = compile_program(loaded, soundness.choose(loaded, partitions))

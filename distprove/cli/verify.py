@@ -127,9 +127,9 @@ def _export_stark(proof: Proof, run: Path, destination: Path) -> list[str]:
     from cluster.record.run import KEY_FILE
     from distprove.export import export_stark
     from distprove.formats.folder import Folder
-    from distprove.stark.key import MAX_BYTES
     from distprove.stark.keyfile import parse_key, shipped_key
     from distprove.stark.programs import PROGRAMS
+    from distprove.stark.verifying_key import MAX_BYTES
 
     if str(proof.verification_key.get("program")) in PROGRAMS:
         key, _ = shipped_key(proof.verification_key)

@@ -10,10 +10,11 @@ from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats import canonical
 from distprove.formats.files import read_bounded, write_atomically
 from distprove.proof import check_fields
-from distprove.stark.key import MAX_BYTES, VerifyingKey, check_version, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS
+from distprove.stark.proving_key import make_key
+from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version
 from kernels.cpu.backend import CpuBackend
 
 FORMAT = "distprove.stark-key"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from distprove.stark.merkle import TreeShape
 
 if TYPE_CHECKING:  # `key` imports this module to choose how to hold its columns
-    from distprove.stark.key import VerifyingKey
     from distprove.stark.shape import ProofShape
+    from distprove.stark.verifying_key import VerifyingKey
 
 WORD = 8
 DIGEST = 32

@@ -18,9 +18,9 @@ from distprove.proof import check_fields
 from distprove.stark.air.compiled import EXTENSION_DEGREE
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P, Words, is_canonical
-from distprove.stark.key import VerifyingKey, check_version
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
+from distprove.stark.verifying_key import VerifyingKey, check_version
 from kernels.interface.goldilocks import TreeOpening
 
 DIGEST_BYTES = 32

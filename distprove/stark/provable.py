@@ -15,13 +15,13 @@ from distprove.stark import logup
 from distprove.stark.air import Air, BoundaryTuple, trace_air
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
-from distprove.stark.key import VerifyingKey, bus_record, compile_program, made_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.proof import content_bytes
 from distprove.stark.security import job_security
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.statement import Boundary, Statement
+from distprove.stark.verifying_key import VerifyingKey, bus_record, compile_program, made_key
 
 Heights = Sequence[Sequence[int]]
 """log2 of each table's rows, for each partition."""

@@ -21,14 +21,15 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.challenges import BusChallenges, ProofTranscript, anchor_challenges, next_point
 from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_powers, interpolate, spread
-from distprove.stark.key import ProvingKey, VerifyingKey, copied
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Trace
 from distprove.stark.proof import StarkProof, TableValues
+from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from distprove.stark.timing import Phases
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree, column_runs

@@ -11,7 +11,7 @@ from distprove.stark.air import CompiledAir
 from distprove.stark.challenges import quotient_cosets, vanishing_on_cosets
 from distprove.stark.extension import Extender, Extension, on_cosets
 from distprove.stark.field import P, Words
-from distprove.stark.key import copied
+from distprove.stark.proving_key import copied
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import RowJob

@@ -28,10 +28,10 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
-from distprove.stark.key import VerifyingKey, compile_program
 from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape
+from distprove.stark.verifying_key import VerifyingKey, compile_program
 
 FIELD_BITS = 3 * math.log2(P)
 HASH_BITS = 128.0

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import FoldStep, check_log_height, fri_schedule
+from distprove.stark.verifying_key import VerifyingKey
 
 ROUNDS = ("preprocessed", "main", "aux", "quotient")
 """The rounds of commitments in order. A round in which no table has columns is left out."""

@@ -17,7 +17,6 @@ from distprove.options import StarkOptions
 from distprove.stark.air import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
-from distprove.stark.key import ProvingKey, VerifyingKey, make_key
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
@@ -27,9 +26,11 @@ from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof, heights_in
 from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
+from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import choose_parameters, job_security
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import check_commitments, verify, verify_job
+from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend

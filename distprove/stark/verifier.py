@@ -48,12 +48,12 @@ from distprove.stark.field import (
     sub,
     total,
 )
-from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeClaim, openings_hold
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.maths.query_paths import QueryPaths
 
 

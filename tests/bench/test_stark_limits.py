@@ -8,11 +8,11 @@ import pytest
 from distprove.bench import stark_limits
 from distprove.bench.results import Ceiling
 from distprove.bench.stark_limits import stage_limits, tree_permutations
-from distprove.stark.key import compile_program
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.shape import ProofShape
+from distprove.stark.verifying_key import compile_program
 from kernels.cpu.backend import CpuBackend
 from tests.support import stark_reference
 

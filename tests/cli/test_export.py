@@ -10,8 +10,8 @@ import pytest
 
 from distprove.export import export_groth16, export_stark
 from distprove.proof import Proof, heights_of, partition_digest
-from distprove.stark.key import MAX_BYTES
 from distprove.stark.keyfile import read_key, shipped_key
+from distprove.stark.verifying_key import MAX_BYTES
 from tests.cli.conftest import run, why_refused
 
 LOCAL = ("--local", "--no-isolate", "--threads", "2", "--backend", "cpu")

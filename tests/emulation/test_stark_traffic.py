@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from distprove.stark.barrier import job_challenge
-from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import make_key
 from distprove.stark.timing import Phases
 from kernels.cuda.backend import CudaBackend
 from tests.support.emulated_device import EmulatedDevice

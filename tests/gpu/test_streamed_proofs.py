@@ -8,12 +8,12 @@ import pytest
 
 from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
-from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
 from distprove.stark.plan import MemoryPlan
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import make_key
 from distprove.stark.timing import Phases
 from kernels.cuda.backend import CudaBackend
 

@@ -20,7 +20,6 @@ from distprove.stark.air import Air, Bus, Table, compile_air
 from distprove.stark.barrier import job_challenge
 from distprove.stark.challenges import ProofTranscript
 from distprove.stark.field import ONE, Ext, P, e_add, e_scale, e_sub, root_of_unity
-from distprove.stark.key import VerifyingKey
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters, fri_schedule
 from distprove.stark.program import Program, Slice, Trace
@@ -30,6 +29,7 @@ from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statist
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.transcript import Transcript, work_is_done
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR
 from tests.support.cheats import (

@@ -11,9 +11,9 @@ import pytest
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import global_challenges
 from distprove.stark.field import ZERO, Words
-from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
 from distprove.stark.proof import StarkProof
+from distprove.stark.proving_key import make_key
 from distprove.stark.security import job_security
 from distprove.stark.verifier import verify
 from kernels.cpu.backend import CpuBackend

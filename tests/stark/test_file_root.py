@@ -14,7 +14,6 @@ from Crypto.Hash import keccak
 
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.stark.barrier import job_challenge
-from distprove.stark.key import ProvingKey, make_key
 from distprove.stark.program import Trace
 from distprove.stark.programs.file_root import FileRoot
 from distprove.stark.programs.file_root_tables import (
@@ -28,6 +27,7 @@ from distprove.stark.programs.file_root_tables import (
 from distprove.stark.programs.file_tree import FileTree
 from distprove.stark.programs.keccak_rounds import ROUNDS, WIDTH, rows_for
 from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.timing import Phases
 from kernels.cpu.backend import CpuBackend
 from tests.stark.test_proofs import SMALL, check

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from tests.support import second_verifier

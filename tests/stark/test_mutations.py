@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from distprove.stark.field import P
-from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
+from distprove.stark.verifying_key import VerifyingKey
 from tests.support.golden_jobs import JOBS, golden
 from tests.support.golden_verifiers import REFUSALS, VERIFIERS, Verify, ours
 from tests.support.records import Place, at, with_value

@@ -17,13 +17,13 @@ from distprove.cli.verify import verify as verify_command
 from distprove.errors import DistproveError, FormatError, InvalidProof
 from distprove.options import StarkOptions
 from distprove.proof import Proof, partition_digest
-from distprove.stark.key import VerifyingKey
 from distprove.stark.keyfile import shipped_key, write_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import choose_parameters
 from distprove.stark.system import StarkSystem
+from distprove.stark.verifying_key import VerifyingKey
 from distprove.verification import verify_proof
 from tests.support import second_verifier
 from tests.support.golden_jobs import golden, golden_file

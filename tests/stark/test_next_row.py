@@ -14,12 +14,13 @@ import pytest
 from distprove.errors import InvalidProof
 from distprove.stark import prover
 from distprove.stark.air import Air, Bus, Table
-from distprove.stark.key import ProvingKey, compile_program, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs import load_program
+from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Statement
+from distprove.stark.verifying_key import compile_program
 from kernels.interface.row_program import Op
 from tests.support import cheats
 from tests.support.cheats import Job, plus_one, prove_job, quotient_values_that_fit

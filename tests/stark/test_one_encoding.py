@@ -18,10 +18,10 @@ from distprove.errors import FormatError, InvalidProof
 from distprove.formats import canonical
 from distprove.stark import verifier
 from distprove.stark.field import P
-from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import statistics_of
 from distprove.stark.shape import ProofShape
+from distprove.stark.verifying_key import VerifyingKey
 from tests.stark.test_untrusted import anything
 from tests.support import second_verifier
 from tests.support.golden_jobs import JOBS, golden

@@ -10,13 +10,14 @@ import pytest
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark.air import Air
 from distprove.stark.barrier import job_challenge
-from distprove.stark.key import VerifyingKey, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import make_key
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import verify, verify_job
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.interface.backend import Backend
 from tests.support.stark_programs import Fibonacci, FibonacciAir, Ring
 from tests.support.stark_reference import ReferenceBackend

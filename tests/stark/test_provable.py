@@ -19,11 +19,11 @@ from distprove.options import StarkOptions
 from distprove.stark.air import Air, BoundaryTuple, Bus, Example, PartitionTrace, Table
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
-from distprove.stark.key import VerifyingKey
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.proof import StarkProof, content_bytes
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.system import StarkProver, StarkSystem
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from tests.support.golden_jobs import JOBS, golden
 

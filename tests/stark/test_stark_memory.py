@@ -7,13 +7,13 @@ from functools import cache
 import pytest
 
 from distprove.formats import canonical
-from distprove.stark.key import make_key
 from distprove.stark.memory import folded_together, folding_bytes, key_bytes, stages
 from distprove.stark.params import Parameters
 from distprove.stark.plan import choose, leaves_room, plans, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import Committed, commit
+from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
 from distprove.stark.system import StarkProver, StarkSystem
 from distprove.stark.timing import Phases
@@ -178,7 +178,7 @@ def test_a_large_key_is_streamed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     system = StarkSystem(program, PARAMS, 2)
     expected = prove_all(system, None)[0]
     (only,) = plans(committed(program).shape, key_streamed=True)
-    monkeypatch.setattr("distprove.stark.key.MAX_KEY_SHARE", 0.01)
+    monkeypatch.setattr("distprove.stark.proving_key.MAX_KEY_SHARE", 0.01)
     budget = budget_for(only.peak + only.held)
     with CpuBackend(budget=budget) as backend:
         pk = make_key(program, PARAMS, backend)

@@ -16,7 +16,6 @@ import pytest
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
 from distprove.stark.field import P
-from distprove.stark.key import VerifyingKey
 from distprove.stark.keyfile import key_of, shipped_key, write_key
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import PROGRAMS, load_program
@@ -25,6 +24,7 @@ from distprove.stark.programs.fibonacci import Fibonacci as FibonacciSteps
 from distprove.stark.programs.keccak_f import SUMMED, KeccakF
 from distprove.stark.programs.keccak_rounds import WIDTH
 from distprove.stark.system import StarkSystem
+from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof
 from tests.cli.conftest import run

@@ -9,12 +9,12 @@ import pytest
 
 from distprove.formats import canonical
 from distprove.stark.extension import CosetTrees, Extender
-from distprove.stark.key import make_key
 from distprove.stark.params import Parameters
 from distprove.stark.plan import plans, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit
+from distprove.stark.proving_key import make_key
 from distprove.stark.timing import Phases
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity

@@ -16,10 +16,10 @@ from distprove.formats import canonical
 from distprove.proof import Proof, decode_partition, encode_public
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
-from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.statement import Statement
 from distprove.stark.system import StarkVerifier
+from distprove.stark.verifying_key import VerifyingKey
 from tests.support.golden_jobs import JOBS, golden, golden_file
 from tests.support.records import places, with_value
 

@@ -29,14 +29,15 @@ from distprove.stark import prover
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import global_challenges, job_challenge
 from distprove.stark.field import GENERATOR, Ext, P, Words, e_inv, e_scale, e_sum, mul, powers, sub
-from distprove.stark.key import ProvingKey, VerifyingKey
 from distprove.stark.logup import fingerprint
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import Committed
+from distprove.stark.proving_key import ProvingKey
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from distprove.stark.timing import Phases
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.keccak import keccak256_rows
 from kernels.interface.backend import Backend
 from kernels.maths.goldilocks import root_of_unity

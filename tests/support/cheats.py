@@ -18,13 +18,14 @@ from distprove.errors import DistproveError
 from distprove.stark import prover
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.field import ZERO, Ext, P, Words, e_add, e_inv, e_mul, e_sub, e_sum
-from distprove.stark.key import VerifyingKey, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Trace
 from distprove.stark.proof import StarkProof, TableValues
+from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
 from distprove.stark.timing import Phases
 from distprove.stark.verifier import constraints_at, quotient_at, verify, verify_job
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from tests.support import second_verifier

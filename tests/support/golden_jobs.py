@@ -19,14 +19,15 @@ from distprove.formats import canonical
 from distprove.proof import Proof, partition_digest
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import job_challenge
-from distprove.stark.key import VerifyingKey, make_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import make_key
 from distprove.stark.statement import Statement
 from distprove.stark.timing import Phases
 from distprove.stark.transcript import Transcript
+from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from distprove.errors import DistproveError
-from distprove.stark.key import VerifyingKey
 from distprove.stark.proof import StarkProof
 from distprove.stark.verifier import verify, verify_job
+from distprove.stark.verifying_key import VerifyingKey
 from tests.support import second_verifier
 
 Verify = Callable[[dict[str, Any]], None]

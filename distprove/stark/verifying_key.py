@@ -1,6 +1,6 @@
-"""The verifying key: everything that a verifier must know as plain data, and its digest.
+"""The verifying key: everything a verifier must know, as plain data, and its digest.
 
-A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone. For preprocessed
+A key holds the compiled AIRs themselves, so that a proof of any program verifies from the key alone; of preprocessed
 columns it holds the root of their tree.
 """
 
@@ -12,32 +12,23 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
 from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir
 from distprove.stark.air.compiled import MAX_BUSES, SCOPES
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
-from distprove.stark.extension import Extender, Extension
 from distprove.stark.logup import BoundaryTerm
-from distprove.stark.memory import key_bytes
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
 from kernels.cpu.keccak import keccak256
-from kernels.interface.arrays import Array
-from kernels.interface.backend import Backend
-from kernels.interface.goldilocks import MerkleTree
 
 VERSION = 2
 MAX_TABLES = 64
 MAX_BYTES = 1 << 27
 """Maximum bytes of an encoded key."""
-MAX_KEY_SHARE = 0.25
-"""Maximum share of a device's memory for whole extensions of preprocessed columns, which stay beside every proof."""
 
 
 @dataclass(frozen=True)
@@ -160,74 +151,6 @@ class VerifyingKey:
             raise FormatError(f"{what}: two tables have the same name")
         if len(self.preprocessed_root) != (32 if any(t.preprocessed_width for t in self.tables) else 0):
             raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")
-
-
-@dataclass
-class ProvingKey:
-    """A verifying key with its preprocessed columns, extended and committed, on a prover's device."""
-
-    program: Program
-    key: VerifyingKey
-    backend: Backend
-    extensions: list[Extension | None]
-    """The extension of each table's preprocessed columns, which keeps the trace; None for a table without."""
-    tree: MerkleTree | None
-    streamed: bool
-    """Whether the extensions are on one coset at a time. If so, the columns of all proofs are streamed too."""
-
-    def extended(self, extender: Extender) -> list[Extension | None]:
-        """The extensions of the preprocessed columns for a proof whose own extensions `extender` makes."""
-        if extender.streamed == self.streamed:
-            return self.extensions
-        return extender.extend_present(
-            [None if e is None else copied(self.backend, e.trace()) for e in self.extensions]
-        )
-
-
-def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
-    """Compile `program`, and extend and commit to its preprocessed columns on `backend`.
-
-    Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
-    """
-    key = compile_program(program, params)
-    tables, kernels = key.tables, backend.goldilocks
-    kernels.prepare([p for t in tables for p in t.programs], [f.source for f in program.row_functions])
-    fixed = program.preprocessed()
-    heights = list(key.fixed_heights)
-    for i, table in enumerate(tables):
-        matrix = fixed.get(table.name)
-        width = 0 if matrix is None else len(matrix)
-        if width != table.preprocessed_width:
-            raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
-        if matrix is not None:
-            height = int(matrix.shape[1]).bit_length() - 1
-            if heights[i] not in (None, height):
-                raise UsageError(f"table {table.name} is fixed to 2^{heights[i]} rows; its preprocessed columns differ")
-            heights[i] = height
-    shape = key.tree_shape([t.preprocessed_width for t in tables], [h or 0 for h in heights])
-    key = replace(key, fixed_heights=tuple(heights))
-    if shape is None:
-        key.check(f"program {program.name}")
-        return ProvingKey(program, key, backend, [None] * len(tables), None, streamed=False)
-    whole = key_bytes(key, [h or 0 for h in heights], streamed=False)
-    streamed = whole > MAX_KEY_SHARE * backend.info().memory_budget
-    extender = Extender(backend, params.log_blowup, streamed=streamed)
-    given = [fixed.get(table.name) for table in tables]
-    columns = [
-        None if m is None else copied(backend, backend.to_device(np.ascontiguousarray(m, np.uint64))) for m in given
-    ]
-    extensions = extender.extend_present(columns, keep_trace=True)
-    tree = extender.commit([e for e in extensions if e is not None])
-    key = replace(key, preprocessed_root=tree.root)
-    key.check(f"program {program.name}")
-    return ProvingKey(program, key, backend, extensions, tree, streamed)
-
-
-def copied(backend: Backend, array: Array) -> Array:
-    """Copy `array` to a contiguous array in the backend's memory."""
-    out = backend.empty(tuple(array.shape))
-    out[...] = array
-    return out
 
 
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:
