@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,6 @@ from tests.support.ray_nodes import free_port, patiently, raylet
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 TOY = {"backend": TOY_BACKEND}
-
-# Ray reads these when it is imported, which a test module may do while tests are collected.
-os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
 
 
 @pytest.fixture(scope="session")

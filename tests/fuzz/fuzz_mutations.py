@@ -9,7 +9,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import fuzz_paths  # noqa: F401 - where the other support modules are
 import msgpack
 
 from distprove.errors import DistproveError

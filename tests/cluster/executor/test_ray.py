@@ -31,7 +31,7 @@ import sys
 import time
 from pathlib import Path
 from cluster.driver import prove
-from cluster.executor.base import open_executor
+from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.job import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
