@@ -17,11 +17,11 @@ from distprove.host.phases import Phase
 
 NAMESPACE = "distprove"
 PROTOCOL = 3
-"""Of a governor's calls: jobs whose distprove has another one do not share it."""
+"""Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 
 def governor_name(node: str) -> str:
-    """Of the governor of the node of that id."""
+    """The actor name of the governor of the node with this id."""
     return f"governor-{PROTOCOL}-{node}"
 
 

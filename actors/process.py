@@ -53,7 +53,7 @@ class WorkerSpec:
     choice: BackendChoice
     synthesisers: tuple[str, ...]
     threads: int
-    """Of each synthesiser."""
+    """CPU threads of each synthesiser."""
     in_flight: int
     shared: dict[str, Sent | MappedFile] | None = None
     """The system's files, or where they are; None: the process reads them as the driver did."""

@@ -111,7 +111,7 @@ def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
 
 
 def _placed(loaded: Loaded) -> Loaded:
-    """With the node that all are on, and the GPU."""
+    """Add to what loading returned the Ray node of all of them, and the prover's GPU."""
     context = ray.get_runtime_context()
     node = {"node": context.get_node_id()}
     gpus = {"gpus": context.get_accelerator_ids().get("GPU", [])}

@@ -58,7 +58,7 @@ class Stretch(NamedTuple):
     started: float
     ended: float
     span: str
-    """As it goes into the timeline, see `actors.spans`."""
+    """The span's text in the timeline, as `actors.spans` writes it."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Outcome:
     value: Any = None
     """The commitment, or the `PartitionProof`."""
     times: PhaseTimes | None = None
-    """Of its proof, without what is in the timeline alone."""
+    """Times of the partition's proof, without the steps that only the timeline holds."""
     error: BaseException | None = None
     witness_bytes: int = 0
     stretches: list[Stretch] = field(default_factory=list)

@@ -108,7 +108,7 @@ class Progress(NamedTuple):
     total: int
     detail: str | None = None
     stages: Mapping[str, int] | None = None
-    """With "stage": how many partitions are at each."""
+    """Number of partitions at each stage. Set for the event "stage" only."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ class _Member:
     tasks: dict[str, None] = field(default_factory=dict)
     """Partitions it was handed, oldest first."""
     under_way: list[tuple[str, str, str]] = field(default_factory=list)
-    """Of these, what it has begun: partition, stage, and prover or synthesiser."""
+    """The partitions among `tasks` that it has begun: name, stage, and the prover or synthesiser at work."""
     rate: float = 0.0
     """Orders a second that it took to their end, lately."""
     counted: float = 0.0

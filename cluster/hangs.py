@@ -44,7 +44,7 @@ class Watch:
         self._floor = floor
         self._factor = float(FACTOR * in_flight)
         self._longest: dict[str, float] = {}
-        """By stage: what has not been seen yet may take any time."""
+        """Longest time seen at each stage, in seconds. A stage not seen yet may take any time."""
         self._seen: dict[str, _Seen] = {}
         self._clock = 0.0
         self._looked: float | None = None

@@ -46,7 +46,7 @@ class Worker:
     """A worker's public facts: ids are unique within the executor."""
 
     id: str
-    """Of its prover."""
+    """Identifier of the worker, which is that of its prover."""
     node: str
     synthesisers: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class Executor(ABC):
         """Where these keep proofs."""
         self._system: ProofSystem | None = None
         self._transports: dict[str, Transport] = {}
-        """By worker; those that were given up are not among them."""
+        """Transports of the workers that were not given up, by worker id."""
         self._epochs: dict[str, int] = {}
         """Which life of each worker orders are for."""
         self._lives = itertools.count(1)

@@ -31,7 +31,7 @@ AUTO = "auto"
 """The address that stands for a cluster that is looked for."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
-"""Of the memory that is free: the store lives in shared memory, and the provers need memory too."""
+"""Largest share of free memory for the object store, which lives in shared memory beside the provers."""
 
 
 @contextmanager

@@ -103,7 +103,7 @@ class RayExecutor(Executor):
         self._own: dict[str, tuple[str, Residents]] = {}
         """A prover's node, and its part of that."""
         self._tickets: dict[str, int] = {}
-        """Under which it is leased, by node."""
+        """Lease tickets of the resident keys, by node id."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
 

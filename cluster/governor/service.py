@@ -304,7 +304,7 @@ class NodeGovernor:
         return ticket
 
     async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
-        """Of what `keep` keeps, only so much stays."""
+        """Reduce the key that `keep` leased to so many bytes of memory and pinned memory."""
         await self._change(lambda state: state.shrink_key(ticket, memory, pinned))
 
     async def _granted(self, request: Request) -> tuple[int, int]:
@@ -376,7 +376,7 @@ class NodeGovernor:
         ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
     def _job(self, driver: str) -> Holder:
-        """As a holder. One that is not known, after a restart of this actor, says soon that it lives."""
+        """The driver as a holder. A driver unknown after a restart of this actor soon says that it lives."""
         known = self._drivers.get(driver)
         return known.holder if known is not None else NOBODY
 

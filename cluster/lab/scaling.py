@@ -42,7 +42,7 @@ class Scale:
     tail: float
     """From the last proof to the end."""
     driver_cpu: float
-    """Of the driver's process, for a partition."""
+    """CPU seconds of the driver's process for each partition."""
     wall: float
     device: str
 

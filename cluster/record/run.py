@@ -175,7 +175,7 @@ class Run:
         return own | self._packed.files.keys()
 
     def remove_damaged_packs(self) -> dict[str, str]:
-        """By name, why each pack that cannot be read cannot; those that are files are removed. Which partitions were in
+        """The reason why each damaged pack cannot be read, by name; damaged files are removed. Which partitions were in
         them is not known: what is not stored elsewhere is not stored."""
         for name in self._packed.damaged:
             with suppress(IsADirectoryError):

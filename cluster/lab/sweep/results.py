@@ -31,7 +31,7 @@ class Measured:
 
     cell: Cell
     partitions: int
-    """Of one copy."""
+    """Partitions of one copy of the job."""
     wall: tuple[float, ...]
     """From the beginning of all copies to the end of the last, for each repeat."""
     proof_latency: Spread
