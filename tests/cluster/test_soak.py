@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -147,8 +148,11 @@ def process_of(executor: Executor, worker: str) -> int | None:
     above = psutil.Process().pid if executor.settings.local else actor_of(executor)
     if above is None or (not executor.settings.local and worker == "prover-0"):
         return above
-    found = [p.pid for p in psutil.Process(above).children(recursive=True) if f"distprove-{worker}" in p.cmdline()]
-    return found[0] if found else None
+    for process in psutil.Process(above).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            if f"distprove-{worker}" in process.cmdline():
+                return process.pid
+    return None
 
 
 @pytest.mark.parametrize("how", ["processes", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])

@@ -24,8 +24,13 @@ def raylet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(address: str, user: int | None = None, folder: str = "/tmp/ray") -> None:
-        command = ["/x/raylet", "-c", "read line", f"--session_dir={folder}/session", f"worker --gcs-address={address}"]
-        started.append(subprocess.Popen(command, executable="/bin/sh", stdin=subprocess.PIPE, user=user))
+        node, worker = f"--session_dir={folder}/session", f"worker --gcs-address={address}"
+        command = ["/x/raylet", "-c", "echo there; read line", node, worker]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, executable="/bin/sh", stdin=pipe, stdout=pipe, user=user)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"  # Popen returns before the kernel has set the command line
 
     def found(*_: Any) -> Iterator[psutil.Process]:
         for process in started:

@@ -345,6 +345,16 @@ print(pickled(VerifierSpec(Mine(2, Faults(Path({str(tmp_path)!r}))))).hex())
     assert b"cloudpickle" not in pickled(VerifierSpec(ToySystem(2, Faults(tmp_path))))
 
 
+def named(word: str) -> list[psutil.Process]:
+    """The children of this process whose command line has the word; one that has just been started has none yet."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if word in " ".join(child.cmdline()):
+                found.append(child)
+    return found
+
+
 def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) -> None:
     system = ToySystem(1, faults(), verifies_in_python=True)
     (partition,) = system.plan()
@@ -353,7 +363,9 @@ def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) 
     verifiers = Verifiers(system, 2)
     try:
         assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
-        children = [child for child in psutil.Process().children() if "verifier" in " ".join(child.cmdline())]
+        late = time.monotonic() + 60
+        while len(children := named("verifier")) < 2 and time.monotonic() < late:
+            time.sleep(0.05)
         assert len(children) == 2
         for child in children:
             child.kill()
