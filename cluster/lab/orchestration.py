@@ -1,4 +1,5 @@
-"""What orchestration costs beside the prover: the same partitions in a bare loop and through the whole pipeline.
+"""Measures the cost of orchestration beside the prover: the same partitions in a bare loop and through the whole
+pipeline.
 
 The bare loop hands partitions to provers in this process that hold their key, as many in flight as a worker has, and
 does nothing else. The pipeline is what `distprove prove --local` runs: driver, dispatch, governor, leases, verification
@@ -60,11 +61,11 @@ class Pass:
 
     wall: float
     proving: float
-    """From the first work on a device to the last result."""
+    """Seconds from the first work on a device to the last result."""
     device: float
-    """At work, over all devices."""
+    """Seconds of work, over all devices."""
     idle_share: float
-    """Of the devices' time from their first work to their last."""
+    """Idle share of the devices' time from their first work to their last."""
     by_events: bool
 
 
@@ -79,7 +80,7 @@ class Cost:
     pipeline: tuple[Pass, ...]
 
     def cost(self, part: Callable[[Pass], float] = lambda each: each.wall) -> float:
-        """By how much of the bare loop's time the pipeline takes longer: medians; below 0 where it is faster."""
+        """Extra time of the pipeline as a share of the bare loop's time; of medians; below 0 where it is faster."""
         return _median(self.pipeline, part) / _median(self.bare, part) - 1
 
     @property
@@ -117,7 +118,7 @@ def measure_orchestration(
     repeats: int = 5,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Cost, dict[str, Any]]:
-    """What the pipeline costs on this machine under `settings`, and the facts of the first prover.
+    """Measure what the pipeline costs on this machine under `settings`, and the facts of the first prover.
 
     `partitions`: how many are proven in a pass, the job's own ones again and again; None: the job's. `scratch` holds
     the runs meanwhile. Raises UsageError where they cannot be repeated, and what `driver.prove` raises.
@@ -189,15 +190,15 @@ class PreparedThreads(InProcessExecutor):
         super().check(worker)
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
-        """Those of the pipeline."""
+        """The pipeline's own provers."""
         return [each.prover for each in self._transports.values() if isinstance(each, WorkerThreads)]
 
 
 class PreparedProcesses(PreparedThreads, ProcessExecutor):
-    """In processes."""
+    """Workers in processes of their own, with witnesses that are made beforehand."""
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
-        """As many as the pipeline has, on the same devices; made here."""
+        """As many provers as the pipeline has, on the same devices, made in this process."""
         threads, governor = self.settings.threads or usable_threads(), GovernorHere(self._governor)
         choices = prover_choices(self.settings, system, local_devices(self.settings), threads)
         self._bare = [ProverWorker(system, choice, leases_from(governor, choice)) for choice in choices]
@@ -221,7 +222,7 @@ def _bare(
     pools = [ThreadPoolExecutor(settings.in_flight) for _ in provers]
 
     def each(call: Callable[[ProverWorker, int], Timed]) -> list[Any]:
-        """What `call` gave for each partition, all of them handed over in order."""
+        """Results of `call` for each partition; partitions are handed over in order."""
         homes = list(itertools.islice(itertools.cycle(range(len(provers))), len(plan)))
         asked = [pools[home].submit(call, provers[home], i) for i, home in enumerate(homes)]
         timed = [future.result() for future in asked]

@@ -1,4 +1,5 @@
-"""How a job's rate grows with its workers: the same partitions through the whole pipeline, with one worker and more."""
+"""Measures how a job's rate grows with its workers: the same partitions through the whole pipeline, with one worker and
+more."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ class Scale:
     steady: float
     """Partitions a second."""
     first_proof: float
-    """From the beginning to the first proof."""
+    """Seconds from the beginning to the first proof."""
     tail: float
-    """From the last proof to the end."""
+    """Seconds from the last proof to the end."""
     driver_cpu: float
     """CPU seconds of the driver's process for each partition."""
     wall: float
@@ -59,7 +60,7 @@ class Scaling:
     scales: tuple[Scale, ...]
 
     def base(self, scale: Scale) -> Scale:
-        """What a scale is compared with: the fewest workers, reached the same way."""
+        """The scale that others are compared with: the fewest workers, reached the same way."""
         return min((each for each in self.scales if each.over == scale.over), key=lambda each: each.workers)
 
     def to_dict(self) -> dict[str, Any]:

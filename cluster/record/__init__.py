@@ -1,1 +1,1 @@
-"""What a run leaves on disk, and what is read from it."""
+"""The files of a run: what is written, and what is read from them."""

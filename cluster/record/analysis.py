@@ -47,7 +47,7 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Spread:
-    """How a list of durations is spread, in seconds."""
+    """Summary of a list of durations, in seconds."""
 
     count: int
     median: float
@@ -68,7 +68,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Inflation:
-    """How much longer a phase took than undisturbed."""
+    """Comparison of a phase's durations with those of the same phase undisturbed."""
 
     phase: str
     spread: Spread
@@ -83,7 +83,7 @@ class Inflation:
 
 @dataclass(frozen=True)
 class Level:
-    """How much there was of something from a moment on."""
+    """The amount of something from one moment on, until the next level begins."""
 
     time: float
     count: int
@@ -116,7 +116,7 @@ def _device_use(name: str, times: Sequence[DeviceTime]) -> DeviceUse:
 
 
 def device_names(place: Place) -> tuple[str, ...]:
-    """What a prover's devices are called: the GPUs of its node, or the prover itself where it has none."""
+    """Names of a prover's devices: the GPUs of its node, or the prover itself where it has none."""
     return tuple(f"{place.node} GPU {gpu}" for gpu in place.gpus) or (place.id,)
 
 
@@ -150,7 +150,8 @@ def inflation(spans: Iterable[Span], isolated: Iterable[Span] = ()) -> list[Infl
 
 
 def witnesses_in_flight(session: Session, nbytes: Mapping[str, int]) -> list[Level]:
-    """How many witnesses existed over time, from the end of their synthesis to the end of their last use by a prover.
+    """Number and size of the witnesses that existed over time, each from the end of their synthesis to the end of their
+    last use by a prover.
 
     `nbytes`: size by partition.
     """

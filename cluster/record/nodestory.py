@@ -1,4 +1,4 @@
-"""What a node's governor wrote into report.json, as far as it is there: its decisions, and samples of the node.
+"""Reads what a node's governor wrote into report.json, as far as it is there: its decisions, and samples of the node.
 
     {"node", "policy", "limits": {phase: n}, "decisions": [{"t", "phase", "from", "to", "reason"}...],
      "samples": [sample...]}
@@ -57,7 +57,7 @@ class NodeStory:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> NodeStory:
-        """From what a governor reported; whatever is not of the right kind counts as missing."""
+        """Read a governor's report; whatever is not of the right kind counts as missing."""
         samples = [_sample(item) for item in _items(record.get("samples"))]
         decisions = [_decision(item) for item in _items(record.get("decisions"))]
         return cls(

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[0-9]{8}\.pack")
 
 @dataclass
 class Packed:
-    """What packs hold: files by name, and why each pack that could not be read could not."""
+    """Content of a run's packs: files by name, and why each pack that could not be read could not."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     damaged: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a session did: the numbers for report.json, the summary table and `--json`. Nothing here is secret."""
+"""The numbers of a session for report.json, the summary table and `--json`. Nothing here is secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernels.errors import BackendError
 
 @dataclass
 class Counters:
-    """What went wrong and was dealt with, over the whole session."""
+    """Counts of faults that were dealt with, over the whole session."""
 
     retries: int = 0
     """Partitions handed out again, for whatever reason."""
@@ -53,7 +53,7 @@ class PartitionReport:
     """Bytes over PCIe to the device, and back, for the proof that counted."""
     to_host: int = 0
     memory: MemoryUse | None = None
-    """How it was fitted into its prover's memory, for systems that plan that."""
+    """Memory plan and use of the partition; None for systems without memory plans."""
     device_peak: int = 0
     """The most device memory that its prover had taken by then, in bytes; 0 where a device does not tell."""
 
@@ -76,7 +76,7 @@ class WorkerReport:
     busy_seconds: float = 0.0
     load_seconds: float = 0.0
     reason: str | None = None
-    """Why it was retired."""
+    """Reason why the worker was retired; None while it is in use."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Report:
     error: str | None = None
     job_digest: str | None = None
     proven: dict[str, Any] = field(default_factory=dict)
-    """What the proof says, and how sure that is, for systems that tell (`distprove.system.Explains`)."""
+    """The proof's statement and its security, for systems that tell (`distprove.system.Explains`)."""
     started: float = 0.0
     wall_seconds: float = 0.0
 
@@ -113,7 +113,8 @@ class Report:
 
 
 def public_message(error: BaseException) -> str:
-    """What may be told of an error. Our own messages are written without secrets; those of others may quote values."""
+    """Text of an error that may be shown to anyone. Our own messages are written without secrets; those of others may
+    quote values."""
     if isinstance(error, (DistproveError, BackendError)):
         return str(error)
     return f"{type(error).__name__} (not told in full, because it may quote the witness)"

@@ -162,7 +162,7 @@ class Run:
 
     @cached_property
     def _packed(self) -> Packed:
-        """What packs held when this was first asked for."""
+        """Content of the run's packs, read at the first use."""
         return self._packs.read({item["name"] for item in self.record["partitions"]})
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:

@@ -1,4 +1,4 @@
-"""What a run is at, about once a second, for `distprove top`: status.json in the run's folder.
+"""State of a run, written about once a second for `distprove top`: status.json in the run's folder.
 
     {"format": "distprove.status", "version": 1, "time", "began", "status", "error", "total", "done", "failed",
      "proved", "retries", "rate", "stages": {stage: count}, "workers": [worker...], "nodes": [node...]}
@@ -105,7 +105,7 @@ def status_view(
     rate: float | None = None,
     tasks: Mapping[str, list[list[str]]] | None = None,
 ) -> dict[str, Any]:
-    """What status.json says of a session. `stages` counts partitions by stage, or by status once it is over.
+    """Content of status.json for a session. `stages` counts partitions by stage, or by status once it is over.
 
     `rate`: partitions a second, by default over the whole session. `tasks`: (partition, stage) by worker.
     """
@@ -138,7 +138,7 @@ def status_view(
 
 
 def node_view(report: dict[str, Any]) -> dict[str, Any]:
-    """What is worth showing of a governor's report now: its limits, and its last sample."""
+    """The part of a governor's report that a live view shows: its limits, and its last sample."""
     samples = report.get("samples") or [{}]
     shown = {key: report.get(key) for key in ("node", "policy", "limits", "threads", "memory")}
     return shown | {key: samples[-1].get(key) for key in ("cpu", "memory_used", "memory_leased", "leases", "queue")}

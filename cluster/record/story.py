@@ -20,7 +20,7 @@ MAX_REPORT = 1 << 28
 TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged", "hung")
 """Journal events that tell of something that went wrong."""
 MAX_TROUBLE = 20_000
-"""Such events that are kept in memory."""
+"""Most events of trouble that are kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Story:
 
     name: str
     record: dict[str, Any]
-    """job.json"""
+    """Content of job.json."""
     report: dict[str, Any]
     sessions: list[Session]
     trouble: list[dict[str, Any]] = field(default_factory=list)
-    """What went wrong, oldest first: of the journal's events the time, and the texts that are shown."""
+    """The journal's events of trouble, oldest first: time and the texts that are shown."""
     more_trouble: int = 0
-    """How many events of that kind follow those in `trouble`."""
+    """Number of events of trouble that follow those in `trouble`."""
 
     @property
     def status(self) -> str:
@@ -112,7 +112,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "load_seconds": _NUMBER,
     "device_peak": _NUMBER,
 }
-"""What partitions and workers need not have."""
+"""Fields that the records of partitions and workers may lack."""
 
 _SECURITY: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), (int, float)),

@@ -1,4 +1,4 @@
-"""When what happened where: the spans of a run's sessions, and timeline.json.
+"""The spans of a run's sessions (which worker did what, and when), and timeline.json.
 
 A session is one stretch of work on a run, from start or resume to its end. timeline.json holds them all, oldest first:
 
@@ -53,16 +53,16 @@ class Span(NamedTuple):
     outcome: str = "ok"
     """"ok", or the kind of error it ended with."""
     steps: tuple[Step, ...] = ()
-    """When the steps passed, where that is known; they may begin before the span does."""
+    """Times of the steps, where they are known; they may begin before the span does."""
     on_device: DeviceTime | None = None
-    """When the device was at the partition's work; None where it is not known."""
+    """Times at which the device worked on the partition; None where it is not known."""
     attempt: int = 0
-    """Which attempt at this phase of this partition, counted from 1; 0 for what has no partition."""
+    """Number of the attempt at this phase of this partition, from 1; 0 for what has no partition."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker was."""
+    """Place of a worker: its node and devices."""
 
     id: str
     role: str
@@ -71,7 +71,7 @@ class Place:
     kind: str = ""
     """"cuda", "cpu", or "" when it never got ready."""
     gpus: tuple[str, ...] = ()
-    """Which GPUs of its node."""
+    """GPUs of the worker's node that it uses."""
 
 
 @dataclass
@@ -105,11 +105,11 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """From the beginning to the end of the session, or of its last span; above 0."""
+        """Length of the session, or until the end of its last span if that is later; above 0."""
         return max([self.wall_seconds, 1e-6, *(span.end - self.began for span in self.spans)])
 
     def to_json(self) -> str:
-        """Its part of timeline.json, a line for each span."""
+        """The session's part of timeline.json, one line for each span."""
         facts = {
             "began": self.began,
             "wall_seconds": round(self.wall_seconds, 6),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distprove.stark.air.definition import Layout
 
 LEAST_BLOWUP = 2
-"""What `prove` chooses unless it is told otherwise."""
+"""Blow-up that `prove` chooses unless it is told otherwise."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
@@ -264,7 +264,7 @@ def _show(air: AirReport) -> None:
 
 
 def _warn_of(air: AirReport) -> None:
-    """What compiles, and is probably not meant."""
+    """Print warnings about what compiles and is probably not meant."""
     if air.unread_columns:
         warn(f"{air.name}: nothing reads {', '.join(air.unread_columns)}")
     for use in air.unconfirmed_bounds:

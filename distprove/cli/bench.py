@@ -36,7 +36,7 @@ MAX_COLUMNS = 1 << 16
 
 @dataclass(frozen=True)
 class Measure(OptionGroup):
-    """On what is measured, and how often."""
+    """Options that say on which backend a benchmark runs, and how often."""
 
     repeats: Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")] = 7
     backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
@@ -50,7 +50,7 @@ class Measure(OptionGroup):
 
 @dataclass(frozen=True)
 class Extensions(OptionGroup):
-    """Which extensions over Goldilocks."""
+    """Options that choose extensions over Goldilocks."""
 
     sizes: Sizes = "16,18,20"
     columns: Annotated[str, typer.Option(metavar="NUMBERS", help="Columns of the matrix: 64 or 8,64.")] = "64"

@@ -1,4 +1,4 @@
-"""Where output goes: results to standard output, progress and errors to standard error, JSON alone when asked for.
+"""Consoles for output: results to standard output, progress and errors to standard error, JSON alone when asked for.
 
 Everything that is printed passes here, and what acts on a terminal is escaped here (`distprove.formats.visible`),
 whoever chose the text. Only what commands mark up themselves has colours: names go into that through `escape`, messages

@@ -112,7 +112,7 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
 
 
 def _program() -> str:
-    """What to type for `distprove` here: its path, where the environment it is in is not active."""
+    """The command to type for `distprove`: its path if its environment is not active."""
     return "distprove" if shutil.which("distprove") else os.path.relpath(Path(sys.executable).with_name("distprove"))
 
 

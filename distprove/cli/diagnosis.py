@@ -1,4 +1,4 @@
-"""What `distprove doctor` looks at: each finding with its state, what it means, and what to do about it."""
+"""The findings of `distprove doctor`: each finding with its state, what it means, and what to do about it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a job on this machine would use, and why."""
+    """Devices that a job on this machine would use, and the reason."""
 
     backend: str
     devices: tuple[str, ...]
@@ -258,7 +258,7 @@ def _ray() -> Iterator[Finding]:
 
 
 def _choose(machine: Machine) -> Choice:
-    """The same choice that the driver makes when nothing is said: every usable GPU, else the processor."""
+    """Make the choice that the driver makes by default: every usable GPU, else the CPU."""
     threads, memory = machine.processor.threads, machine.memory.usable
     cpu = (machine.processor.model,)
     if not machine.gpus.devices:

@@ -82,7 +82,7 @@ def _show(rows: list[KernelRow]) -> None:
 
 
 def compilation(rows: Sequence[KernelRow]) -> str:
-    """How long the compiler took, for people."""
+    """Compilation times as text."""
     seconds = {(row.source, row.arch): row.seconds for row in rows if not row.cached}
     taken = format_seconds(sum(seconds.values())) if seconds else "no time"
     return f"{taken} of compilation, the rest from the cache"

@@ -34,7 +34,8 @@ def orchestration(
     execution: Execution,
     as_json: AsJson = False,
 ) -> None:
-    """The same partitions in a bare loop and through the whole pipeline, in turn: what the pipeline costs.
+    """Measure what the pipeline costs: the same partitions in a bare loop and through the pipeline, in turn. Always on
+    this machine, without Ray.
 
     Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list:
     off,static,auto.

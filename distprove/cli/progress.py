@@ -1,4 +1,4 @@
-"""What is seen while a job runs: a live line in a terminal, plain lines in a log. Both go to standard error."""
+"""The display while a job runs: a live line in a terminal, plain lines in a log. Both go to standard error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProgressDisplay:
         self._stages: Mapping[str, int] = {}
         self._shown = 0
         self.doing = "starting"
-        """What the job waits for before there is work, then `PROVING`."""
+        """The thing that the job waits for before there is work, then `PROVING`."""
         self._said = ""
         self._due = 0.0
         self._bar: Bar | None = None

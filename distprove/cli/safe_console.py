@@ -32,7 +32,7 @@ class SafeConsole(Console):
 
 
 def _hanging(text: Text, console: Console, options: ConsoleOptions) -> Text:
-    """The same text with its lines broken to fit, and indented after a break unless there is no room for that."""
+    """Break the lines of `text` to fit, indented after a break unless there is no room for that."""
     width, overflow = options.max_width, text.overflow or options.overflow
     lines: list[Text] = []
     for line in text.split(allow_blank=True):

@@ -35,7 +35,8 @@ def scaling(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The same partitions with one GPU, two, four: rates, and what the driver costs.
+    """Measure how rates and the driver's cost grow from one GPU to two and four, on this machine, with the job file's
+    settings.
 
     On this machine. Settings are those of the job file.
     """

@@ -122,7 +122,7 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
 
 
 def memory_line(partitions: list[dict[str, Any]]) -> str:
-    """How partitions were fitted into their provers' memory; empty for systems that do not plan it."""
+    """Memory plans of the partitions in words; empty for systems that do not plan it."""
     uses = [p["memory"] for p in partitions if p.get("memory")]
     if not uses:
         return ""

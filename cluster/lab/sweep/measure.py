@@ -127,7 +127,7 @@ class Bench:
         self._rounds.append(self._round(self._cell, "repeat"))
 
     def figures(self) -> Measured:
-        """What the repeats came to."""
+        """Figures of all repeats together."""
         began = self._rounds[0][0].began
         nodes = [NodeStory.of(record) for record in self._executor.governor_report(began)]
         return _figures(self._cell, self._rounds, nodes, self._memory.peak, self._load_seconds, self._warmed)
@@ -167,7 +167,7 @@ def _round(
 
 
 def _join(shared: SharedExecutor, attempts: Sequence[_Attempt]) -> None:
-    """Until all have ended; the first that fails ends the others."""
+    """Wait until all attempts have ended; the first that fails ends the others."""
     while any(attempt.thread is not None and attempt.thread.is_alive() for attempt in attempts):
         for attempt in attempts:
             if attempt.thread is not None:
@@ -259,7 +259,7 @@ def _figures(
 
 
 def _together(copies: Sequence[Copy]) -> Session:
-    """What happened to all copies of a round, as one session."""
+    """Join the sessions of all copies of a round into one."""
     session = Session(min(copy.began for copy in copies), workers=copies[0].session.workers)
     for copy in copies:
         session.spans += copy.session.spans

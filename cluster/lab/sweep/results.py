@@ -1,4 +1,4 @@
-"""What a sweep measured: the record of a setting, the whole as JSON and CSV, and which setting is best."""
+"""Results of a sweep: the record of a setting, the whole as JSON and CSV, and which setting is best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMED = (
     "from the moment at which all copies begin, with workers running and keys loaded, until the last copy's proof is "
     "bound, read back and on disk; every partition is synthesised, proven and verified, and written to a run folder"
 )
-"""What is inside the timed region."""
+"""Description of the timed region."""
 
 
 CLOSE = 0.03
@@ -33,15 +33,15 @@ class Measured:
     partitions: int
     """Partitions of one copy of the job."""
     wall: tuple[float, ...]
-    """From the beginning of all copies to the end of the last, for each repeat."""
+    """Seconds from the beginning of all copies to the end of the last, for each repeat."""
     proof_latency: Spread
-    """From a copy's beginning to its proof, over all copies and repeats."""
+    """Seconds from a copy's beginning to its proof, over all copies and repeats."""
     prove_latency: Spread
-    """What one partition took of its prover."""
+    """Seconds that one partition took of its prover."""
     phases: Mapping[str, Spread]
     """Every phase and, as "phase: step", its steps."""
     busy_share: float
-    """Of the devices, on average, from the first launch to the last result."""
+    """Average share of the time from the first launch to the last result in which devices were busy."""
     idle: Spread
     """Stretches in which a device had nothing to do."""
     idle_share: float
@@ -56,11 +56,11 @@ class Measured:
     devices: tuple[str, ...] = ()
     """Names of the devices, one for each prover."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """What went wrong and was dealt with; all 0 in a measurement to be trusted."""
+    """Counts of faults that were dealt with; all 0 in a measurement to be trusted."""
     warmup: int = 0
     """Repeats before those that count."""
     governors: Sequence[Mapping[str, Any]] = ()
-    """Of each node at the end: its policy, its limits by phase, and how many decisions led to them."""
+    """State of each node's governor at the end: its policy, its limits by phase, and how many decisions led to them."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 
@@ -131,7 +131,7 @@ class SweepResult:
     measured: Sequence[Measured]
     isolated: Measured
     about: Mapping[str, Any]
-    """What was proven, on what, with how many repeats."""
+    """Job, machine and number of repeats."""
 
     @property
     def best(self) -> Measured:

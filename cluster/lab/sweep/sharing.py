@@ -23,7 +23,7 @@ from distprove.system import ProofSystem
 POLL = 0.01
 """Seconds that the shared executor is waited for at a time: what was submitted meanwhile is waited for from then on."""
 ONCE = (Kind.LOAD, Kind.CHECK)
-"""What is done once for all clients."""
+"""Tasks that are done once for all clients."""
 
 
 class SharedExecutor:
@@ -111,7 +111,7 @@ class SharedExecutor:
                 client.take(replace(finished, value=self._part(finished.value, client)))
 
     def _part(self, batch: Batch, client: Client) -> Batch:
-        """What of a batch is a client's business."""
+        """The part of a batch that belongs to a client."""
         owners = self._owners
         return Batch(
             [outcome for outcome in batch.outcomes if owners.get(outcome.name) is client],

@@ -36,7 +36,7 @@ class Step:
 
     cell: Cell
     number: int
-    """Of `total`, from 1."""
+    """Number of the step out of `total`, from 1."""
     total: int
     doing: str
     measured: Measured | None = None
@@ -125,7 +125,7 @@ def _settle(path: Path, about: dict[str, Any]) -> Folder:
 
 
 def _about(system: ProofSystem, settings: ExecutorSettings, repeats: int, warmup: int, in_turn: bool) -> dict[str, Any]:
-    """What the figures of a sweep have in common; nothing of an input but how many there are."""
+    """Facts that all figures of a sweep share; of inputs only their number."""
     compared = {field.name for field in fields(Cell)}
     kept = [field.name for field in fields(ExecutorSettings) if field.name not in compared]
     return {

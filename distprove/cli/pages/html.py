@@ -1,4 +1,4 @@
-"""What the pages share: the document around them, their style, tables. All text is escaped here or by the caller."""
+"""Parts that the pages share: document, style, tables. All text is escaped here or by the caller."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Format = Callable[[float], str]
 
 
 def witnesses(story: Story, session: Session) -> list[str]:
-    """How many there were over time, and how large."""
+    """Chart of the number and size of witnesses over time."""
     levels = witnesses_in_flight(session, story.witness_bytes)
     if not levels:
         return []
@@ -33,7 +33,7 @@ def witnesses(story: Story, session: Session) -> list[str]:
 
 
 def governor(session: Session, node: NodeStory) -> list[str]:
-    """What the node's governor saw and decided."""
+    """Charts and tables of what the node's governor saw and decided."""
     title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
     parts = [f"<h2>{escape(title)}</h2>"]
     if node.limits:

@@ -49,7 +49,7 @@ class Drawing:
     width: float
     height: float
     label: str
-    """What the chart shows, for those who do not see it."""
+    """Description of the chart for screen readers."""
     _parts: list[str] = field(default_factory=list)
 
     def rect(self, x: float, y: float, width: float, height: float, cls: str, title: str = "") -> None:
@@ -141,7 +141,7 @@ def time_axis(drawing: Drawing, along: Scale, top: float, bottom: float, form: C
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most the first, lowest, highest and last of the points that fall into one unit of x."""
+    """Thin out points: of those in one unit of x the first, lowest, highest and last remain."""
     if len(points) <= WIDTH:
         return list(points)
     columns: dict[int, list[tuple[float, float]]] = {}

@@ -13,7 +13,7 @@ from distprove.cli.pages.svg import AXIS, LEFT, RIGHT, WIDTH, Drawing, Scale, ti
 
 LANE_HEIGHT = {"prover": 20, "synthesiser": 11, "driver": 11}
 CROWDED = 60
-"""With more lanes than this all are drawn thin."""
+"""Number of lanes above which all are drawn thin."""
 NARROW = 1.5
 """Spans narrower than this many units are drawn together with equal neighbours, so that a page stays readable, and of
 bounded size, with any number of partitions."""
@@ -72,7 +72,7 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
 
 
 def device_lanes(session: Session, used: Sequence[DeviceUse]) -> str:
-    """When each device had work, and when it stood idle."""
+    """Draw when each device had work, and when it was idle."""
     height = 8 if len(used) > CROWDED else 18
     total = len(used) * (height + 3)
     drawing = Drawing(WIDTH, total + 4 + AXIS, "Busy and idle stretches of each device")
@@ -89,7 +89,7 @@ def device_lanes(session: Session, used: Sequence[DeviceUse]) -> str:
 
 
 def time_scale(session: Session) -> Scale:
-    """From the beginning of the session to its end."""
+    """Time scale from the beginning of the session to its end."""
     return Scale(0.0, session.seconds, LEFT, WIDTH - RIGHT)
 
 
