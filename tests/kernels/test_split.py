@@ -157,7 +157,7 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monke
 
     @contextmanager
     def lease(phase: str) -> Iterator[int]:
-        assert go.wait(10)
+        assert go.wait(60)
         phases.append(phase)
         yield 1
 
@@ -186,7 +186,7 @@ def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_wai
 
     @contextmanager
     def lease(_: str) -> Iterator[int]:
-        assert go.wait(10)
+        assert go.wait(60)
         yield 1
 
     host = HostBackend(lease)

@@ -69,7 +69,7 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     # Not closed from here: a thread that still reads would go on with whatever gets the same descriptor next.
     with suppress(OSError), socket.socket(fileno=os.dup(one.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
-    late = time.monotonic() + 10
+    late = time.monotonic() + 60
     while not all(channel.ended for channel in channels):
         assert time.monotonic() < late, "an end still reads"
         time.sleep(0.001)
@@ -113,7 +113,7 @@ def test_whoever_waits_for_an_end_that_is_gone_is_told() -> None:
     thread.start()
     with pytest.raises(ChannelClosed):
         end.call("wait")
-    assert gone.wait(10)
+    assert gone.wait(60)
     assert end.ended
     with pytest.raises(ChannelClosed):
         end.call("wait")
@@ -190,7 +190,7 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     while not governor._state.waiting:
         time.sleep(0.001)
     governor.reclaim(gone)
-    thread.join(10)
+    thread.join(60)
     assert [str(error) for error in errors] == ["the holder that asked is gone"]
     assert governor.acquire(Request(lives, threads=2))[1] == 2
 
@@ -236,7 +236,7 @@ def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: Ex
         assert outcome.witness_bytes >= LARGE
         synthesiser = psutil.Process(loaded.synthesisers["synthesiser-0"].value["pid"])
         synthesiser.kill()
-        psutil.wait_procs([synthesiser], timeout=20)
+        psutil.wait_procs([synthesiser], timeout=60)
         assert isinstance(asked(executor, worker, partition).error, WitnessGone)
 
 
@@ -292,7 +292,7 @@ def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings,
     ours = set(psutil.Process().children(recursive=True)) - before
     assert len(ours) >= 3
     executor.close(now=now)
-    _, alive = psutil.wait_procs(ours, timeout=20)  # a synthesiser ends when it sees its worker's end
+    _, alive = psutil.wait_procs(ours, timeout=60)  # a synthesiser ends when it sees its worker's end
     assert not alive
 
 
@@ -322,7 +322,7 @@ time.sleep(600)
         processes = [psutil.Process(int(pid)) for pid in driver.stdout.readline().split()]
         assert len(processes) == 2
         driver.send_signal(signal.SIGKILL)
-    _, alive = psutil.wait_procs(processes, timeout=20)
+    _, alive = psutil.wait_procs(processes, timeout=60)
     assert not alive
 
 
@@ -369,7 +369,7 @@ def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) 
         assert len(children) == 2
         for child in children:
             child.kill()
-        psutil.wait_procs(children, timeout=20)
+        psutil.wait_procs(children, timeout=60)
         assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
     finally:
         verifiers.close()
@@ -387,7 +387,7 @@ def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypat
         def acquire(self) -> None:
             self._lock.acquire()
             if self._owned:
-                over.wait(20)
+                over.wait(60)
             self._owned = True
 
         def release(self) -> None:

@@ -284,7 +284,7 @@ def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(timeout=30)
+        worker.join(timeout=60)
         assert not worker.is_alive(), "a deadlock"
     assert worst[0] <= 4
     assert worst[1] <= 100
@@ -368,7 +368,7 @@ def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
         assert not thread.is_alive(), "a deadlock"
     report = governor.report()
     assert (report["held"], report["peak_memory"]) == (0, 100)
