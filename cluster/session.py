@@ -11,9 +11,10 @@ from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
-from distprove.job import ExecutorSettings, Job, Settings
+from distprove.job import Job
 from distprove.proof import Proof
 from distprove.registry import load_system
+from distprove.settings import ExecutorSettings, Settings
 from distprove.system import ProofSystem
 
 

@@ -24,9 +24,10 @@ from cluster.record.run import is_run
 from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job, Settings
+from distprove.job import Job
 from distprove.options import SECURITY_BITS
 from distprove.proof import PROOF_FILE, Proof
+from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]

@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 import glob
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import is_file
@@ -22,7 +24,8 @@ MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
 """Default proven security of a STARK in bits: what a prover reaches, and what a verifier requires."""
 
-Keys = Mapping[str, "type | tuple[type, ...]"]
+Keys = Mapping[str, tuple[type, ...]]
+"""The kinds of values that each key of a table may have."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +37,120 @@ class InputFile:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What a field of settings says of itself: the keys of job files, the options of the command line and the documents
+    follow from it."""
+
+    about: str
+    bounds: tuple[int, int] | None = None
+    """The least and the most of an integer. A float must be above the least."""
+    choices: tuple[str, ...] = ()
+    size: bool = False
+    """Whether it is a number of bytes, which may be written like "48GiB"."""
+    flag: str = ""
+    """The option of the command line; empty for none."""
+    metavar: str | None = None
+    type: Any = None
+    default: Any = None
+    required: bool = False
+    """Of the field; `settings_of` fills these three in."""
+
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """The kinds of values that may stand for it in a job file."""
+        return (*_kinds(self.type), *((str,) if self.size else ()))
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise UsageError unless `value`, of the right type, is one that the setting may have."""
+        if self.choices and value not in self.choices:
+            raise UsageError(
+                f"unknown {name} {value!r}{nearest(value, self.choices)}; known: {', '.join(self.choices)}"
+            )
+        if self.bounds is None:
+            return
+        least, most = self.bounds
+        if float in self.kinds:
+            if not least < value <= most:
+                raise UsageError(f"{name} must be above {least} and at most {most}, not {value}")
+        elif value < least:
+            raise UsageError(f"{name} must be at least {least}, not {value}")
+        elif value > most:
+            raise UsageError(f"{name} must be at most {most}, not {value}")
+
+
+def setting(about: str, default: Any = MISSING, **said: Any) -> Any:
+    """A field of settings with what it says of itself; `said` are fields of `Setting`. A default may be a factory."""
+    metadata = {"setting": Setting(about, **said)}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def settings_of(owner: Any) -> Mapping[str, Setting]:
+    """The settings of the dataclass `owner`, whose fields were made by `setting`, in order."""
+    return _settings_of(owner)
+
+
+@cache
+def _settings_of(owner: Any) -> Mapping[str, Setting]:
+    hints = get_type_hints(owner)
+    return {f.name: _with_field(f.metadata["setting"], f, hints[f.name]) for f in fields(owner)}
+
+
+def _with_field(told: Setting, made: Field[Any], hint: Any) -> Setting:
+    given = made.default is not MISSING
+    required = not given and made.default_factory is MISSING
+    return replace(told, type=hint, default=made.default if given else None, required=required)
+
+
+def keys_of(owner: Any) -> Keys:
+    """The keys of a job file's table that is read into the dataclass `owner`."""
+    return {name: told.kinds for name, told in settings_of(owner).items()}
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return tuple(kind for part in get_args(hint) for kind in _kinds(part))
+    stand_in = {float: (int, float), Path: (str,), NoneType: (), Mapping: (dict,), tuple: (list, str)}
+    return stand_in.get(origin, (origin,))
+
+
+def check_keys(table: Mapping[str, Any], known: Keys, prefix: str) -> None:
+    """Raise UsageError unless every key of `table` is known and its value of a kind that is known for it."""
+    for key, value in table.items():
+        if key not in known:
+            raise UsageError(f"unknown key `{prefix}{key}`{nearest(key, known)}; known: {', '.join(known)}")
+        kinds = known[key]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            wanted = " or ".join(KINDS[kind] for kind in kinds)
+            raise UsageError(f"`{prefix}{key}` must be {wanted}, not {KINDS.get(type(value), type(value).__name__)}")
+
+
+KINDS = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+    NoneType: "nothing",
+}
+
+
+@dataclass(frozen=True)
 class Groth16Options:
     """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
 
-    KEYS: ClassVar[Keys] = {"zkey": str, "wasm": str, "vk": str, "inputs": (list, str), "witnesses": (list, str)}
-
-    zkey: Path
-    wasm: Path | None = None
-    inputs: tuple[InputFile, ...] = ()
-    """JSON inputs for the circuit's witness program."""
-    witnesses: tuple[InputFile, ...] = ()
-    """Finished witnesses (.wtns)."""
-    vk: Path | None = None
-    """A snarkjs verification_key.json that the zkey's own verification key must equal."""
+    zkey: Path = setting("The proving key.", flag="--zkey")
+    wasm: Path | None = setting("circom's witness program, for the inputs.", None, flag="--wasm")
+    inputs: tuple[InputFile, ...] = setting(
+        "JSON inputs of the witness program: files, globs, folders.", (), flag="--input", metavar="I.json..."
+    )
+    witnesses: tuple[InputFile, ...] = setting(
+        "Finished witnesses: files, globs, folders.", (), flag="--wtns", metavar="W.wtns..."
+    )
+    vk: Path | None = setting("A verification_key.json that the key must agree with.", None, flag="--vk")
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], base: Path) -> Groth16Options:
@@ -108,35 +212,23 @@ class Groth16Options:
 class StarkOptions:
     """A STARK program with its arguments, the number of partitions, and the parameters that give its security."""
 
-    KEYS: ClassVar[Keys] = {
-        "program": str,
-        "arguments": dict,
-        "partitions": int,
-        "blowup": int,
-        "security": int,
-        "grinding": int,
-        "queries": int,
-    }
-
-    program: str
-    """The name of a program that ships, or a user's own program as MODULE:CLASS."""
-    arguments: Mapping[str, int | str] = field(default_factory=dict)
+    program: str = setting("A program that ships, or one of your own as module:Class.")
+    arguments: Mapping[str, int | str] = setting("The program's own; paths are relative to the job file.", dict)
     """All arguments of the program, checked, with absolute paths; a user's own program checks its arguments itself."""
-    partitions: int = 1
-    blowup: int = 2
-    security: int = SECURITY_BITS
-    """Bits of proven security that a proof must reach; the number of queries follows from it."""
-    grinding: int = 16
-    """Bits of proof of work before the queries."""
-    queries: int | None = None
-    """Number of queries, for programs that do not tell the heights of their tables."""
+    partitions: int = setting("Partitions to cut it into.", 1, bounds=(1, MAX_PARTITIONS), flag="--partitions")
+    blowup: int = setting("2, 4 or 8: larger proofs faster, or smaller ones slower.", 2, bounds=(2, 8), flag="--blowup")
+    security: int = setting("Proven bits; queries follow.", SECURITY_BITS, bounds=(1, 128), flag="--security")
+    grinding: int = setting("Bits of proof of work before the queries.", 16, bounds=(0, 40), flag="--grinding")
+    queries: int | None = setting(
+        "Queries, for programs that do not say how tall they are.", None, bounds=(1, 1024), flag="--queries"
+    )
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], base: Path) -> StarkOptions:
         """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
         if "program" not in table:
             raise UsageError("no `program`: what to prove")
-        chosen = {key: table[key] for key in cls.KEYS if key in table and key != "arguments"}
+        chosen = {key: table[key] for key in keys_of(cls) if key in table and key != "arguments"}
         options = cls(**chosen, arguments=_arguments(table["program"], table.get("arguments", {}), base))
         options.check()
         return options
@@ -144,7 +236,7 @@ class StarkOptions:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> StarkOptions:
         """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
-        check_keys(record, {**cls.KEYS, "queries": (int, type(None))}, "options.")
+        check_keys(record, {**keys_of(cls), "queries": (int, NoneType)}, "options.")
         arguments = _arguments(record["program"], record["arguments"], Path())
         made = cls(**{**record, "arguments": arguments})
         made.check()
@@ -159,10 +251,9 @@ class StarkOptions:
         """Raise UsageError for numbers out of range, InputError for files that do not exist."""
         if self.blowup not in (2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
-        limits = {"partitions": (1, MAX_PARTITIONS), "security": (1, 128), "grinding": (0, 40), "queries": (1, 1024)}
-        for name, (least, most) in limits.items():
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
+        for name, told in settings_of(StarkOptions).items():
+            value, (least, most) = getattr(self, name), told.bounds or (0, 0)
+            if told.bounds is not None and value is not None and not least <= value <= most:
                 raise UsageError(f"{name} must be from {least} to {most}, not {value}")
         for source in self.sources:
             if not is_file(source.path):
@@ -222,27 +313,6 @@ def _matches(path: Path, pattern: str, base: Path, suffix: str | None) -> list[P
     if path.is_file():
         return [path]
     return [p for p in (base / match for match in glob.iglob(pattern, root_dir=base, recursive=True)) if p.is_file()]
-
-
-def check_keys(table: Mapping[str, Any], known: Mapping[str, type | tuple[type, ...]], prefix: str) -> None:
-    for key, value in table.items():
-        if key not in known:
-            raise UsageError(f"unknown key `{prefix}{key}`{nearest(key, known)}; known: {', '.join(known)}")
-        kinds = known[key]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-            wanted = " or ".join(_KINDS[kind] for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-            raise UsageError(f"`{prefix}{key}` must be {wanted}, not {_KINDS.get(type(value), type(value).__name__)}")
-
-
-_KINDS = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-    type(None): "nothing",
-}
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

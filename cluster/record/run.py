@@ -40,8 +40,9 @@ from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats import canonical, jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
-from distprove.job import ExecutorSettings, Job, Settings
+from distprove.job import Job
 from distprove.proof import PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.settings import ExecutorSettings, Settings
 from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 
 FORMAT = "distprove.run"

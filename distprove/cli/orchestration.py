@@ -55,7 +55,7 @@ def orchestration(
     rows: list[Cost] = []
     facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="distprove-orchestration-") as folder:
-        for policy in policies(execution.policy or settings.policy):
+        for policy in policies(execution.values["policy"] or settings.policy):
             chosen = replace(settings, policy=policy, limits=settings.limits if policy == settings.policy else {})
 
             def tell(doing: str, policy: str = policy) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +16,9 @@ import typer
 from typer.core import TyperGroup
 
 from distprove.cli.console import escape, reports_errors
-from distprove.cli.option_groups import OptionGroup
+from distprove.cli.option_groups import SettingsGroup
 from distprove.errors import UsageError
-from distprove.options import SECURITY_BITS
+from distprove.options import StarkOptions
 
 if TYPE_CHECKING:
     from distprove.stark.params import Parameters as StarkParameters
@@ -37,21 +36,11 @@ SECURITY = "How secure it is"
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions to cut it into.", rich_help_panel=PROGRAM)]
 
 
-@dataclass(frozen=True)
-class Soundness(OptionGroup):
+class Soundness(SettingsGroup):
     """What the parameters of a proof follow from."""
 
-    blowup: Annotated[
-        int, typer.Option(help="2, 4 or 8: larger proofs faster, or smaller ones slower.", rich_help_panel=SECURITY)
-    ] = 2
-    security: Annotated[
-        int, typer.Option(min=1, max=128, help="Proven bits; queries follow.", rich_help_panel=SECURITY)
-    ] = SECURITY_BITS
-    grinding: Annotated[int, typer.Option(min=0, max=40, help="Bits of proof of work.", rich_help_panel=SECURITY)] = 16
-    queries: Annotated[
-        int | None,
-        typer.Option(min=1, help="For programs that do not say how tall they are.", rich_help_panel=SECURITY),
-    ] = None
+    settings, panel = StarkOptions, SECURITY
+    only = ("blowup", "security", "grinding", "queries")
 
     def choose(self, program: Program, partitions: int) -> StarkParameters:
         """The parameters for `program` in so many partitions. Raises UsageError."""
@@ -60,10 +49,10 @@ class Soundness(OptionGroup):
         return choose_parameters(
             program,
             partitions,
-            blowup=self.blowup,
-            security_bits=self.security,
-            grinding_bits=self.grinding,
-            queries=self.queries,
+            blowup=self.values["blowup"],
+            security_bits=self.values["security"],
+            grinding_bits=self.values["grinding"],
+            queries=self.values["queries"],
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +13,15 @@ from typer.core import TyperGroup
 from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
-from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
+from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
 from distprove.cli.programs import Partitions, Soundness, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
+from distprove.settings import ExecutorSettings, in_bytes
 
 if TYPE_CHECKING:
-    from distprove.job import Job, Settings
+    from distprove.job import Job
+    from distprove.settings import Settings
 
 EXECUTION = "How it is run"
 GROTH16 = "Groth16"
@@ -29,62 +31,14 @@ HELP = ("-h", "--help")
 Title = Annotated[str, typer.Option(help="A name for the job, kept in the run.")]
 
 
-@dataclass(frozen=True)
-class Execution(OptionGroup):
+class Execution(SettingsGroup):
     """The settings of a job that may be given on the command line; None where one was not."""
 
-    local: Annotated[
-        bool, typer.Option("--local", help="Run on this machine, without Ray.", rich_help_panel=EXECUTION)
-    ] = False
-    isolate: Annotated[
-        bool | None,
-        typer.Option(
-            help="With --local: each worker in a process of its own, or all on threads of this one. Default: "
-            "the former with GPUs.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Join this Ray cluster (auto, or host:port) instead of starting one.", rich_help_panel=EXECUTION
-        ),
-    ] = None
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads per node, at most.", rich_help_panel=EXECUTION)
-    ] = None
-    gpus: Annotated[
-        int | None, typer.Option(min=0, help="GPUs to use, at most; 0 for none.", rich_help_panel=EXECUTION)
-    ] = None
-    backend: Annotated[str | None, typer.Option(help="auto, cpu or cuda.", rich_help_panel=EXECUTION)] = None
-    memory: Annotated[
-        str | None,
-        typer.Option(help="Host memory per node for keys and witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
-    ] = None
-    place: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OPERATION=cpu,...",
-            help="Run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = None
-    device_memory: Annotated[
-        str | None,
-        typer.Option(help="Memory of each device to use, at most, such as 16GiB.", rich_help_panel=EXECUTION),
-    ] = None
-    policy: Annotated[
-        str | None,
-        typer.Option(help="Who decides how much runs at once: off, static, auto.", rich_help_panel=EXECUTION),
-    ] = None
+    settings, panel, unset = ExecutorSettings, EXECUTION, True
 
     def given(self) -> dict[str, Any]:
         """By the names of `ExecutorSettings`. Raises UsageError."""
-        from distprove.job import parse_bytes
-
-        sizes = {"memory": self.memory, "device_memory": self.device_memory}
-        read = {name: parse_bytes(text) if text is not None else None for name, text in sizes.items()}
-        return {**asdict(self), "local": self.local or None, **read}
+        return in_bytes(self.values)
 
 
 @dataclass(frozen=True)
@@ -211,7 +165,7 @@ def stark(
         arguments=dict(arguments),
         partitions=partitions,
         title=title,
-        **asdict(soundness),
+        **soundness.values,
     )
     _prove(job, folder, execution, as_json)
 
@@ -240,7 +194,7 @@ def resume(
     """
     from distprove.formats.owncode import names_code
 
-    if program is not None or names_code(execution.backend or ""):
+    if program is not None or names_code(execution.values["backend"] or ""):
         import_from_here()
     run_job(run, None, settings=execution.given(), program=program, as_json=as_json)
 

@@ -72,7 +72,7 @@ def sweep(
         numbers("jobs", jobs),
         numbers("parallel", parallel),
         numbers("gpu-workers", gpu_workers),
-        policies(execution.policy or ""),
+        policies(execution.values["policy"] or ""),
     )
     job = Job.from_toml(path)
     job = replace(job, executor=job.executor.changed({**execution.given(), "policy": None}))
@@ -155,7 +155,7 @@ def numbers(axis: str, text: str) -> list[int]:
 
 def policies(text: str) -> list[str]:
     """["off", "auto"] from "off,auto". Raises UsageError."""
-    from distprove.job import POLICIES
+    from distprove.settings import POLICIES
 
     return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)
 

@@ -16,8 +16,8 @@ import pytest
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 from tests.support.toy_system import Faults, ToySystem
 
@@ -149,7 +149,7 @@ from pathlib import Path
 from cluster.driver import prove
 from cluster.executor.local import InProcessExecutor
 from cluster.record.run import Run
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
 system = ToySystem(6, Faults(folder, slow={"p4": 60.0}))
