@@ -27,6 +27,7 @@ from distprove.errors import UsageError
 from distprove.job import Job
 from distprove.options import SECURITY_BITS
 from distprove.proof import PROOF_FILE, Proof
+from distprove.registry import DEFAULT
 from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
 
@@ -52,7 +53,7 @@ def prove(
     job: Job | str | Path | None = None,
     *,
     out: str | Path,
-    system: str = "groth16",
+    system: str = DEFAULT,
     title: str = "",
     executor: ExecutorSettings | None = None,
     resume_existing: bool = False,

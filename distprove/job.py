@@ -42,17 +42,16 @@ from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import read_bounded
 from distprove.formats.owncode import names_code
 from distprove.offload import parse_place
-from distprove.options import Groth16Options, InputFile, StarkOptions, check_keys, keys_of, nearest
+from distprove.options import InputFile, Options, check_keys, keys_of, nearest
+from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, Settings, settings_from
+from distprove.system import ProofSystem
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ProofOptions = Groth16Options | StarkOptions
-_OPTIONS: dict[str, type[Groth16Options] | type[StarkOptions]] = {"groth16": Groth16Options, "stark": StarkOptions}
-SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
 
 
@@ -61,7 +60,7 @@ class Job:
     """What to prove, and how to run it. Paths are absolute, inputs expanded and named."""
 
     system: str
-    options: ProofOptions
+    options: Options
     title: str = ""
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
@@ -113,7 +112,7 @@ class Job:
             _check_program(options.get("program"), program)
             job = cls(
                 system,
-                _OPTIONS[system].from_record(options if program is None else {**options, "program": program}),
+                entry_of(system).options.from_record(options if program is None else {**options, "program": program}),
                 str(record["title"]),
             )
             settings = executor
@@ -133,13 +132,22 @@ class Job:
     @property
     def code(self) -> list[str]:
         """What the job imports that does not ship: its program, its backend."""
-        program = self.options.program if isinstance(self.options, StarkOptions) else ""
+        program: str = getattr(self.options, "program", "")
         return [name for name in (program, self.executor.backend) if names_code(name)]
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The files that are proven about: for Groth16 one per partition, in order."""
+        """The files that are proven about, in order."""
         return self.options.sources
+
+    def load(self) -> ProofSystem:
+        """Load the proof system with the job's program and key. Raises UsageError, and InputError for bad files."""
+        if self.system not in SYSTEMS:
+            raise UsageError(f"unknown proof system {self.system!r}")
+        entry = entry_of(self.system)
+        if not isinstance(self.options, entry.options):
+            raise UsageError(f"the options of a job of {self.system} must be {entry.options.__name__}")
+        return entry.load(self.options)
 
 
 def _check_program(recorded: Any, named: str | None) -> None:
@@ -180,13 +188,13 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     system = table.get("system")
     if system is None:
         # A misspelt `system` is better named as that than as missing.
-        every = {key: kind for options in _OPTIONS.values() for key, kind in keys_of(options).items()}
+        every = {key: kind for name in SYSTEMS for key, kind in keys_of(entry_of(name).options).items()}
         check_keys(table, {**_COMMON_KEYS, **every}, "")
         known = " or ".join(f'system = "{name}"' for name in SYSTEMS)
         raise UsageError(f"no `system`; expected {known}")
     if system not in SYSTEMS:
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
-    options = _OPTIONS[system]
+    options = entry_of(system).options
     check_keys(table, {**_COMMON_KEYS, **keys_of(options)}, "")
     settings = settings_from(table.get("executor", {}))
     return Job(system, options.from_table(table, base), table.get("title", ""), settings)

@@ -39,10 +39,8 @@ def _options(job: Job) -> dict[str, Any]:
     options = job.to_record()["options"]
     known = settings_of(type(job.options))
     given = {key: value for key, value in options.items() if key in known}
-    for key in ("inputs", "witnesses"):
-        if key in given:
-            given[key] = [item["path"] for item in given[key]]
-    return given
+    lists = {key: value for key, value in given.items() if isinstance(value, list)}
+    return {**given, **{key: [item["path"] for item in files] for key, files in lists.items()}}
 
 
 def _value(value: Any) -> str:

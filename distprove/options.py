@@ -1,7 +1,7 @@
-"""The options of each proof system: the part of a job file that belongs to Groth16 or to the STARK alone.
+"""What settings are made of: fields that say what they are, tables of keys, lists of input files.
 
-Each class reads its keys from a job file's table (`from_table`, paths relative to the file) and from a run's job.json
-(`from_record`), with the same checks.
+A proof system's own settings are its `Options`. They are read from a job file's table (`from_table`, paths relative to
+the file) and from a run's job.json (`from_record`), with the same checks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
-from distprove.formats.files import is_file
-from distprove.formats.names import is_name, name_after, natural_key, unique
-from distprove.formats.owncode import names_code
+from distprove.formats.names import name_after, natural_key, unique
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
@@ -138,145 +136,23 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Groth16Options:
-    """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
+class Options(Protocol):
+    """What a job says to its proof system: a frozen dataclass whose fields are made by `setting`.
 
-    zkey: Path = setting("The proving key.", flag="--zkey")
-    wasm: Path | None = setting("circom's witness program, for the inputs.", None, flag="--wasm")
-    inputs: tuple[InputFile, ...] = setting(
-        "JSON inputs of the witness program: files, globs, folders.", (), flag="--input", metavar="I.json..."
-    )
-    witnesses: tuple[InputFile, ...] = setting(
-        "Finished witnesses: files, globs, folders.", (), flag="--wtns", metavar="W.wtns..."
-    )
-    vk: Path | None = setting("A verification_key.json that the key must agree with.", None, flag="--vk")
+    A field `program` is the only one that may name code of the user's own, as MODULE:CLASS.
+    """
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], base: Path) -> Groth16Options:
+    def from_table(cls, table: Mapping[str, Any], base: Path) -> Options:
         """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
-        if "zkey" not in table:
-            raise UsageError("no `zkey`: the proving key")
-        given = {key: table.get(key, []) for key in ("inputs", "witnesses")}
-        files = {key: [value] if isinstance(value, str) else value for key, value in given.items()}
-        for key, patterns in files.items():
-            if not all(isinstance(item, str) for item in patterns):
-                raise UsageError(f"{key} must be a list of strings")
-        if bool(files["inputs"]) == bool(files["witnesses"]):
-            raise UsageError("give either `inputs` (with `wasm`) or `witnesses`")
-        if bool(files["inputs"]) != ("wasm" in table):
-            raise UsageError("`inputs` and `wasm` (the circuit's witness program) go together")
-        options = cls(
-            zkey=base / table["zkey"],
-            wasm=base / table["wasm"] if "wasm" in table else None,
-            inputs=expand(files["inputs"], base, ".json"),
-            witnesses=expand(files["witnesses"], base, ".wtns"),
-            vk=base / table["vk"] if "vk" in table else None,
-        )
-        options.check()
-        return options
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Groth16Options:
+    def from_record(cls, record: Mapping[str, Any]) -> Options:
         """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
-        options = dict(record)
-        for key in ("zkey", "wasm", "vk"):
-            options[key] = Path(options[key]) if options[key] is not None else None
-        for key in ("inputs", "witnesses"):
-            options[key] = tuple(InputFile(str(item["name"]), Path(item["path"])) for item in options[key])
-        made = cls(**options)
-        made.check()
-        return made
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The input or witness files, one per partition, in order."""
-        return self.inputs or self.witnesses
-
-    def check(self) -> None:
-        """Raise InputError unless every file exists and the partition names are valid and distinct."""
-        if not 1 <= len(self.sources) <= MAX_PARTITIONS:
-            raise InputError(f"a job has 1 to {MAX_PARTITIONS} partitions, not {len(self.sources)}")
-        names = {source.name.lower() for source in self.sources}
-        if len(names) != len(self.sources) or not all(is_name(s.name) for s in self.sources):
-            raise InputError("partition names must be distinct and fit for file names")
-        for what, path in (("zkey", self.zkey), ("wasm", self.wasm), ("vk", self.vk)):
-            if path is not None and not is_file(path):
-                raise InputError(f"{what}: no file at {path}")
-        for source in self.sources:
-            if not is_file(source.path):
-                raise InputError(f"input {source.name}: no file at {source.path}")
-
-
-@dataclass(frozen=True)
-class StarkOptions:
-    """A STARK program with its arguments, the number of partitions, and the parameters that give its security."""
-
-    program: str = setting("A program that ships, or one of your own as module:Class.")
-    arguments: Mapping[str, int | str] = setting("The program's own; paths are relative to the job file.", dict)
-    """All arguments of the program, checked, with absolute paths; a user's own program checks its arguments itself."""
-    partitions: int = setting("Partitions to cut it into.", 1, bounds=(1, MAX_PARTITIONS), flag="--partitions")
-    blowup: int = setting("2, 4 or 8: larger proofs faster, or smaller ones slower.", 2, bounds=(2, 8), flag="--blowup")
-    security: int = setting("Proven bits; queries follow.", SECURITY_BITS, bounds=(1, 128), flag="--security")
-    grinding: int = setting("Bits of proof of work before the queries.", 16, bounds=(0, 40), flag="--grinding")
-    queries: int | None = setting(
-        "Queries, for programs that do not say how tall they are.", None, bounds=(1, 1024), flag="--queries"
-    )
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], base: Path) -> StarkOptions:
-        """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
-        if "program" not in table:
-            raise UsageError("no `program`: what to prove")
-        chosen = {key: table[key] for key in keys_of(cls) if key in table and key != "arguments"}
-        options = cls(**chosen, arguments=_arguments(table["program"], table.get("arguments", {}), base))
-        options.check()
-        return options
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> StarkOptions:
-        """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
-        check_keys(record, {**keys_of(cls), "queries": (int, NoneType)}, "options.")
-        arguments = _arguments(record["program"], record["arguments"], Path())
-        made = cls(**{**record, "arguments": arguments})
-        made.check()
-        return made
-
-    @property
-    def sources(self) -> tuple[InputFile, ...]:
-        """The files that the program reads, each named after the argument that holds its path."""
-        return tuple(InputFile(name, Path(str(self.arguments[name]))) for name in _path_arguments(self.program))
-
-    def check(self) -> None:
-        """Raise UsageError for numbers out of range, InputError for files that do not exist."""
-        if self.blowup not in (2, 4, 8):
-            raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
-        for name, told in settings_of(StarkOptions).items():
-            value, (least, most) = getattr(self, name), told.bounds or (0, 0)
-            if told.bounds is not None and value is not None and not least <= value <= most:
-                raise UsageError(f"{name} must be from {least} to {most}, not {value}")
-        for source in self.sources:
-            if not is_file(source.path):
-                raise InputError(f"{source.name}: no file at {source.path}")
-
-
-def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, int | str]:
-    """The program's arguments with absolute paths, checked against its registry entry. Raises UsageError."""
-    from distprove.stark.programs import find_program
-
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise UsageError(f"`arguments.{name}` must be an integer or a string")
-    if names_code(program):
-        return dict(given)
-    values = find_program(program).values(given)
-    return {**values, **{name: str((base / str(values[name])).resolve()) for name in _path_arguments(program)}}
-
-
-def _path_arguments(program: str) -> list[str]:
-    from distprove.stark.programs import find_program
-
-    return [] if names_code(program) else [a.name for a in find_program(program).arguments if a.kind == "path"]
+        """The files that are proven about, in order."""
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:

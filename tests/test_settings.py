@@ -13,8 +13,10 @@ import pytest
 from distprove.cli.option_groups import NEEDED, SettingsGroup
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
-from distprove.options import KINDS, Groth16Options, Setting, StarkOptions, check_keys, keys_of, setting, settings_of
+from distprove.groth16.options import Groth16Options
+from distprove.options import KINDS, Setting, check_keys, keys_of, setting, settings_of
 from distprove.settings import ExecutorSettings
+from distprove.stark.options import StarkOptions
 from tests.support import ROOT
 
 TABLES = {"How it is run": ExecutorSettings, "Groth16": Groth16Options, "A STARK": StarkOptions}

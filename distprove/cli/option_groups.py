@@ -83,22 +83,26 @@ def option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def takes_groups(command: Command) -> Command:
-    """`command` with each parameter of an `OptionGroup` class replaced by its fields, as typer sees it."""
+def takes_groups(command: Command, **made: type[OptionGroup]) -> Command:
+    """`command` with each parameter of an `OptionGroup` class replaced by its fields, as typer sees it.
+
+    `made` has the classes of parameters, by name, whose annotations do not say them.
+    """
     groups: dict[str, type[OptionGroup]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, OptionGroup):
-            groups[parameter.name] = parameter.annotation
-            parameters += parameter.annotation.options()
+        group = made.get(parameter.name, parameter.annotation)
+        if inspect.isclass(group) and issubclass(group, OptionGroup):
+            groups[parameter.name] = group
+            parameters += group.options()
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    names = {name: [made.name for made in group.options()] for name, group in groups.items()}
+    names = {name: [option.name for option in group.options()] for name, group in groups.items()}
 
     @functools.wraps(command)
     def run(*args: Any, **given: Any) -> Any:
-        made = {name: groups[name](**{n: given.pop(n) for n in names[name] if n in given}) for name in groups}
-        return command(*args, **given, **made)
+        chosen = {name: groups[name](**{n: given.pop(n) for n in names[name] if n in given}) for name in groups}
+        return command(*args, **given, **chosen)
 
     typed: Any = run
     typed.__signature__ = inspect.Signature(parameters)  # typer passes everything by name

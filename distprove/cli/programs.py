@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from distprove.cli.console import escape, reports_errors
 from distprove.cli.option_groups import SettingsGroup
 from distprove.errors import UsageError
-from distprove.options import StarkOptions
+from distprove.stark.options import StarkOptions
 
 if TYPE_CHECKING:
     from distprove.stark.params import Parameters as StarkParameters
@@ -112,7 +112,7 @@ def _shipped(entry: ProgramEntry, run: Run) -> Any:
         )
         for argument in entry.arguments
     ]
-    return _command(entry.name, escape(entry.help), command, options, run)
+    return command_of(entry.name, escape(entry.help), command, options, run)
 
 
 def _own(name: str, run: Run) -> Any:
@@ -121,10 +121,17 @@ def _own(name: str, run: Run) -> Any:
         run(name, _pairs(arguments or []), **given)
 
     option = inspect.Parameter("arguments", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=With)
-    return _command(name, "A program of your own: package.module:Class.", command, [option], run)
+    return command_of(name, "A program of your own: package.module:Class.", command, [option], run)
 
 
-def _command(name: str, help: str, command: Run, options: Sequence[inspect.Parameter], run: Run) -> Any:
+def command_of(
+    name: str,
+    help: str,
+    command: Run,
+    options: Sequence[inspect.Parameter],
+    run: Run,
+    cls: type[TyperCommand] | None = None,
+) -> Any:
     """A command with `options` and those of `run`: typer reads both from the signature."""
     own = list(inspect.signature(run, eval_str=True).parameters.values())[FIRST:]
     parameters = [*options, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
@@ -133,7 +140,7 @@ def _command(name: str, help: str, command: Run, options: Sequence[inspect.Param
     typed.__signature__ = inspect.Signature(required_first)
     typed.__annotations__ = {p.name: p.annotation for p in required_first}
     app = typer.Typer(add_completion=False)
-    app.command(name, help=help)(typed)
+    app.command(name, help=help, cls=cls)(typed)
     return typer.main.get_command(app)
 
 

@@ -65,7 +65,6 @@ def sweep(
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
     from distprove.jobfile import job_text
-    from distprove.registry import load_system
 
     import_from_here()
     grid = Grid(
@@ -77,7 +76,7 @@ def sweep(
     job = Job.from_toml(path)
     job = replace(job, executor=job.executor.changed({**execution.given(), "policy": None}))
     give_back_large_blocks()
-    system = load_system(job)
+    system = job.load()
     result = run_sweep(
         system,
         job.executor,

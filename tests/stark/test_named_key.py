@@ -15,9 +15,9 @@ import distprove
 from distprove.cli.programs import Soundness
 from distprove.cli.verify import verify as verify_command
 from distprove.errors import DistproveError, FormatError, InvalidProof
-from distprove.options import StarkOptions
 from distprove.proof import Proof, partition_digest
 from distprove.stark.keyfile import shipped_key, write_key
+from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof

@@ -126,8 +126,9 @@ def test_a_bad_record_is_refused(content: str, faults: Make, tmp_path: Path) -> 
 
 
 def test_a_changed_input_is_noticed(faults: Make, tmp_path: Path) -> None:
+    from distprove.groth16.options import Groth16Options
     from distprove.job import Job
-    from distprove.options import Groth16Options, InputFile
+    from distprove.options import InputFile
 
     files = [tmp_path / "a.wtns", tmp_path / "k.zkey"]
     for file in files:
