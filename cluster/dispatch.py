@@ -47,7 +47,7 @@ from cluster.record.status import status_view
 from cluster.record.timeline import Session, Span
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
 from distprove.formats import canonical
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import (
     ChecksCommitments,
     ChecksKey,

@@ -18,8 +18,8 @@ from cluster.record.run import Barrier, Run
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof, invalid_among
+from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 
 

@@ -11,9 +11,9 @@ from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
-from distprove.job import ExecutorSettings, Job, Settings
+from distprove.job import Job
 from distprove.proof import Proof
-from distprove.registry import load_system
+from distprove.settings import ExecutorSettings, Settings
 from distprove.system import ProofSystem
 
 
@@ -24,7 +24,7 @@ def prove_job(
 
     `system` is given by callers that made it already, so that the key is not read twice.
     """
-    system = system or load_system(job)
+    system = system or job.load()
     with Run.create(out, system, system.plan(), job) as run:
         return _run(system, run, job.executor, progress)
 
@@ -52,7 +52,7 @@ def resume_job(
             raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
         for name in job.code:
             require_outside(name, path)
-        system = load_system(job)
+        system = job.load()
         run.keep_key(system)
         return _run(system, run, job.executor, progress)
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from distprove.api import prove as prove
     from distprove.api import resume as resume
     from distprove.api import verify as verify
-    from distprove.job import ExecutorSettings as ExecutorSettings
     from distprove.job import Job as Job
+    from distprove.settings import ExecutorSettings as ExecutorSettings
 
 _HOMES = {
     **dict.fromkeys(("ProveResult", "Verified", "prove", "resume", "verify"), "distprove.api"),
-    **dict.fromkeys(("ExecutorSettings", "Job"), "distprove.job"),
+    "ExecutorSettings": "distprove.settings",
+    "Job": "distprove.job",
 }
 
 __all__ = ["ExecutorSettings", "Job", "ProveResult", "Verified", "prove", "resume", "verify"]

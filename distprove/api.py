@@ -24,9 +24,11 @@ from cluster.record.run import is_run
 from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job, Settings
+from distprove.job import Job
 from distprove.options import SECURITY_BITS
 from distprove.proof import PROOF_FILE, Proof
+from distprove.registry import DEFAULT
+from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
@@ -51,7 +53,7 @@ def prove(
     job: Job | str | Path | None = None,
     *,
     out: str | Path,
-    system: str = "groth16",
+    system: str = DEFAULT,
     title: str = "",
     executor: ExecutorSettings | None = None,
     resume_existing: bool = False,

@@ -10,7 +10,7 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     inputs = ["inputs/*.json"]       # files, globs and folders
     vk = "verification_key.json"     # optional: must equal the key inside the zkey
 
-    [executor]                       # optional; see ExecutorSettings
+    [executor]                       # optional; see distprove.settings
     threads = 8
     memory = "48GiB"
     policy = "static"                # or "off", "auto"
@@ -32,7 +32,6 @@ Paths are relative to the file. Unknown keys are refused with the nearest right 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -42,127 +41,18 @@ from typing import Any
 from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import read_bounded
 from distprove.formats.owncode import names_code
-from distprove.host.phases import Phase
 from distprove.offload import parse_place
-from distprove.options import MAX_PARTITIONS, Groth16Options, InputFile, StarkOptions, check_keys, nearest
+from distprove.options import InputFile, Options, check_keys, keys_of, nearest
+from distprove.registry import SYSTEMS, entry_of
+from distprove.settings import ExecutorSettings, Settings, settings_from
+from distprove.system import ProofSystem
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ProofOptions = Groth16Options | StarkOptions
-_OPTIONS: dict[str, type[Groth16Options] | type[StarkOptions]] = {"groth16": Groth16Options, "stark": StarkOptions}
-SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
-POLICIES = ("off", "static", "auto")
-"""Of a node's governor."""
-MAX_TIMEOUT = 7 * 24 * 3600
-_BOUNDS = {
-    "gpus": (0, 4096),
-    "threads": (1, 4096),
-    "synthesisers": (1, 1024),
-    "memory": (1 << 20, 1 << 50),
-    "device_memory": (1 << 20, 1 << 50),
-    "in_flight": (1, 64),
-    "parallel": (1, MAX_PARTITIONS),
-    "gpu_workers": (1, 64),
-    "max_retries": (0, 1000),
-}
-"""Least and most of each setting that is an integer: beyond what a machine has, and within what one survives."""
-
-
-@dataclass(frozen=True)
-class ExecutorSettings:
-    """How a job is run. None means: chosen from what the machine or cluster has."""
-
-    local: bool = False
-    """Run on this machine, without Ray."""
-    isolate: bool | None = None
-    """With `local`: each worker in a process of its own, or all on threads of this one. None: the former with GPUs."""
-    address: str | None = None
-    """A Ray cluster to join (host:port, or "auto": this user's on this machine); None starts one for the purpose."""
-    backend: str = "auto"
-    """"auto", "cpu", "cuda", or "module:factory" for a third backend."""
-    gpus: int | None = None
-    """Provers on GPUs, at most; 0 forbids GPUs."""
-    threads: int | None = None
-    """CPU threads per node, for provers without a GPU, synthesis and verification."""
-    synthesisers: int | None = None
-    """Synthesisers in all, shared out among the workers, at least one for each."""
-    memory: int | None = None
-    """Bytes of host memory per node for the key, and for witnesses in the making and on their way."""
-    place: str | Mapping[str, str] | None = None
-    """Where operations run, as `distprove.offload` reads it: "auto", "msm_g2=cpu,spmv=cpu", or a mapping of the
-    same."""
-    device_memory: int | None = None
-    """Bytes of memory that each prover may use on its device, for GPUs that are shared; None: what is free there."""
-    in_flight: int = 3
-    """Partitions with a prover at a time: the second one's data travels while the first is proven, and the third is
-    there when that is over."""
-    parallel: int | None = None
-    """Partitions whose witness may be in the making or ready, and not yet with a prover, at a time: shared out among
-    the workers."""
-    gpu_workers: int | None = None
-    """Provers per node; None for one on each of its GPUs, or one on its CPUs. Several may share a GPU and its memory,
-    or the CPUs."""
-    max_retries: int = 3
-    """How often a partition is tried again after a bad proof, a fault or a death before it counts as failed."""
-    start_timeout: float = 600.0
-    """Seconds a worker may take to load its key, first or after a restart, before it is given up."""
-    hang_timeout: float = 60.0
-    """Seconds after which a worker that gives no sign of life is ended, and the least that one step of a partition may
-    take; else it may take many times as long as the longest so far."""
-    policy: str = "static"
-    """Who decides how much runs at once on a node: one of `POLICIES`, see docs/scheduling.md."""
-    limits: Mapping[str, int] = field(default_factory=dict)
-    """Threads that a phase (`distprove.host.phases.Phase`) may have at once per node; for the policy "static"."""
-
-    def __post_init__(self) -> None:
-        if self.local and self.address is not None:
-            raise UsageError("local and address exclude each other")
-        if self.isolate is not None and not self.local:
-            raise UsageError("isolate is for local: over Ray every worker is a process")
-        for name, (least, most) in _BOUNDS.items():
-            value = getattr(self, name)
-            if value is not None:
-                _check_bounds(name, value, least, most)
-        if self.policy not in POLICIES:
-            raise UsageError(
-                f"unknown policy {self.policy!r}{nearest(self.policy, POLICIES)}; known: {', '.join(POLICIES)}"
-            )
-        check_keys(self.limits, dict.fromkeys((phase.value for phase in Phase), int), "limits.")
-        for phase, limit in self.limits.items():
-            _check_bounds(f"limits.{phase}", limit, *_BOUNDS["threads"])
-        if self.limits and self.policy != "static":
-            raise UsageError(f"limits are for the policy static, not {self.policy}")
-        for name in ("start_timeout", "hang_timeout"):
-            if not 0 < getattr(self, name) <= MAX_TIMEOUT:
-                raise UsageError(f"{name} must be above 0 and at most {MAX_TIMEOUT}, not {getattr(self, name)}")
-        parse_place(self.place)
-
-    def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
-        """These settings with those of `given` that are not None in their place. Raises UsageError."""
-        changes = {name: value for name, value in given.items() if value is not None}
-        # Being told to stay on this machine is an answer to an address, and the other way round.
-        if "local" in changes and "address" not in changes:
-            changes["address"] = None
-        if "address" in changes and "local" not in changes:
-            changes = {"isolate": None, **changes, "local": False}
-        if changes.get("policy", "static") != "static":
-            changes["limits"] = {}  # those that were there belong to "static"
-        return replace(self, **changes)
-
-
-def _check_bounds(name: str, value: int, least: int, most: int) -> None:
-    if value < least:
-        raise UsageError(f"{name} must be at least {least}, not {value}")
-    if value > most:
-        raise UsageError(f"{name} must be at most {most}, not {value}")
-
-
-Settings = ExecutorSettings | Mapping[str, Any]
-"""Settings in place of a job's: all of them, or by name those that change."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +60,7 @@ class Job:
     """What to prove, and how to run it. Paths are absolute, inputs expanded and named."""
 
     system: str
-    options: ProofOptions
+    options: Options
     title: str = ""
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
@@ -222,7 +112,7 @@ class Job:
             _check_program(options.get("program"), program)
             job = cls(
                 system,
-                _OPTIONS[system].from_record(options if program is None else {**options, "program": program}),
+                entry_of(system).options.from_record(options if program is None else {**options, "program": program}),
                 str(record["title"]),
             )
             settings = executor
@@ -242,13 +132,22 @@ class Job:
     @property
     def code(self) -> list[str]:
         """What the job imports that does not ship: its program, its backend."""
-        program = self.options.program if isinstance(self.options, StarkOptions) else ""
+        program: str = getattr(self.options, "program", "")
         return [name for name in (program, self.executor.backend) if names_code(name)]
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The files that are proven about: for Groth16 one per partition, in order."""
+        """The files that are proven about, in order."""
         return self.options.sources
+
+    def load(self) -> ProofSystem:
+        """Load the proof system with the job's program and key. Raises UsageError, and InputError for bad files."""
+        if self.system not in SYSTEMS:
+            raise UsageError(f"unknown proof system {self.system!r}")
+        entry = entry_of(self.system)
+        if not isinstance(self.options, entry.options):
+            raise UsageError(f"the options of a job of {self.system} must be {entry.options.__name__}")
+        return entry.load(self.options)
 
 
 def _check_program(recorded: Any, named: str | None) -> None:
@@ -267,7 +166,7 @@ def _check_program(recorded: Any, named: str | None) -> None:
 def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> ExecutorSettings:
     """The settings in a job's record, changed by what is given. Those that would let the record run code are refused:
     a backend is imported, and a driver unpickles what a cluster sends it."""
-    settings = _settings({name: value for name, value in record.items() if value is not None}).changed(given)
+    settings = settings_from({name: value for name, value in record.items() if value is not None}).changed(given)
     if names_code(settings.backend) and given.get("backend") is None:
         raise UntrustedName(
             f"the backend {settings.backend!r} is not one that ships, and a run folder does not choose what code runs "
@@ -282,59 +181,23 @@ def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> E
     return settings
 
 
-_COMMON_KEYS = {"system": str, "title": str, "executor": dict}
-_EXECUTOR_KEYS: dict[str, type | tuple[type, ...]] = {
-    "local": bool,
-    "isolate": bool,
-    "address": str,
-    "backend": str,
-    "gpus": int,
-    "threads": int,
-    "synthesisers": int,
-    "memory": (int, str),
-    "place": (str, dict),
-    "device_memory": (int, str),
-    "in_flight": int,
-    "parallel": int,
-    "gpu_workers": int,
-    "max_retries": int,
-    "start_timeout": (int, float),
-    "hang_timeout": (int, float),
-    "policy": str,
-    "limits": dict,
-}
+_COMMON_KEYS = {"system": (str,), "title": (str,), "executor": (dict,)}
 
 
 def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     system = table.get("system")
     if system is None:
         # A misspelt `system` is better named as that than as missing.
-        every = {key: kind for options in _OPTIONS.values() for key, kind in options.KEYS.items()}
+        every = {key: kind for name in SYSTEMS for key, kind in keys_of(entry_of(name).options).items()}
         check_keys(table, {**_COMMON_KEYS, **every}, "")
         known = " or ".join(f'system = "{name}"' for name in SYSTEMS)
         raise UsageError(f"no `system`; expected {known}")
     if system not in SYSTEMS:
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
-    options = _OPTIONS[system]
-    check_keys(table, {**_COMMON_KEYS, **options.KEYS}, "")
-    settings = _settings(table.get("executor", {}))
+    options = entry_of(system).options
+    check_keys(table, {**_COMMON_KEYS, **keys_of(options)}, "")
+    settings = settings_from(table.get("executor", {}))
     return Job(system, options.from_table(table, base), table.get("title", ""), settings)
-
-
-def _settings(table: Mapping[str, Any]) -> ExecutorSettings:
-    """The settings in a job file, or in a record, whose None are left out. Raises UsageError."""
-    check_keys(table, _EXECUTOR_KEYS, "executor.")
-    sizes = {name: table[name] for name in ("memory", "device_memory") if isinstance(table.get(name), str)}
-    return ExecutorSettings(**{**table, **{name: parse_bytes(text) for name, text in sizes.items()}})
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes from "48GiB", "500 MB" or "1024". Raises UsageError."""
-    match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?)(b?)\s*", text, re.IGNORECASE | re.ASCII)
-    if match is None or (match[3] and not match[2]):
-        raise UsageError(f"{text!r} is not a size in bytes; write it like 48GiB or 500MB")
-    power = " kmgt".index(match[2].lower()) if match[2] else 0
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
 def _plain(value: Any) -> Any:

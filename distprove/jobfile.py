@@ -8,7 +8,9 @@ from dataclasses import fields
 from typing import Any
 
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job
+from distprove.job import Job
+from distprove.options import settings_of
+from distprove.settings import ExecutorSettings
 
 
 def job_text(job: Job, comment: str = "") -> str:
@@ -35,12 +37,10 @@ def job_text(job: Job, comment: str = "") -> str:
 def _options(job: Job) -> dict[str, Any]:
     """The job file's keys that belong to the job's proof system."""
     options = job.to_record()["options"]
-    known = type(job.options).KEYS
+    known = settings_of(type(job.options))
     given = {key: value for key, value in options.items() if key in known}
-    for key in ("inputs", "witnesses"):
-        if key in given:
-            given[key] = [item["path"] for item in given[key]]
-    return given
+    lists = {key: value for key, value in given.items() if isinstance(value, list)}
+    return {**given, **{key: [item["path"] for item in files] for key, files in lists.items()}}
 
 
 def _value(value: Any) -> str:

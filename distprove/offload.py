@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from distprove.entry import CPU
 from distprove.errors import UsageError
 from distprove.options import nearest
+from distprove.registry import SYSTEMS, entry_of
 from kernels.interface.placement import OPERATIONS, Placement
 
 if TYPE_CHECKING:
@@ -23,15 +25,6 @@ if TYPE_CHECKING:
     from kernels.interface.backend import Backend
 
 AUTO = "auto"
-CPU, GPU = "cpu", "gpu"
-
-_BOTH = (GPU, CPU)
-_PLACES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    # circom's witness programs run on the CPU; a STARK's trace is made by the backend that commits to it.
-    "groth16": {"synthesis": (CPU,), **dict.fromkeys(OPERATIONS, _BOTH)},
-    "stark": {"trace": (GPU,)},
-}
-"""The operations that have a name and the places where each can run, by proof system."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +45,8 @@ def parse_place(place: str | Mapping[str, str] | None, system: str | None = None
     """
     if place is None or place == AUTO:
         return Placing(auto=place == AUTO)
-    systems = _PLACES if system is None else {system: _PLACES.get(system, {})}
-    known = {operation: places for each in systems.values() for operation, places in each.items()}
+    entries = [entry_of(name) for name in SYSTEMS if system in (None, name)]
+    known = {operation: places for entry in entries for operation, places in entry.operations.items()}
     host = set()
     for operation, where in _pairs(place):
         if operation not in known:

@@ -1,7 +1,7 @@
-"""The options of each proof system: the part of a job file that belongs to Groth16 or to the STARK alone.
+"""What settings are made of: fields that say what they are, tables of keys, lists of input files.
 
-Each class reads its keys from a job file's table (`from_table`, paths relative to the file) and from a run's job.json
-(`from_record`), with the same checks.
+A proof system's own settings are its `Options`. They are read from a job file's table (`from_table`, paths relative to
+the file) and from a run's job.json (`from_record`), with the same checks.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import difflib
 import glob
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from types import NoneType, UnionType
+from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
-from distprove.formats.files import is_file
-from distprove.formats.names import is_name, name_after, natural_key, unique
-from distprove.formats.owncode import names_code
+from distprove.formats.names import name_after, natural_key, unique
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
 """Default proven security of a STARK in bits: what a prover reaches, and what a verifier requires."""
 
-Keys = Mapping[str, "type | tuple[type, ...]"]
+Keys = Mapping[str, tuple[type, ...]]
+"""The kinds of values that each key of a table may have."""
 
 
 @dataclass(frozen=True)
@@ -34,158 +35,124 @@ class InputFile:
 
 
 @dataclass(frozen=True)
-class Groth16Options:
-    """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
+class Setting:
+    """What a field of settings says of itself: the keys of job files, the options of the command line and the documents
+    follow from it."""
 
-    KEYS: ClassVar[Keys] = {"zkey": str, "wasm": str, "vk": str, "inputs": (list, str), "witnesses": (list, str)}
+    about: str
+    bounds: tuple[int, int] | None = None
+    """The least and the most of an integer. A float must be above the least."""
+    choices: tuple[str, ...] = ()
+    size: bool = False
+    """Whether it is a number of bytes, which may be written like "48GiB"."""
+    flag: str = ""
+    """The option of the command line; empty for none."""
+    metavar: str | None = None
+    type: Any = None
+    default: Any = None
+    required: bool = False
+    """Of the field; `settings_of` fills these three in."""
 
-    zkey: Path
-    wasm: Path | None = None
-    inputs: tuple[InputFile, ...] = ()
-    """JSON inputs for the circuit's witness program."""
-    witnesses: tuple[InputFile, ...] = ()
-    """Finished witnesses (.wtns)."""
-    vk: Path | None = None
-    """A snarkjs verification_key.json that the zkey's own verification key must equal."""
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """The kinds of values that may stand for it in a job file."""
+        return (*_kinds(self.type), *((str,) if self.size else ()))
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise UsageError unless `value`, of the right type, is one that the setting may have."""
+        if self.choices and value not in self.choices:
+            raise UsageError(
+                f"unknown {name} {value!r}{nearest(value, self.choices)}; known: {', '.join(self.choices)}"
+            )
+        if self.bounds is None:
+            return
+        least, most = self.bounds
+        if float in self.kinds:
+            if not least < value <= most:
+                raise UsageError(f"{name} must be above {least} and at most {most}, not {value}")
+        elif value < least:
+            raise UsageError(f"{name} must be at least {least}, not {value}")
+        elif value > most:
+            raise UsageError(f"{name} must be at most {most}, not {value}")
+
+
+def setting(about: str, default: Any = MISSING, **said: Any) -> Any:
+    """A field of settings with what it says of itself; `said` are fields of `Setting`. A default may be a factory."""
+    metadata = {"setting": Setting(about, **said)}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def settings_of(owner: Any) -> Mapping[str, Setting]:
+    """The settings of the dataclass `owner`, whose fields were made by `setting`, in order."""
+    return _settings_of(owner)
+
+
+@cache
+def _settings_of(owner: Any) -> Mapping[str, Setting]:
+    hints = get_type_hints(owner)
+    return {f.name: _with_field(f.metadata["setting"], f, hints[f.name]) for f in fields(owner)}
+
+
+def _with_field(told: Setting, made: Field[Any], hint: Any) -> Setting:
+    given = made.default is not MISSING
+    required = not given and made.default_factory is MISSING
+    return replace(told, type=hint, default=made.default if given else None, required=required)
+
+
+def keys_of(owner: Any) -> Keys:
+    """The keys of a job file's table that is read into the dataclass `owner`."""
+    return {name: told.kinds for name, told in settings_of(owner).items()}
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return tuple(kind for part in get_args(hint) for kind in _kinds(part))
+    stand_in = {float: (int, float), Path: (str,), NoneType: (), Mapping: (dict,), tuple: (list, str)}
+    return stand_in.get(origin, (origin,))
+
+
+def check_keys(table: Mapping[str, Any], known: Keys, prefix: str) -> None:
+    """Raise UsageError unless every key of `table` is known and its value of a kind that is known for it."""
+    for key, value in table.items():
+        if key not in known:
+            raise UsageError(f"unknown key `{prefix}{key}`{nearest(key, known)}; known: {', '.join(known)}")
+        kinds = known[key]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            wanted = " or ".join(KINDS[kind] for kind in kinds)
+            raise UsageError(f"`{prefix}{key}` must be {wanted}, not {KINDS.get(type(value), type(value).__name__)}")
+
+
+KINDS = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+    NoneType: "nothing",
+}
+
+
+class Options(Protocol):
+    """What a job says to its proof system: a frozen dataclass whose fields are made by `setting`.
+
+    A field `program` is the only one that may name code of the user's own, as MODULE:CLASS.
+    """
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], base: Path) -> Groth16Options:
+    def from_table(cls, table: Mapping[str, Any], base: Path) -> Options:
         """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
-        if "zkey" not in table:
-            raise UsageError("no `zkey`: the proving key")
-        given = {key: table.get(key, []) for key in ("inputs", "witnesses")}
-        files = {key: [value] if isinstance(value, str) else value for key, value in given.items()}
-        for key, patterns in files.items():
-            if not all(isinstance(item, str) for item in patterns):
-                raise UsageError(f"{key} must be a list of strings")
-        if bool(files["inputs"]) == bool(files["witnesses"]):
-            raise UsageError("give either `inputs` (with `wasm`) or `witnesses`")
-        if bool(files["inputs"]) != ("wasm" in table):
-            raise UsageError("`inputs` and `wasm` (the circuit's witness program) go together")
-        options = cls(
-            zkey=base / table["zkey"],
-            wasm=base / table["wasm"] if "wasm" in table else None,
-            inputs=expand(files["inputs"], base, ".json"),
-            witnesses=expand(files["witnesses"], base, ".wtns"),
-            vk=base / table["vk"] if "vk" in table else None,
-        )
-        options.check()
-        return options
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Groth16Options:
+    def from_record(cls, record: Mapping[str, Any]) -> Options:
         """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
-        options = dict(record)
-        for key in ("zkey", "wasm", "vk"):
-            options[key] = Path(options[key]) if options[key] is not None else None
-        for key in ("inputs", "witnesses"):
-            options[key] = tuple(InputFile(str(item["name"]), Path(item["path"])) for item in options[key])
-        made = cls(**options)
-        made.check()
-        return made
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The input or witness files, one per partition, in order."""
-        return self.inputs or self.witnesses
-
-    def check(self) -> None:
-        """Raise InputError unless every file exists and the partition names are valid and distinct."""
-        if not 1 <= len(self.sources) <= MAX_PARTITIONS:
-            raise InputError(f"a job has 1 to {MAX_PARTITIONS} partitions, not {len(self.sources)}")
-        names = {source.name.lower() for source in self.sources}
-        if len(names) != len(self.sources) or not all(is_name(s.name) for s in self.sources):
-            raise InputError("partition names must be distinct and fit for file names")
-        for what, path in (("zkey", self.zkey), ("wasm", self.wasm), ("vk", self.vk)):
-            if path is not None and not is_file(path):
-                raise InputError(f"{what}: no file at {path}")
-        for source in self.sources:
-            if not is_file(source.path):
-                raise InputError(f"input {source.name}: no file at {source.path}")
-
-
-@dataclass(frozen=True)
-class StarkOptions:
-    """A STARK program with its arguments, the number of partitions, and the parameters that give its security."""
-
-    KEYS: ClassVar[Keys] = {
-        "program": str,
-        "arguments": dict,
-        "partitions": int,
-        "blowup": int,
-        "security": int,
-        "grinding": int,
-        "queries": int,
-    }
-
-    program: str
-    """The name of a program that ships, or a user's own program as MODULE:CLASS."""
-    arguments: Mapping[str, int | str] = field(default_factory=dict)
-    """All arguments of the program, checked, with absolute paths; a user's own program checks its arguments itself."""
-    partitions: int = 1
-    blowup: int = 2
-    security: int = SECURITY_BITS
-    """Bits of proven security that a proof must reach; the number of queries follows from it."""
-    grinding: int = 16
-    """Bits of proof of work before the queries."""
-    queries: int | None = None
-    """Number of queries, for programs that do not tell the heights of their tables."""
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], base: Path) -> StarkOptions:
-        """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
-        if "program" not in table:
-            raise UsageError("no `program`: what to prove")
-        chosen = {key: table[key] for key in cls.KEYS if key in table and key != "arguments"}
-        options = cls(**chosen, arguments=_arguments(table["program"], table.get("arguments", {}), base))
-        options.check()
-        return options
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> StarkOptions:
-        """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
-        check_keys(record, {**cls.KEYS, "queries": (int, type(None))}, "options.")
-        arguments = _arguments(record["program"], record["arguments"], Path())
-        made = cls(**{**record, "arguments": arguments})
-        made.check()
-        return made
-
-    @property
-    def sources(self) -> tuple[InputFile, ...]:
-        """The files that the program reads, each named after the argument that holds its path."""
-        return tuple(InputFile(name, Path(str(self.arguments[name]))) for name in _path_arguments(self.program))
-
-    def check(self) -> None:
-        """Raise UsageError for numbers out of range, InputError for files that do not exist."""
-        if self.blowup not in (2, 4, 8):
-            raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
-        limits = {"partitions": (1, MAX_PARTITIONS), "security": (1, 128), "grinding": (0, 40), "queries": (1, 1024)}
-        for name, (least, most) in limits.items():
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise UsageError(f"{name} must be from {least} to {most}, not {value}")
-        for source in self.sources:
-            if not is_file(source.path):
-                raise InputError(f"{source.name}: no file at {source.path}")
-
-
-def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, int | str]:
-    """The program's arguments with absolute paths, checked against its registry entry. Raises UsageError."""
-    from distprove.stark.programs import find_program
-
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise UsageError(f"`arguments.{name}` must be an integer or a string")
-    if names_code(program):
-        return dict(given)
-    values = find_program(program).values(given)
-    return {**values, **{name: str((base / str(values[name])).resolve()) for name in _path_arguments(program)}}
-
-
-def _path_arguments(program: str) -> list[str]:
-    from distprove.stark.programs import find_program
-
-    return [] if names_code(program) else [a.name for a in find_program(program).arguments if a.kind == "path"]
+        """The files that are proven about, in order."""
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:
@@ -222,27 +189,6 @@ def _matches(path: Path, pattern: str, base: Path, suffix: str | None) -> list[P
     if path.is_file():
         return [path]
     return [p for p in (base / match for match in glob.iglob(pattern, root_dir=base, recursive=True)) if p.is_file()]
-
-
-def check_keys(table: Mapping[str, Any], known: Mapping[str, type | tuple[type, ...]], prefix: str) -> None:
-    for key, value in table.items():
-        if key not in known:
-            raise UsageError(f"unknown key `{prefix}{key}`{nearest(key, known)}; known: {', '.join(known)}")
-        kinds = known[key]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-            wanted = " or ".join(_KINDS[kind] for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-            raise UsageError(f"`{prefix}{key}` must be {wanted}, not {_KINDS.get(type(value), type(value).__name__)}")
-
-
-_KINDS = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-    type(None): "nothing",
-}
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -47,6 +47,8 @@ FORMAT = "distprove.proof"
 VERSION = 1
 PROOF_FILE = "proof.msgpack"
 """Name of the proof file in a run folder."""
+KEY_FILE = "verifying_key.msgpack"
+"""Name of the verifying key's file in a run folder, where the proof does not carry the key."""
 MAX_BYTES = 1 << 30
 MAX_PUBLIC_BYTES = 64
 """Maximum bytes of one public value. The largest scalar field in use needs 32."""

@@ -11,7 +11,7 @@ from typing import Any
 from distprove.errors import InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
-from distprove.registry import load_verifier, remakes_key
+from distprove.registry import entry_of, load_verifier
 from distprove.system import Explains
 
 
@@ -56,7 +56,7 @@ def verify_proof(
     bits = proven.get("security", {}).get("bits", math.inf)
     if bits < least_security:
         raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")
-    if vk is None and not trust_own_key and not remakes_key(proof.system):
+    if vk is None and not trust_own_key and not entry_of(proof.system).remakes_key:
         raise UntrustedKey(
             "the proof holds only under the key that the file itself carries, and anyone can make such a key; name the "
             "verification key that you trust (--vk, vk=), or say that you trust this one (--trust-own-key, "

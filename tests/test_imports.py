@@ -14,6 +14,7 @@ from functools import cache
 
 import pytest
 
+from distprove.registry import SYSTEMS
 from tests.support import ROOT
 
 LAYERS = ("kernels", "distprove", "actors", "cluster", "top")
@@ -38,7 +39,9 @@ def graph(types: bool = True) -> dict[str, set[str]]:
     paths = [path for package in LAYERS[:-1] for path in sorted((ROOT / package).rglob("*.py"))]
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in names.items()}
-    return {name: {*modules_of(imported(tree, types), names)} - {name} for name, tree in trees.items()}
+    found = {name: {*modules_of(imported(tree, types), names)} - {name} for name, tree in trees.items()}
+    found["distprove.registry"] |= {*SYSTEMS.values()}  # by name, when a system is first used
+    return found
 
 
 def imported(node: ast.AST, types: bool) -> Iterable[tuple[str, str]]:

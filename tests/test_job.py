@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from distprove.errors import InputError, UsageError
 from distprove.formats.names import MAX_LENGTH, is_name, name_after, natural_key, unique
-from distprove.job import ExecutorSettings, Job, parse_bytes
+from distprove.job import Job
 from distprove.jobfile import _value
-from distprove.options import StarkOptions, expand
+from distprove.options import expand
+from distprove.settings import ExecutorSettings, parse_bytes
+from distprove.stark.options import StarkOptions
 
 
 @pytest.fixture

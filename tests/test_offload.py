@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job
+from distprove.job import Job
 from distprove.offload import Placing, parse_place
+from distprove.settings import ExecutorSettings
 from kernels.interface.placement import Placement
 
 G2_AND_SPMV = Placing(Placement(frozenset({"msm_g2", "spmv"})))

@@ -24,7 +24,7 @@ from actors.worker import Order
 from cluster.executor.tasks import Batches, Finished, Kind, Verdict
 from cluster.executor.verifiers import Verifiers
 from cluster.record.report import public_message
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import FindsInvalid, PartitionProof, ProofSystem
 
 KEEPERS = 4

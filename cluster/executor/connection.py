@@ -25,7 +25,7 @@ from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 AUTO = "auto"
 """The address that stands for a cluster that is looked for."""

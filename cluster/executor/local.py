@@ -36,8 +36,8 @@ from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.host.machine import usable_threads
 from distprove.host.phases import Phase
-from distprove.job import ExecutorSettings
 from distprove.offload import parse_place
+from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available

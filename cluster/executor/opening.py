@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster.executor.base import Executor
 from cluster.executor.connection import prepare
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 
 def open_executor(settings: ExecutorSettings) -> Executor:

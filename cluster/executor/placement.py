@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distprove.errors import ClusterError
-from distprove.job import ExecutorSettings
 from distprove.offload import Placing, parse_place
+from distprove.settings import ExecutorSettings
 
 SYNTHESISERS_PER_GPU = 16
 """At most. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms for a circuit of 2^16

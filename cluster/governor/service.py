@@ -25,7 +25,7 @@ from distprove.host.cgroup import memory_available, memory_total
 from distprove.host.machine import usable_threads
 from distprove.host.phases import Phase
 from distprove.host.topology import read_topology
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PredictsMemory, ProofSystem
 from kernels.host.private import NotPrivate
 from kernels.host.throttle import Throttle

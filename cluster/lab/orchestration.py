@@ -43,8 +43,8 @@ from cluster.record.run import Run
 from cluster.record.timeline import Place, Session, Span, read_timeline
 from distprove.errors import JobFailed, UsageError
 from distprove.host.machine import usable_threads
-from distprove.job import ExecutorSettings
 from distprove.proof import invalid_among
+from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof, PhaseTimes, ProofSystem, Synthesised
 from kernels.host.arena import HostArena
 

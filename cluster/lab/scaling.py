@@ -17,7 +17,7 @@ from cluster.lab.orchestration import repeated
 from cluster.record.run import Run
 from cluster.record.timeline import read_timeline
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import Partition, ProofSystem
 
 TIMED = (

@@ -11,7 +11,7 @@ from cluster.policy.auto import Auto
 from cluster.policy.caches import fitted
 from cluster.policy.limits import YIELD, Decision, Fixed, Limits, Observation, Policy, off, static
 from distprove.host.phases import Phase
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 __all__ = [
     "YIELD",

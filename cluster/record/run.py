@@ -40,13 +40,13 @@ from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats import canonical, jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
-from distprove.job import ExecutorSettings, Job, Settings
-from distprove.proof import PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.job import Job
+from distprove.proof import KEY_FILE, PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.settings import ExecutorSettings, Settings
 from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 
 FORMAT = "distprove.run"
 VERSION = 1
-KEY_FILE = "verifying_key.msgpack"
 BARRIER = "barrier.msgpack"
 LOCK = "lock"
 MAX_RECORD = 1 << 28

@@ -42,8 +42,8 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "export": Entry(
         "verify:export",
-        "Write what others verify with. Of Groth16: proof.json and public.json of every partition, and the key, as "
-        "snarkjs has them. Of a STARK: verifying_key.msgpack, for `verify --vk`, and the partitions' proofs.",
+        "Write what others verify with: the key, and the proof of every partition, in the files of the proof system's "
+        "own verifiers (snarkjs' JSON, or verifying_key.msgpack for `verify --vk`).",
     ),
     "kernels": Entry(
         "kernels:app", "Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."

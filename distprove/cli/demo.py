@@ -40,7 +40,8 @@ def demo(
     A member's secret is a leaf of a Merkle tree under Poseidon. Each proof says "I know a secret in the tree with this
     root, and this is its nullifier in this vote", so that a second vote of the same member would show.
     """
-    from distprove.job import ExecutorSettings, Job
+    from distprove.job import Job
+    from distprove.settings import ExecutorSettings
 
     console = out()
     _prepare(destination)

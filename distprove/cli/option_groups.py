@@ -7,7 +7,8 @@
     @takes_groups
     def command(where: Where, ...) -> None: ...
 
-The command then has every field of `Where` as an option of its own.
+The command then has every field of `Where` as an option of its own. A `SettingsGroup` has those fields of a dataclass
+of settings that name an option.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Collection
+from dataclasses import MISSING, fields
+from types import NoneType
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 import typer
+
+from distprove.options import Setting, settings_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,37 +33,78 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 class OptionGroup:
     """Marks a dataclass of options."""
 
+    @classmethod
+    def options(cls) -> list[inspect.Parameter]:
+        """The options as parameters of a command."""
+        hints = typing.get_type_hints(cls, include_extras=True)
+        made = fields(cls)  # type: ignore[arg-type]
+        return [option(f.name, hints[f.name], NEEDED if f.default is MISSING else f.default) for f in made]
 
-def takes_groups(command: Command) -> Command:
-    """`command` with each parameter of an `OptionGroup` class replaced by its fields, as typer sees it."""
+
+class SettingsGroup(OptionGroup):
+    """The fields of a dataclass of settings that name an option: all, or those in `only`."""
+
+    settings: ClassVar[Any]
+    panel: ClassVar[str]
+    only: ClassVar[Collection[str]] = ()
+    unset: ClassVar[bool] = False
+    """Whether an option that is not given is None, and not the setting's default."""
+
+    def __init__(self, **given: Any) -> None:
+        self.values: dict[str, Any] = {**{p.name: p.default for p in self.options()}, **given}
+
+    @classmethod
+    def options(cls) -> list[inspect.Parameter]:
+        chosen = {n: s for n, s in settings_of(cls.settings).items() if s.flag and (n in cls.only or not cls.only)}
+        return [cls._option(name, told) for name, told in chosen.items()]
+
+    @classmethod
+    def _option(cls, name: str, told: Setting) -> inspect.Parameter:
+        kind = next(kind for kind in (get_args(told.type) or (told.type,)) if kind is not NoneType)
+        if told.size:
+            kind = str
+        elif get_origin(told.type) is tuple:
+            kind = list[str]
+        least, most = told.bounds if told.bounds and kind is int else (None, None)
+        said = typer.Option(
+            told.flag, help=told.about, min=least, max=most, metavar=told.metavar, rich_help_panel=cls.panel
+        )
+        if told.required:
+            return option(name, Annotated[kind, said], NEEDED)
+        default = None if cls.unset or told.default == () else told.default
+        return option(name, Annotated[kind | None if default is None else kind, said], default)
+
+
+NEEDED = inspect.Parameter.empty
+
+
+def option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """A parameter of a command that typer makes an option of; `NEEDED` for no default."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def takes_groups(command: Command, **made: type[OptionGroup]) -> Command:
+    """`command` with each parameter of an `OptionGroup` class replaced by its fields, as typer sees it.
+
+    `made` has the classes of parameters, by name, whose annotations do not say them.
+    """
     groups: dict[str, type[OptionGroup]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, OptionGroup):
-            groups[parameter.name] = parameter.annotation
-            parameters += _options(parameter.annotation)
+        group = made.get(parameter.name, parameter.annotation)
+        if inspect.isclass(group) and issubclass(group, OptionGroup):
+            groups[parameter.name] = group
+            parameters += group.options()
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    names = {name: [option.name for option in _options(group)] for name, group in groups.items()}
+    names = {name: [option.name for option in group.options()] for name, group in groups.items()}
 
     @functools.wraps(command)
     def run(*args: Any, **given: Any) -> Any:
-        made = {name: groups[name](**{n: given.pop(n) for n in names[name] if n in given}) for name in groups}
-        return command(*args, **given, **made)
+        chosen = {name: groups[name](**{n: given.pop(n) for n in names[name] if n in given}) for name in groups}
+        return command(*args, **given, **chosen)
 
     typed: Any = run
     typed.__signature__ = inspect.Signature(parameters)  # typer passes everything by name
     typed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return typed  # type: ignore[no-any-return]
-
-
-def _options(group: type[OptionGroup]) -> list[inspect.Parameter]:
-    hints = typing.get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=_default(f), annotation=hints[f.name])
-        for f in fields(group)  # type: ignore[arg-type]
-    ]
-
-
-def _default(option: Field[Any]) -> Any:
-    return inspect.Parameter.empty if option.default is MISSING else option.default

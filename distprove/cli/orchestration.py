@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def orchestration(
     path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job to measure.")],
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Partitions of a pass: the job's, again and again. Groth16 only.")
+        int | None,
+        typer.Option(min=1, help="Partitions of a pass: the job's, again and again. Not of a job with a barrier."),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, max=1000, help="Passes of each kind; medians count.")] = 5,
     *,
@@ -45,18 +46,17 @@ def orchestration(
     from distprove.host.machine import inspect_machine
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
-    from distprove.registry import load_system
     from kernels.interface.backend import DeviceInfo
 
     import_from_here()
     job = Job.from_toml(path)
     settings = job.executor.changed({**execution.given(), "local": True, "policy": None})
     give_back_large_blocks()
-    system = load_system(job)
+    system = job.load()
     rows: list[Cost] = []
     facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="distprove-orchestration-") as folder:
-        for policy in policies(execution.policy or settings.policy):
+        for policy in policies(execution.values["policy"] or settings.policy):
             chosen = replace(settings, policy=policy, limits=settings.limits if policy == settings.policy else {})
 
             def tell(doing: str, policy: str = policy) -> None:

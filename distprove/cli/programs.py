@@ -9,17 +9,16 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from distprove.cli.console import escape, reports_errors
-from distprove.cli.option_groups import OptionGroup
+from distprove.cli.option_groups import SettingsGroup
 from distprove.errors import UsageError
-from distprove.options import SECURITY_BITS
+from distprove.stark.options import StarkOptions
 
 if TYPE_CHECKING:
     from distprove.stark.params import Parameters as StarkParameters
@@ -37,21 +36,11 @@ SECURITY = "How secure it is"
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions to cut it into.", rich_help_panel=PROGRAM)]
 
 
-@dataclass(frozen=True)
-class Soundness(OptionGroup):
+class Soundness(SettingsGroup):
     """What the parameters of a proof follow from."""
 
-    blowup: Annotated[
-        int, typer.Option(help="2, 4 or 8: larger proofs faster, or smaller ones slower.", rich_help_panel=SECURITY)
-    ] = 2
-    security: Annotated[
-        int, typer.Option(min=1, max=128, help="Proven bits; queries follow.", rich_help_panel=SECURITY)
-    ] = SECURITY_BITS
-    grinding: Annotated[int, typer.Option(min=0, max=40, help="Bits of proof of work.", rich_help_panel=SECURITY)] = 16
-    queries: Annotated[
-        int | None,
-        typer.Option(min=1, help="For programs that do not say how tall they are.", rich_help_panel=SECURITY),
-    ] = None
+    settings, panel = StarkOptions, SECURITY
+    only = ("blowup", "security", "grinding", "queries")
 
     def choose(self, program: Program, partitions: int) -> StarkParameters:
         """The parameters for `program` in so many partitions. Raises UsageError."""
@@ -60,10 +49,10 @@ class Soundness(OptionGroup):
         return choose_parameters(
             program,
             partitions,
-            blowup=self.blowup,
-            security_bits=self.security,
-            grinding_bits=self.grinding,
-            queries=self.queries,
+            blowup=self.values["blowup"],
+            security_bits=self.values["security"],
+            grinding_bits=self.values["grinding"],
+            queries=self.values["queries"],
         )
 
 
@@ -123,7 +112,7 @@ def _shipped(entry: ProgramEntry, run: Run) -> Any:
         )
         for argument in entry.arguments
     ]
-    return _command(entry.name, escape(entry.help), command, options, run)
+    return command_of(entry.name, escape(entry.help), command, options, run)
 
 
 def _own(name: str, run: Run) -> Any:
@@ -132,10 +121,17 @@ def _own(name: str, run: Run) -> Any:
         run(name, _pairs(arguments or []), **given)
 
     option = inspect.Parameter("arguments", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=With)
-    return _command(name, "A program of your own: package.module:Class.", command, [option], run)
+    return command_of(name, "A program of your own: package.module:Class.", command, [option], run)
 
 
-def _command(name: str, help: str, command: Run, options: Sequence[inspect.Parameter], run: Run) -> Any:
+def command_of(
+    name: str,
+    help: str,
+    command: Run,
+    options: Sequence[inspect.Parameter],
+    run: Run,
+    cls: type[TyperCommand] | None = None,
+) -> Any:
     """A command with `options` and those of `run`: typer reads both from the signature."""
     own = list(inspect.signature(run, eval_str=True).parameters.values())[FIRST:]
     parameters = [*options, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
@@ -144,7 +140,7 @@ def _command(name: str, help: str, command: Run, options: Sequence[inspect.Param
     typed.__signature__ = inspect.Signature(required_first)
     typed.__annotations__ = {p.name: p.annotation for p in required_first}
     app = typer.Typer(add_completion=False)
-    app.command(name, help=help)(typed)
+    app.command(name, help=help, cls=cls)(typed)
     return typer.main.get_command(app)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,78 +15,33 @@ from typer.core import TyperGroup
 from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
-from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
-from distprove.cli.programs import Partitions, Soundness, import_from_here, program_app
+from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
+from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
+from distprove.options import Setting, settings_of
+from distprove.registry import SYSTEMS, entry_of
+from distprove.settings import ExecutorSettings, in_bytes
 
 if TYPE_CHECKING:
-    from distprove.job import Job, Settings
+    from distprove.job import Job
+    from distprove.settings import Settings
 
 EXECUTION = "How it is run"
-GROTH16 = "Groth16"
 JOB_FILE = "job-file"
 HELP = ("-h", "--help")
 
 Title = Annotated[str, typer.Option(help="A name for the job, kept in the run.")]
 
 
-@dataclass(frozen=True)
-class Execution(OptionGroup):
+class Execution(SettingsGroup):
     """The settings of a job that may be given on the command line; None where one was not."""
 
-    local: Annotated[
-        bool, typer.Option("--local", help="Run on this machine, without Ray.", rich_help_panel=EXECUTION)
-    ] = False
-    isolate: Annotated[
-        bool | None,
-        typer.Option(
-            help="With --local: each worker in a process of its own, or all on threads of this one. Default: "
-            "the former with GPUs.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Join this Ray cluster (auto, or host:port) instead of starting one.", rich_help_panel=EXECUTION
-        ),
-    ] = None
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads per node, at most.", rich_help_panel=EXECUTION)
-    ] = None
-    gpus: Annotated[
-        int | None, typer.Option(min=0, help="GPUs to use, at most; 0 for none.", rich_help_panel=EXECUTION)
-    ] = None
-    backend: Annotated[str | None, typer.Option(help="auto, cpu or cuda.", rich_help_panel=EXECUTION)] = None
-    memory: Annotated[
-        str | None,
-        typer.Option(help="Host memory per node for keys and witnesses, such as 48GiB.", rich_help_panel=EXECUTION),
-    ] = None
-    place: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OPERATION=cpu,...",
-            help="Run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = None
-    device_memory: Annotated[
-        str | None,
-        typer.Option(help="Memory of each device to use, at most, such as 16GiB.", rich_help_panel=EXECUTION),
-    ] = None
-    policy: Annotated[
-        str | None,
-        typer.Option(help="Who decides how much runs at once: off, static, auto.", rich_help_panel=EXECUTION),
-    ] = None
+    settings, panel, unset = ExecutorSettings, EXECUTION, True
 
     def given(self) -> dict[str, Any]:
         """By the names of `ExecutorSettings`. Raises UsageError."""
-        from distprove.job import parse_bytes
-
-        sizes = {"memory": self.memory, "device_memory": self.device_memory}
-        read = {name: parse_bytes(text) if text is not None else None for name, text in sizes.items()}
-        return {**asdict(self), "local": self.local or None, **read}
+        return in_bytes(self.values)
 
 
 @dataclass(frozen=True)
@@ -101,11 +58,17 @@ class RunFolder(OptionGroup):
 class ProveGroup(TyperGroup):
     """The proof systems as subcommands; anything else is a job file, and options may also come first."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(SYSTEMS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return system_command(cmd_name) if cmd_name in SYSTEMS else None
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, subject_first(args, self.commands))
+        return super().parse_args(ctx, subject_first(args, SYSTEMS))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] in self.commands:
+        if args[0] in SYSTEMS:
             return super().resolve_command(ctx, args)
         return "", self.commands[JOB_FILE], args
 
@@ -123,7 +86,7 @@ def subject_first(args: list[str], systems: Collection[str]) -> list[str]:
 app = typer.Typer(
     add_completion=False,
     cls=ProveGroup,
-    subcommand_metavar="groth16|stark|JOB.toml ...",
+    subcommand_metavar=f"{'|'.join(SYSTEMS)}|JOB.toml ...",
     help="Prove every partition of a job, verify each, and bind them into one proof.",
     epilog="What is proven is said by options, after the name of a proof system, or by a job file. "
     "Exit code 0 only if every partition was proven and verified.",
@@ -145,7 +108,7 @@ def job_file(
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
-    from distprove.job import SYSTEMS, Job
+    from distprove.job import Job
 
     import_from_here()
     if path.suffix != ".toml" and not path.exists():
@@ -153,73 +116,41 @@ def job_file(
     _prove(Job.from_toml(path), folder, execution, as_json)
 
 
-@app.command("groth16", cls=VariadicCommand)
-@reports_errors
-@takes_groups
-def groth16(
-    folder: RunFolder,
-    zkey: Annotated[Path | None, typer.Option(help="Proving key.", rich_help_panel=GROTH16)] = None,
-    wasm: Annotated[
-        Path | None, typer.Option(help="circom's witness program, for --input.", rich_help_panel=GROTH16)
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="I.json...", help="Files, globs, folders.", rich_help_panel=GROTH16),
-    ] = None,
-    wtns: Annotated[
-        list[str] | None,
-        typer.Option("--wtns", metavar="W.wtns...", help="Files, globs, folders.", rich_help_panel=GROTH16),
-    ] = None,
-    vk: Annotated[
-        Path | None,
-        typer.Option(help="verification_key.json that the key must agree with.", rich_help_panel=GROTH16),
-    ] = None,
-    title: Title = "",
-    *,
-    execution: Execution,
-    as_json: AsJson = False,
-) -> None:
-    """Prove a circuit for many inputs or witnesses: a partition for each, named after its file."""
-    from distprove.job import Job
+def system_command(system: str) -> Any:
+    """`distprove prove SYSTEM`: an option for each setting of the system that names one, and for a system of programs a
+    subcommand for each program."""
+    entry = entry_of(system)
 
-    if zkey is None:
-        raise UsageError("--zkey is missing: the proving key")
-    if bool(inputs) == bool(wtns):
-        raise UsageError("give either --input with --wasm, or --wtns")
-    job = Job.from_options("groth16", zkey=zkey, wasm=wasm, inputs=inputs, witnesses=wtns, vk=vk, title=title)
-    _prove(job, folder, execution, as_json)
+    def run(
+        program: str,
+        arguments: Mapping[str, int | str],
+        *,
+        folder: RunFolder,
+        chosen: SettingsGroup,
+        title: Title = "",
+        execution: Execution,
+        as_json: AsJson = False,
+    ) -> None:
+        from distprove.job import Job
+
+        subject: dict[str, Any] = {"program": program, "arguments": dict(arguments)} if program else {}
+        try:
+            job = Job.from_options(system, title=title, **subject, **chosen.values)
+        except UsageError as error:
+            raise UsageError(in_flags(str(error), settings)) from None
+        _prove(job, folder, execution, as_json)
+
+    settings = settings_of(entry.options)
+    group = type("Chosen", (SettingsGroup,), {"settings": entry.options, "panel": entry.title})
+    taking = takes_groups(run, chosen=group)
+    if "program" in settings:
+        return typer.main.get_command(program_app(taking, entry.help))
+    return command_of(system, entry.help, partial(taking, "", {}), [], taking, VariadicCommand)
 
 
-@takes_groups
-def stark(
-    program: str,
-    arguments: Mapping[str, int | str],
-    *,
-    folder: RunFolder,
-    soundness: Soundness,
-    execution: Execution,
-    partitions: Partitions = 1,
-    title: Title = "",
-    as_json: AsJson = False,
-) -> None:
-    """Prove a program, cut into partitions: what `distprove prove stark PROGRAM` runs."""
-    from distprove.job import Job
-
-    job = Job.from_options(
-        "stark",
-        program=program,
-        arguments=dict(arguments),
-        partitions=partitions,
-        title=title,
-        **asdict(soundness),
-    )
-    _prove(job, folder, execution, as_json)
-
-
-app.add_typer(
-    program_app(stark, "Prove a program over Goldilocks, cut into partitions; `PROGRAM --help` tells its options."),
-    name="stark",
-)
+def in_flags(message: str, settings: Mapping[str, Setting]) -> str:
+    """A message about keys of a job file as one about the options that stand for them."""
+    return re.sub(r"`(\w+)`", lambda key: settings[key[1]].flag or key[0] if key[1] in settings else key[0], message)
 
 
 @reports_errors
@@ -240,7 +171,7 @@ def resume(
     """
     from distprove.formats.owncode import names_code
 
-    if program is not None or names_code(execution.backend or ""):
+    if program is not None or names_code(execution.values["backend"] or ""):
         import_from_here()
     run_job(run, None, settings=execution.given(), program=program, as_json=as_json)
 

@@ -31,7 +31,7 @@ def scaling(
         str, typer.Option(metavar="WAYS", help="local (worker processes), ray, or local,ray.")
     ] = "local,ray",
     partitions: Annotated[
-        int | None, typer.Option(min=2, help="Partitions: the job's, again and again. Groth16 only.")
+        int | None, typer.Option(min=2, help="Partitions: the job's, again and again. Not of a job with a barrier.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +44,6 @@ def scaling(
     from distprove.bench.results import report
     from distprove.host.machine import inspect_machine
     from distprove.job import Job
-    from distprove.registry import load_system
     from kernels.interface.backend import DeviceInfo
 
     if (gpus is None) == (workers is None):
@@ -57,7 +56,7 @@ def scaling(
     job = Job.from_toml(path)
     with tempfile.TemporaryDirectory(prefix="distprove-scaling-") as folder:
         found = bench.measure_scaling(
-            load_system(job),
+            job.load(),
             job.executor,
             job.title or path.stem,
             Path(folder),

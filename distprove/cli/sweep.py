@@ -65,19 +65,18 @@ def sweep(
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
     from distprove.jobfile import job_text
-    from distprove.registry import load_system
 
     import_from_here()
     grid = Grid(
         numbers("jobs", jobs),
         numbers("parallel", parallel),
         numbers("gpu-workers", gpu_workers),
-        policies(execution.policy or ""),
+        policies(execution.values["policy"] or ""),
     )
     job = Job.from_toml(path)
     job = replace(job, executor=job.executor.changed({**execution.given(), "policy": None}))
     give_back_large_blocks()
-    system = load_system(job)
+    system = job.load()
     result = run_sweep(
         system,
         job.executor,
@@ -155,7 +154,7 @@ def numbers(axis: str, text: str) -> list[int]:
 
 def policies(text: str) -> list[str]:
     """["off", "auto"] from "off,auto". Raises UsageError."""
-    from distprove.job import POLICIES
+    from distprove.settings import POLICIES
 
     return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)
 

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
-from distprove.errors import InputError, UsageError
+from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
-
-if TYPE_CHECKING:
-    from distprove.proof import Proof
 
 
 @reports_errors
 def verify(
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="proof.msgpack, or a run folder.")],
     vk: Annotated[
-        Path | None, typer.Option(help="The key to trust: verification_key.json, or a STARK's .msgpack.")
+        Path | None, typer.Option(help="The key to trust: verification_key.json, or verifying_key.msgpack.")
     ] = None,
     trust_own_key: Annotated[
-        bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that a Groth16 proof carries.")
+        bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that the proof carries.")
     ] = False,
     job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
     security: Annotated[
-        float, typer.Option(min=0, max=128, help="Proven bits to ask of a STARK, at least.")
+        float, typer.Option(min=0, max=128, help="Proven bits to ask for, of a proof that tells them.")
     ] = SECURITY_BITS,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
@@ -90,60 +87,25 @@ def export(
     destination: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/...")],
     as_json: AsJson = False,
 ) -> None:
-    """Write what others verify with. Of Groth16: proof.json and public.json of every partition, and the key, as snarkjs
-    has them. Of a STARK: verifying_key.msgpack, for `verify --vk`, and the partitions' proofs.
+    """Write what others verify with: the key, and the proof of every partition, in the files of the proof system's own
+    verifiers (snarkjs' JSON, or verifying_key.msgpack for `verify --vk`).
     """
-    from distprove.export import export_groth16
     from distprove.proof import Proof
-    from distprove.stark.programs import PROGRAMS
+    from distprove.registry import SYSTEMS, entry_of
 
     loaded = Proof.read_from(run)
-    if loaded.system == "groth16":
-        names = export_groth16(loaded, destination)
-    elif loaded.system == "stark":
-        names = _export_stark(loaded, run, destination)
-    else:
+    if loaded.system not in SYSTEMS:
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
+    made = entry_of(loaded.system).export(loaded, run, destination)
+    count = len(made.names)
     if as_json:
-        print_json({"out": str(destination), "partitions": names})
+        print_json({"out": str(destination), "partitions": made.names})
         return
-    where, first, count = escape(str(destination)), escape(names[0]), len(names)
-    one = "one" if loaded.system == "groth16" else "them"
-    out().print(f"{count} partition{'s' * (count != 1)} in {where}. To check {one if count > 1 else 'it'}:")
-    own = loaded.system == "groth16" or str(loaded.verification_key.get("program")) not in PROGRAMS
-    if own:
+    which = "it" if count == 1 else "them" if made.checks_all else "one"
+    out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}. To check {which}:")
+    if made.own_key:
         out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
-    if loaded.system == "groth16":
-        files = f"{where}/verification_key.json {where}/{first}/public.json {where}/{first}/proof.json"
-        out().print(f"  snarkjs groth16 verify {files}")
-    else:
-        proof = run / "proof.msgpack" if run.is_dir() else run
-        out().print(f"  distprove verify {escape(str(proof))} --vk {where}/verifying_key.msgpack")
-
-
-def _export_stark(proof: Proof, run: Path, destination: Path) -> list[str]:
-    """The key is made again by the program that ships under the proof's name, or else is the one that lies in the run:
-    no program is imported."""
-    from cluster.record.run import KEY_FILE
-    from distprove.export import export_stark
-    from distprove.formats.folder import Folder
-    from distprove.stark.keyfile import parse_key, shipped_key
-    from distprove.stark.programs import PROGRAMS
-    from distprove.stark.verifying_key import MAX_BYTES
-
-    if str(proof.verification_key.get("program")) in PROGRAMS:
-        key, _ = shipped_key(proof.verification_key)
-    elif run.is_dir():
-        with Folder.open(run) as folder:
-            if not folder.has(KEY_FILE):
-                raise InputError(
-                    f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
-                    f"distprove resume {run} --program MODULE:CLASS writes it"
-                )
-            key = parse_key(folder.read(KEY_FILE, MAX_BYTES), str(run / KEY_FILE))
-    else:
-        raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
-    return export_stark(proof, key, destination)
+    out().print(f"  {' '.join(map(escape, made.command))}")
 
 
 def _digest(text: str) -> bytes:

@@ -17,12 +17,13 @@ from distprove.groth16.inputs import read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.offload import choose_placement
+from distprove.groth16.options import Groth16Options
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
-from distprove.options import Groth16Options, InputFile
+from distprove.options import InputFile
 from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.cpu.backend import CpuBackend
 from kernels.host.arena import HostArena

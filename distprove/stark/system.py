@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
 from distprove.formats.names import is_name
-from distprove.options import StarkOptions
 from distprove.stark.air import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
+from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program

@@ -15,7 +15,7 @@ import pytest
 import distprove
 from distprove.cli import demo
 from distprove.errors import InvalidProof, UntrustedKey, UsageError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from tests.cli.conftest import SmallJob, run, why_refused
 from tests.conftest import Snarkjs
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from distprove.export import export_groth16, export_stark
+from distprove.groth16.export import export as export_groth16
 from distprove.proof import Proof, heights_of, partition_digest
+from distprove.stark.export import export as export_stark
 from distprove.stark.keyfile import read_key, shipped_key
 from distprove.stark.verifying_key import MAX_BYTES
 from tests.cli.conftest import run, why_refused
@@ -37,7 +38,7 @@ def renamed(path: Path, *names: str) -> Proof:
 
 def test_a_partition_may_have_the_name_of_groth16s_key_file(proven: Path, tmp_path: Path) -> None:
     proof = renamed(proven, "verification_key.json", "proof", "Verification_Key.json-2")
-    written = export_groth16(proof, tmp_path / "E")
+    written = export_groth16(proof, tmp_path / "E").names
     assert written == ["verification_key.json-3", "proof", "Verification_Key.json-2"]
     assert json.loads((tmp_path / "E" / "verification_key.json").read_text())["protocol"] == "groth16"
     for name, part in zip(written, proof.partitions, strict=True):
@@ -49,7 +50,8 @@ def test_a_partition_may_have_the_name_of_groth16s_key_file(proven: Path, tmp_pa
 def test_a_partition_may_have_the_name_of_a_starks_key_file(fibonacci: Path, tmp_path: Path) -> None:
     proof = renamed(fibonacci, "verifying_key", "verifying_key.msgpack")
     key, _ = shipped_key(proof.verification_key)
-    assert export_stark(proof, key, tmp_path / "E") == ["verifying_key-2", "verifying_key.msgpack"]
+    names = export_stark(proof, fibonacci, tmp_path / "E").names
+    assert names == ["verifying_key-2", "verifying_key.msgpack"]
     assert read_key(tmp_path / "E" / "verifying_key.msgpack").digest == key.digest
     assert len({path.read_bytes() for path in (tmp_path / "E").iterdir()}) == 3
 

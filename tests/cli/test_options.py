@@ -11,7 +11,7 @@ from distprove.cli.bench import parse_sizes
 from distprove.cli.prove import exit_code
 from distprove.cli.variadic import spread
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from tests.cli.conftest import run, why_refused
 
 REPEATABLE = {"--input", "--wtns"}

@@ -14,8 +14,9 @@ import distprove
 from distprove.cli.prove import subject_first
 from distprove.errors import InputError, InvalidProof
 from distprove.formats import canonical
-from distprove.job import ExecutorSettings, Job
+from distprove.job import Job
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.cli.conftest import run, why_refused
 
 LOCAL = ("--local", "--threads", "2", "--backend", "cpu")

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings, Job
+from distprove.job import Job
 from distprove.jobfile import job_text
+from distprove.settings import ExecutorSettings
 from tests.cli.conftest import SmallJob, run, why_refused
 
 

@@ -12,8 +12,8 @@ import pytest
 from cluster.driver import prove
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 from tests.support.ray_nodes import free_port, patiently, raylet
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem

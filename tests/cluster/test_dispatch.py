@@ -16,7 +16,7 @@ from cluster.executor.base import Executor, Worker
 from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, GRACE, LOOK, Watch
 from cluster.record.run import Run
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
 from tests.support.toy_system import Faults, ToySystem
 

@@ -22,8 +22,8 @@ from cluster.dispatch import Progress
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import InvalidKey, InvalidProof, JobFailed
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof
 from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 

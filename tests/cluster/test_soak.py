@@ -27,8 +27,8 @@ from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
-from distprove.job import ExecutorSettings
 from distprove.options import InputFile
+from distprove.settings import ExecutorSettings
 from kernels.cpu.backend import CpuBackend
 from kernels.host import arena as host_arena
 from kernels.maths.curves import BN254

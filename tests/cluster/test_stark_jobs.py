@@ -15,8 +15,9 @@ from cluster.driver import prove
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import InputError, JobFailed
-from distprove.job import ExecutorSettings, Job
+from distprove.job import Job
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from distprove.stark.params import Parameters
 from distprove.stark.plan import plans
 from distprove.stark.programs import load_program

@@ -15,9 +15,9 @@ import distprove
 from distprove.cli.programs import Soundness
 from distprove.cli.verify import verify as verify_command
 from distprove.errors import DistproveError, FormatError, InvalidProof
-from distprove.options import StarkOptions
 from distprove.proof import Proof, partition_digest
 from distprove.stark.keyfile import shipped_key, write_key
+from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
@@ -146,7 +146,7 @@ def test_what_is_proven_by_default_is_what_is_asked_for_by_default() -> None:
     def default(function: Callable[..., Any], name: str) -> Any:
         return inspect.signature(function).parameters[name].default
 
-    proven = {StarkOptions("p").security, Soundness().security, default(choose_parameters, "security_bits")}
+    proven = {StarkOptions("p").security, Soundness().values["security"], default(choose_parameters, "security_bits")}
     asked = {default(verify_command, "security"), default(distprove.verify, "least_security")}
     assert proven == asked == {default(verify_proof, "least_security")} == {128}
 

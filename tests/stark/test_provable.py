@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from distprove.cli.app import app
 from distprove.errors import AirError, InvalidProof, UsageError
 from distprove.formats import canonical
-from distprove.options import StarkOptions
 from distprove.stark.air import Air, BoundaryTuple, Bus, Example, PartitionTrace, Table
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
+from distprove.stark.options import StarkOptions
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.proof import StarkProof, content_bytes
 from distprove.stark.statement import Boundary, Statement

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from distprove.errors import UsageError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 MOST_CELLS = 1000
 MOST_JOBS = 64

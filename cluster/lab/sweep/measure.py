@@ -24,7 +24,7 @@ from cluster.record.nodestory import NodeStory
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from cluster.record.timeline import Session, read_timeline
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import Partition, ProofSystem
 
 

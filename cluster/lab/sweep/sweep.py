@@ -23,7 +23,7 @@ from distprove.errors import FormatError, UsageError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.host.machine import inspect_machine
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
 ABOUT = "about.json"

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.executor.connection import connect
 from distprove.errors import ClusterError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 NOBODY = 65534
 Start = Callable[..., None]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.backends import BackendChoice, make_backend
 from cluster.executor.placement import Node, place
 from distprove.errors import ClusterError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 
 def node(cpus: float, gpus: int = 0, name: str = "n") -> Node:

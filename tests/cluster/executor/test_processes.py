@@ -29,7 +29,7 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.executor.verifiers import Verifiers
 from cluster.governor import Budget, LocalGovernor, Request
 from distprove.errors import ClusterError, InvalidKey, UsageError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof, Synthesised
 from kernels.host.arena import LARGE, HostArena
 from kernels.host.shared_arrays import Receiver, SharedArray, share
@@ -309,7 +309,7 @@ import time
 from pathlib import Path
 from tests.support.toy_system import Faults, ToySystem
 from cluster.executor.local import ProcessExecutor
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 executor = ProcessExecutor(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r}))
 workers = executor.start(ToySystem(1, Faults(Path({str(tmp_path)!r}))))
 executor.load(workers[0])

@@ -17,8 +17,8 @@ import pytest
 from cluster.dispatch import Progress
 from cluster.executor.connection import connect
 from distprove.errors import ClusterError
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 from tests.support.ray_nodes import joined_node, submit
 from tests.support.toy_system import Faults, ToySystem
@@ -33,7 +33,7 @@ from pathlib import Path
 from cluster.driver import prove
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
 system = ToySystem(3, Faults(folder))
@@ -94,7 +94,7 @@ def test_a_job_is_submitted(ray_cluster: Any, faults: Make, script: Path, tmp_pa
 def test_a_wrong_token_is_told(ray_cluster: Any, tmp_path: Path) -> None:
     code = (
         "from cluster.executor.connection import connect\n"
-        "from distprove.job import ExecutorSettings\n"
+        "from distprove.settings import ExecutorSettings\n"
         f"with connect(ExecutorSettings(address={ray_cluster.address!r}), 0): pass"
     )
     environment = {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}
@@ -133,7 +133,7 @@ import os, signal, sys
 from pathlib import Path
 import ray
 from cluster.executor.ray import RayExecutor
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 ray.init(address=sys.argv[2], log_to_driver=False, logging_level="error")
 executor = RayExecutor(ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0))

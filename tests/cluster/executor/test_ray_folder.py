@@ -25,7 +25,7 @@ import contextlib, time
 import numpy as np
 from cluster.executor.connection import connect
 from distprove.errors import ClusterError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 with contextlib.ExitStack() as stack:
     for attempt in range(3):  # on a busy machine a node may not come up in Ray's own time
         try:
@@ -55,7 +55,7 @@ import sys
 from pathlib import Path
 import ray
 from cluster.executor.connection import connect
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 def init(**settings):
     assert Path(settings["_temp_dir"]).is_dir()
     raise {error}

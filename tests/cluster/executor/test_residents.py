@@ -19,9 +19,10 @@ from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import read_zkey
-from distprove.job import ExecutorSettings
 from distprove.offload import parse_place
-from distprove.options import InputFile, StarkOptions
+from distprove.options import InputFile
+from distprove.settings import ExecutorSettings
+from distprove.stark.options import StarkOptions
 from distprove.stark.system import StarkSystem
 from kernels.cpu.backend import CpuBackend, CpuMatrix
 from kernels.cuda.pinned import PINNED_BYTES

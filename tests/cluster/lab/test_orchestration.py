@@ -12,7 +12,7 @@ import pytest
 from cluster.lab import orchestration
 from cluster.lab.orchestration import Cost, Pass, measure_orchestration
 from distprove.errors import JobFailed, UsageError
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
 from tests.support.toy_system import SECRET, Faults, ToySystem
 

@@ -29,8 +29,8 @@ from cluster.record.run import Run
 from cluster.record.story import read_report
 from distprove.errors import FormatError, JobFailed, UsageError
 from distprove.formats.folder import Folder
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support.toy_system import SECRET, Faults, ToySystem
 
 Prove = Callable[..., Proof]

@@ -18,7 +18,7 @@ from cluster.policy.flow import Flow
 from cluster.policy.moves import HALVED, Usage, moves
 from distprove.errors import UsageError
 from distprove.host.phases import Phase
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 
 THREADS = 16
 BEGINNING = static(THREADS, {}).limits

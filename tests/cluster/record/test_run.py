@@ -16,8 +16,8 @@ import pytest
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 from tests.support.toy_system import Faults, ToySystem
 
@@ -126,8 +126,9 @@ def test_a_bad_record_is_refused(content: str, faults: Make, tmp_path: Path) -> 
 
 
 def test_a_changed_input_is_noticed(faults: Make, tmp_path: Path) -> None:
+    from distprove.groth16.options import Groth16Options
     from distprove.job import Job
-    from distprove.options import Groth16Options, InputFile
+    from distprove.options import InputFile
 
     files = [tmp_path / "a.wtns", tmp_path / "k.zkey"]
     for file in files:
@@ -149,7 +150,7 @@ from pathlib import Path
 from cluster.driver import prove
 from cluster.executor.local import InProcessExecutor
 from cluster.record.run import Run
-from distprove.job import ExecutorSettings
+from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
 system = ToySystem(6, Faults(folder, slow={"p4": 60.0}))

@@ -22,8 +22,8 @@ from distprove.cli.app import app
 from distprove.errors import DistproveError, FormatError, InputError, UsageError
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
-from distprove.job import ExecutorSettings
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support.made_runs import MadeRun
 from tests.support.toy_system import Faults, ToySystem
 

@@ -1,0 +1,54 @@
+"""What a proof system says of itself before it is loaded: the `ENTRY` in the `entry.py` of its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distprove.options import Options
+
+if TYPE_CHECKING:
+    from distprove.proof import Proof, Verifier
+    from distprove.system import ProofSystem
+
+CPU, GPU = "cpu", "gpu"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The way into a proof system. Its functions import what they need when they are called."""
+
+    title: str
+    help: str
+    """What `distprove prove SYSTEM` does."""
+    options: type[Options]
+    load: Callable[[Any], ProofSystem]
+    """Makes the system of a job from its `options`. Raises UsageError, and InputError for bad files."""
+    verifier: Callable[[dict[str, Any], Path | None], Verifier]
+    """Makes the verifier from the key that the proof carries, or from a key file that replaces it."""
+    remakes_key: bool
+    """Whether a verifier without a key file makes the key itself, from what the proof names. If not, it can only use
+    the key that the proof carries, whoever made that key."""
+    export: Callable[[Proof, Path, Path], Exported]
+    """Writes a proof, read from the run folder or file that comes second, into a folder as others read it.
+
+    Nothing is written through a link, and nothing over a file with another content. A partition whose name is that of
+    the key's file, which whoever sends a proof may choose, gets a number after it. Raises UsageError, InputError.
+    """
+    operations: Mapping[str, tuple[str, ...]]
+    """The operations that have a name, and where each can run: `GPU`, `CPU`."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported, and how it is checked."""
+
+    names: list[str]
+    """What the partitions are called there, in order."""
+    command: tuple[str, ...]
+    """The command, word by word, that checks the first partition, or with `checks_all` every one."""
+    checks_all: bool
+    own_key: bool
+    """Whether the key came with the proof, so that it says nothing of whose it is."""

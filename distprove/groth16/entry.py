@@ -1,0 +1,47 @@
+"""The way into Groth16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distprove.entry import CPU, GPU, Entry, Exported
+from distprove.groth16.options import Groth16Options
+from kernels.interface.placement import OPERATIONS
+
+if TYPE_CHECKING:
+    from distprove.proof import Proof, Verifier
+    from distprove.system import ProofSystem
+
+
+def load(options: Groth16Options) -> ProofSystem:
+    from distprove.groth16.system import Groth16System
+
+    return Groth16System.from_options(options)
+
+
+def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.groth16.keys import VerificationKey
+    from distprove.groth16.snarkjs import read_verification_key
+    from distprove.groth16.verifier import Groth16Verifier
+
+    return Groth16Verifier(VerificationKey.from_dict(own_key) if vk is None else read_verification_key(vk))
+
+
+def export(proof: Proof, run: Path, folder: Path) -> Exported:
+    from distprove.groth16.export import export
+
+    return export(proof, folder)
+
+
+ENTRY = Entry(
+    title="Groth16",
+    help="Prove a circuit for many inputs or witnesses: a partition for each, named after its file.",
+    options=Groth16Options,
+    load=load,
+    verifier=verifier,
+    remakes_key=False,
+    export=export,
+    # circom's witness programs run on the CPU.
+    operations={"synthesis": (CPU,), **dict.fromkeys(OPERATIONS, (GPU, CPU))},
+)

@@ -1,0 +1,168 @@
+"""How a job is run: the `[executor]` table of a job file, the options of the command line, and the settings in Python.
+
+Each setting is one field of `ExecutorSettings`. The keys of a job file and of a record, their kinds and bounds, the
+options of the command line and the table in docs/jobs.md follow from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distprove.errors import UsageError
+from distprove.host.phases import Phase
+from distprove.offload import parse_place
+from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
+
+POLICIES = ("off", "static", "auto")
+"""The policies of a node's governor."""
+MAX_BYTES = 1 << 50
+MAX_TIMEOUT = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class ExecutorSettings:
+    """How a job is run. None means: chosen from what the machine or cluster has. Bounds are beyond what a machine has,
+    and within what one survives."""
+
+    local: bool = setting("Run on this machine, without Ray.", False, flag="--local")
+    isolate: bool | None = setting(
+        "With `local`: each worker in a process of its own, or all on threads of this one. Default: the former with "
+        "GPUs.",
+        None,
+        flag="--isolate/--no-isolate",
+    )
+    address: str | None = setting(
+        "Join this Ray cluster (auto: your own on this machine, or host:port) instead of starting one.",
+        None,
+        flag="--address",
+    )
+    backend: str = setting("auto, cpu, cuda, or module:factory for one of your own.", "auto", flag="--backend")
+    gpus: int | None = setting("GPUs to use, at most; 0 for none.", None, bounds=(0, 4096), flag="--gpus")
+    threads: int | None = setting(
+        "CPU threads per node, at most, for provers without a GPU, synthesis and verification.",
+        None,
+        bounds=(1, 4096),
+        flag="--threads",
+    )
+    synthesisers: int | None = setting(
+        "Synthesisers in all, shared out among the workers, at least one for each.", None, bounds=(1, 1024)
+    )
+    memory: int | None = setting(
+        "Host memory per node for keys and witnesses, such as 48GiB.",
+        None,
+        bounds=(1 << 20, MAX_BYTES),
+        size=True,
+        flag="--memory",
+    )
+    place: str | Mapping[str, str] | None = setting(
+        "Run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed.",
+        None,
+        flag="--place",
+        metavar="OPERATION=cpu,...",
+    )
+    device_memory: int | None = setting(
+        "Memory of each device to use, at most, such as 16GiB. Default: what is free there.",
+        None,
+        bounds=(1 << 20, MAX_BYTES),
+        size=True,
+        flag="--device-memory",
+    )
+    in_flight: int = setting(
+        "Partitions with a prover at a time: the second one's data travels while the first is proven, and the third is "
+        "there when that is over.",
+        3,
+        bounds=(1, 64),
+    )
+    parallel: int | None = setting(
+        "Partitions whose witness may be in the making or ready, and not yet with a prover, at a time, shared out "
+        "among the workers.",
+        None,
+        bounds=(1, MAX_PARTITIONS),
+    )
+    gpu_workers: int | None = setting(
+        "Provers per node. Default: one on each of its GPUs, or one on its CPUs. Several may share a GPU and its "
+        "memory, or the CPUs.",
+        None,
+        bounds=(1, 64),
+    )
+    max_retries: int = setting(
+        "How often a partition is tried again after a bad proof, a fault or a death before it counts as failed.",
+        3,
+        bounds=(0, 1000),
+    )
+    start_timeout: float = setting(
+        "Seconds a worker may take to load its key, first or after a restart, before it is given up.",
+        600.0,
+        bounds=(0, MAX_TIMEOUT),
+    )
+    hang_timeout: float = setting(
+        "Seconds after which a worker that gives no sign of life is ended, and the least that one step of a partition "
+        "may take; else it may take many times as long as the longest so far.",
+        60.0,
+        bounds=(0, MAX_TIMEOUT),
+    )
+    policy: str = setting(
+        "Who decides how much runs at once on a node: off, static, auto (docs/scheduling.md).",
+        "static",
+        choices=POLICIES,
+        flag="--policy",
+    )
+    limits: Mapping[str, int] = setting(
+        "Threads that a phase may have at once per node, such as { synthesis = 4 }; for the policy static.", dict
+    )
+
+    def __post_init__(self) -> None:
+        if self.local and self.address is not None:
+            raise UsageError("local and address exclude each other")
+        if self.isolate is not None and not self.local:
+            raise UsageError("isolate is for local: over Ray every worker is a process")
+        settings = settings_of(ExecutorSettings)
+        for name, told in settings.items():
+            if getattr(self, name) is not None:
+                told.check(name, getattr(self, name))
+        check_keys(self.limits, dict.fromkeys((phase.value for phase in Phase), (int,)), "limits.")
+        for phase, limit in self.limits.items():
+            settings["threads"].check(f"limits.{phase}", limit)
+        if self.limits and self.policy != "static":
+            raise UsageError(f"limits are for the policy static, not {self.policy}")
+        parse_place(self.place)
+
+    def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
+        """These settings with those of `given` that are not None in their place. Raises UsageError."""
+        changes = {name: value for name, value in given.items() if value is not None}
+        # Being told to stay on this machine is an answer to an address, and the other way round.
+        if "local" in changes and "address" not in changes:
+            changes["address"] = None
+        if "address" in changes and "local" not in changes:
+            changes = {"isolate": None, **changes, "local": False}
+        if changes.get("policy", "static") != "static":
+            changes["limits"] = {}  # those that were there belong to "static"
+        return replace(self, **changes)
+
+
+Settings = ExecutorSettings | Mapping[str, Any]
+"""Settings in place of a job's: all of them, or by name those that change."""
+
+
+def settings_from(table: Mapping[str, Any]) -> ExecutorSettings:
+    """The settings in a job file, or in a record, whose None are left out. Raises UsageError."""
+    check_keys(table, keys_of(ExecutorSettings), "executor.")
+    return ExecutorSettings(**in_bytes(table))
+
+
+def in_bytes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with sizes that are written like "48GiB" as numbers of bytes. Raises UsageError."""
+    told = settings_of(ExecutorSettings)
+    return {n: parse_bytes(value) if told[n].size and isinstance(value, str) else value for n, value in given.items()}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes from "48GiB", "500 MB" or "1024". Raises UsageError."""
+    match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(i?)(b?)\s*", text, re.IGNORECASE | re.ASCII)
+    if match is None or (match[3] and not match[2]):
+        raise UsageError(f"{text!r} is not a size in bytes; write it like 48GiB or 500MB")
+    power = " kmgt".index(match[2].lower()) if match[2] else 0
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)

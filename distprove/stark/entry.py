@@ -1,0 +1,51 @@
+"""The way into the STARK."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distprove.entry import GPU, Entry, Exported
+from distprove.errors import InvalidProof
+from distprove.stark.options import StarkOptions
+
+if TYPE_CHECKING:
+    from distprove.proof import Proof, Verifier
+    from distprove.system import ProofSystem
+
+
+def load(options: StarkOptions) -> ProofSystem:
+    from distprove.stark.system import StarkSystem
+
+    return StarkSystem.from_options(options)
+
+
+def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.stark.keyfile import program_of, read_key, shipped_key
+    from distprove.stark.system import StarkVerifier
+
+    if vk is None:
+        return StarkVerifier(*shipped_key(own_key))
+    key = read_key(vk)
+    if not key.is_named(own_key):
+        raise InvalidProof("the proof names another program, other arguments or parameters than the key that is given")
+    return StarkVerifier(key, program_of(key))
+
+
+def export(proof: Proof, run: Path, folder: Path) -> Exported:
+    from distprove.stark.export import export
+
+    return export(proof, run, folder)
+
+
+ENTRY = Entry(
+    title="STARK",
+    help="Prove a program over Goldilocks, cut into partitions; `PROGRAM --help` tells its options.",
+    options=StarkOptions,
+    load=load,
+    verifier=verifier,
+    remakes_key=True,
+    export=export,
+    # The trace is made by the backend that commits to it.
+    operations={"trace": (GPU,)},
+)

@@ -1,0 +1,47 @@
+"""A STARK's proof taken apart: its verifying key, and the proof of each partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from distprove.entry import Exported
+from distprove.errors import InputError, InvalidProof
+from distprove.formats import canonical
+from distprove.formats.folder import Folder
+from distprove.formats.names import unique
+from distprove.proof import KEY_FILE, PROOF_FILE, Proof, encode_partition
+from distprove.stark.keyfile import key_content, parse_key, shipped_key
+from distprove.stark.programs import PROGRAMS
+from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey
+
+
+def export(proof: Proof, run: Path, folder: Path) -> Exported:
+    """Write the verifying key, and each partition's proof as the map that stands in proof.msgpack, canonically encoded.
+
+    Raises InvalidProof when the proof is of another key.
+    """
+    shipped = str(proof.verification_key.get("program")) in PROGRAMS
+    key = shipped_key(proof.verification_key)[0] if shipped else _key_in(run)
+    if key.digest != proof.key_digest:
+        raise InvalidProof("the key is not that of the proof")
+    names = unique([Path(KEY_FILE).stem, *(partition.name for partition in proof.partitions)])[1:]
+    with Folder.make(folder, private=False) as out:
+        out.write_new(KEY_FILE, key_content(key))
+        for name, partition in zip(names, proof.partitions, strict=True):
+            out.write_new(f"{name}.msgpack", canonical.encode(encode_partition(partition)))
+    file = run / PROOF_FILE if run.is_dir() else run
+    command = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
+    return Exported(names, command, checks_all=True, own_key=not shipped)
+
+
+def _key_in(run: Path) -> VerifyingKey:
+    """The key that lies in a run whose program does not ship: no program is imported."""
+    if not run.is_dir():
+        raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
+    with Folder.open(run) as folder:
+        if not folder.has(KEY_FILE):
+            raise InputError(
+                f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
+                f"distprove resume {run} --program MODULE:CLASS writes it"
+            )
+        return parse_key(folder.read(KEY_FILE, MAX_BYTES), str(run / KEY_FILE))

@@ -1,0 +1,54 @@
+"""The way into the toy system: what a proof system needs to be proven with from job files and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distprove.entry import CPU, Entry, Exported
+from distprove.options import InputFile, setting
+from tests.support.toy_system import Faults, ToySystem
+
+KEY = "toy.key"
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    folder: Path = setting("Where faults are counted.", flag="--folder")
+    count: int = setting("Partitions.", 1, bounds=(1, 100), flag="--count")
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], base: Path) -> ToyOptions:
+        return cls(base / table["folder"], table.get("count", 1))
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> ToyOptions:
+        return cls(Path(record["folder"]), record["count"])
+
+    @property
+    def sources(self) -> tuple[InputFile, ...]:
+        return ()
+
+
+def verifier(own_key: dict[str, Any], vk: Path | None) -> ToySystem:
+    return ToySystem(0, Faults(Path()), key=own_key["key"] if vk is None else vk.read_bytes())
+
+
+def export(proof: Any, run: Path, folder: Path) -> Exported:
+    folder.mkdir()
+    (folder / KEY).write_bytes(proof.verification_key["key"])
+    return Exported([p.name for p in proof.partitions], ("toy-verify", str(folder / KEY)), True, True)
+
+
+ENTRY = Entry(
+    title="Toy",
+    help="Prove squares.",
+    options=ToyOptions,
+    load=lambda options: ToySystem(options.count, Faults(options.folder)),
+    verifier=verifier,
+    remakes_key=False,
+    export=export,
+    operations={"squaring": (CPU,)},
+)
