@@ -111,6 +111,10 @@ class Groth16System(Groth16Verifier):
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
         return Groth16Synthesiser(shared)
 
+    def import_ahead(self) -> None:
+        if self.wasm_path is not None:
+            import distprove.groth16.witness  # noqa: F401
+
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
         return Groth16Prover(shared, backend)
 
