@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
-from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
+from actors.nursery import Nursery
+from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, WorkerSpec, pickled
 from distprove.host.phases import Phase
 from distprove.system import Partition, Synthesised
 from kernels.host.shared_arrays import Receiver
@@ -33,10 +35,20 @@ class WorkerDied(Exception):
 class HostProcess:
     """A process that serves what its spec describes, started by `start`, and again after its death."""
 
-    def __init__(self, name: str, spec: Spec, governor: Governor, throttle: Callable[[], Path | None]) -> None:
-        """`governor` gives leases to a process that asks for any; `throttle` is where the node's throttle word is."""
+    def __init__(
+        self,
+        name: str,
+        spec: Spec | bytes,
+        governor: Governor,
+        throttle: Callable[[], Path | None],
+        nursery: Nursery | None = None,
+    ) -> None:
+        """`spec` may be pickled. `governor` gives leases to a process that asks for any; `throttle` is where the node's
+        throttle word is. With a `nursery` the process is forked from it."""
         self._name = name
-        self._spec = pickled(spec)
+        self._spec = spec if isinstance(spec, bytes) else pickled(spec)
+        self._nursery = nursery
+        self._has_nursery = isinstance(spec, WorkerSpec) and not spec.given
         self._governor = governor
         self._throttle = throttle
         self._lock = threading.Lock()
@@ -50,7 +62,8 @@ class HostProcess:
                 raise WorkerDied(f"{self._name} was ended")
             if self._child is not None and not self._child.ended:
                 return
-            self._child = child = _Child(self._name, self._governor)
+            started = _started(self._name, self._nursery, has_nursery=self._has_nursery)
+            self._child = child = _Child(self._name, self._governor, *started)
         child.call("serve", self._spec, self._throttle())
 
     def call(self, name: str, *arguments: Any) -> Any:
@@ -88,9 +101,14 @@ class SynthesiserProcess(HostProcess):
     """`SynthesiserWorker` in a process of its own: an `actors.worker.Maker`."""
 
     def __init__(
-        self, name: str, spec: SynthesiserSpec, governor: Governor, throttle: Callable[[], Path | None]
+        self,
+        name: str,
+        spec: SynthesiserSpec | bytes,
+        governor: Governor,
+        throttle: Callable[[], Path | None],
+        nursery: Nursery | None = None,
     ) -> None:
-        super().__init__(name, spec, governor, throttle)
+        super().__init__(name, spec, governor, throttle, nursery)
         self._receiver = Receiver()
 
     def load(self) -> Timed:
@@ -174,10 +192,42 @@ class GivenWitness:
         """It stays."""
 
 
+class _Started(Protocol):
+    """What `subprocess.Popen` and `actors.nursery.Forked` have in common."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+def _started(name: str, nursery: Nursery | None, *, has_nursery: bool) -> tuple[_Started, Connection]:
+    """A new process that serves at the other end of the connection: forked from the `nursery`, or one that imports what
+    it needs, where there is no nursery or it has died."""
+    if nursery is not None:
+        ours, theirs = Pipe()
+        with theirs, suppress(OSError):
+            return nursery.fork(name, theirs.fileno()), ours
+        ours.close()
+    ours, theirs = Pipe()
+    command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={})"
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", command.format(sys.path, theirs.fileno(), has_nursery), f"distprove-{name}"],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us; the process ends when we do
+            pass_fds=[theirs.fileno()],
+        )
+    return process, ours
+
+
 class _Child:
     """One life of a process."""
 
-    def __init__(self, name: str, governor: Governor) -> None:
+    def __init__(self, name: str, governor: Governor, process: _Started, connection: Connection) -> None:
+        """Of a `process` that serves at the other end of the `connection`."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
@@ -185,22 +235,14 @@ class _Child:
         self._lock = threading.Lock()
         self._tickets: set[int] = set()
         """Leases that the process holds."""
-        ours, theirs = Pipe()
-        command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({})"
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", command.format(sys.path, theirs.fileno()), f"distprove-{name}"],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for us; the process ends when we do
-                pass_fds=[theirs.fileno()],
-            )
+        self._process = process
         handlers: Mapping[str, Handler] = {
             "acquire": self._acquire,
             "release": self._release,
             "shrink": governor.shrink,
             "moved": governor.moved,
         }
-        self.channel = Channel(ours, handlers, self._gone)
+        self.channel = Channel(connection, handlers, self._gone)
 
     @property
     def ended(self) -> bool:

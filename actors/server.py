@@ -12,7 +12,6 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
@@ -25,32 +24,49 @@ from actors.backends import leases_from
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
-from actors.process import Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec
+from actors.nursery import Nursery
+from actors.process import Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
 from actors.processes import Given, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
 from distprove.host.memory import give_back_large_blocks
 from distprove.host.phases import Phase
-from distprove.system import Partition, PartitionProof
+from distprove.system import ImportsAhead, Partition, PartitionProof
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
 
 
-def main(connection: int) -> None:
-    """Serve whoever is at the other end of this descriptor, until the connection ends."""
+def main(connection: int, *, nursery: bool) -> None:
+    """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
+    starts is forked from one."""
     with suppress(OSError):  # where there is no such file
         os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)
     give_back_large_blocks()
-    _Server(connection)
+    forks = None
+    if nursery:
+        with suppress(OSError):
+            forks = Nursery(_serve, _warm, connection)
+    _serve(connection, forks)
+
+
+def _serve(connection: int, nursery: Nursery | None = None) -> None:
+    _Server(connection, nursery)
     threading.Event().wait()
+
+
+def _warm(spec: bytes) -> None:
+    system = pickle.loads(spec).system
+    if isinstance(system, ImportsAhead):
+        system.import_ahead()
 
 
 class _Server:
     """What is served, once it is known."""
 
-    def __init__(self, connection: int) -> None:
+    def __init__(self, connection: int, nursery: Nursery | None) -> None:
+        self._nursery = nursery
         self._served: Any = None
         self._made = threading.Event()
         handlers: dict[str, Handler] = {"serve": self._serve, "ask": self._ask, "tell": self._ask}
@@ -60,14 +76,15 @@ class _Server:
     def _serve(self, spec: bytes, throttle: Path | None) -> None:
         self._made.wait()
         wanted: Spec = pickle.loads(spec)
-        self._served = _SERVES[type(wanted)](wanted, self._channel, throttle)
+        if isinstance(wanted, WorkerSpec):
+            self._served = worker_of(wanted, _Asking(self._channel), throttle, self._nursery)
+        elif isinstance(wanted, SynthesiserSpec):
+            self._served = _Synthesiser(wanted, self._channel, throttle)
+        else:
+            self._served = _Verifier(wanted)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return getattr(self._served, name)(*arguments)
-
-
-def _worker(spec: WorkerSpec, channel: Channel, throttle: Path | None) -> Worker:
-    return worker_of(spec, _Asking(channel), throttle)
 
 
 class _Synthesiser:
@@ -103,14 +120,16 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
     }
 
 
-def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None) -> Worker:
-    """A worker whose synthesisers are processes."""
+def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None, nursery: Nursery | None = None) -> Worker:
+    """A worker whose synthesisers are processes, forked from the `nursery` if there is one."""
     arena = HostArena(lane=lambda: governor.lease(lane=True))
     prover = ProverWorker(spec.system, spec.choice, leases_from(governor, spec.choice), arena)
     prover.yield_to(throttle)
-    made = SynthesiserSpec(spec.system, spec.threads, spec.shared)
+    made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
+    if nursery is not None:
+        nursery.prepare(made)
     makers: dict[str, Maker] = {
-        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, lambda: throttle)
+        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, lambda: throttle, nursery)
         for name in spec.synthesisers
     }
     files = partial(_files_of, spec)
@@ -120,7 +139,7 @@ def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None) -> Wo
 class _Verifier:
     """Verifies proofs; nothing of them is secret."""
 
-    def __init__(self, spec: VerifierSpec, channel: Channel, throttle: Path | None) -> None:
+    def __init__(self, spec: VerifierSpec) -> None:
         self._system = spec.system
 
     def load(self) -> dict[str, Any]:
@@ -156,10 +175,3 @@ class _Asking(Governor):
 
     def lane(self) -> AbstractContextManager[Grant]:
         return self.lease(lane=True)
-
-
-_SERVES: dict[type, Callable[[Any, Channel, Path | None], Any]] = {
-    WorkerSpec: _worker,
-    SynthesiserSpec: _Synthesiser,
-    VerifierSpec: _Verifier,
-}

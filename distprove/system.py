@@ -274,6 +274,14 @@ class HasKeyFile(Protocol):
 
 
 @runtime_checkable
+class ImportsAhead(Protocol):
+    """Optional interface of a proof system whose synthesisers need modules that it does not import itself."""
+
+    def import_ahead(self) -> None:
+        """Import them. Synthesisers are forked afterwards: no thread may be left running."""
+
+
+@runtime_checkable
 class PredictsMemory(Protocol):
     """Optional interface of a proof system that can predict how much memory a synthesis takes."""
 

@@ -87,10 +87,10 @@ class Groth16System(Groth16Verifier):
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
         remembers that these points were checked before. Raises InvalidKey."""
-        check_key_once(read_zkey(shared["zkey"], name=self.zkey_path.name), backend)
+        check_key_once(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), backend)
 
     def choose_placement(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Placement, str]:
-        return choose_placement(read_zkey(shared["zkey"], name=self.zkey_path.name), device, host)
+        return choose_placement(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness and, with a witness program, three times as much
@@ -112,6 +112,10 @@ class Groth16System(Groth16Verifier):
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
         return Groth16Synthesiser(shared)
 
+    def import_ahead(self) -> None:
+        if self.wasm_path is not None:
+            import distprove.groth16.witness  # noqa: F401
+
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
         return Groth16Prover(shared, backend)
 
@@ -123,7 +127,7 @@ class Groth16Synthesiser:
     """Turns an input file into a witness. Inputs are read on the machine where the synthesiser runs."""
 
     def __init__(self, shared: SharedFiles) -> None:
-        self._key = read_zkey(shared["zkey"], name="key")
+        self._key = read_zkey(shared["zkey"], name="key", ceremony=False)
         self._program: WitnessProgram | None = None
         self._empty: Empty = np.empty
         if "wasm" in shared:
@@ -151,7 +155,7 @@ class Groth16Prover:
     """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
     def __init__(self, shared: SharedFiles, backend: Backend) -> None:
-        self._zkey = read_zkey(shared["zkey"], name="key")
+        self._zkey = read_zkey(shared["zkey"], name="key", ceremony=False)
         self._vk = VerificationKey.from_zkey(self._zkey)
         self._backend = backend
         backend.prepare(self._zkey.curve)

@@ -72,6 +72,10 @@ class Contribution:
     beacon: bytes | None = None
 
 
+Ceremony = tuple[bytes | None, tuple[Contribution, ...]]
+"""The circuit hash, and the contributions in order. Some writers leave out the section that they are in."""
+
+
 def _entry_type(limbs: int) -> np.dtype[np.void]:
     return np.dtype([("matrix", "<u4"), ("constraint", "<u4"), ("wire", "<u4"), ("value", "<u8", (limbs,))])
 
@@ -101,11 +105,26 @@ class ZKey:
     points_b2: Bytes = field(repr=False)
     points_c: Bytes = field(repr=False)
     points_h: Bytes = field(repr=False)
-    circuit_hash: bytes | None = field(repr=False)
-    """The circuit hash (snarkjs' csHash), 64 bytes; None when the file has no section 10."""
-    contributions: tuple[Contribution, ...] = field(repr=False)
-    data: Bytes = field(repr=False)
-    """The bytes of the whole file."""
+    file: BinFile = field(repr=False)
+
+    @property
+    def data(self) -> Bytes:
+        """The bytes of the whole file."""
+        return self.file.data
+
+    @cached_property
+    def ceremony(self) -> Ceremony:
+        """Section 10, read when it is first asked for. Raises FormatError."""
+        return _read_ceremony(self.file, self.curve)
+
+    @property
+    def circuit_hash(self) -> bytes | None:
+        """The circuit hash (snarkjs' csHash), 64 bytes; None when the file has no section 10."""
+        return self.ceremony[0]
+
+    @property
+    def contributions(self) -> tuple[Contribution, ...]:
+        return self.ceremony[1]
 
     @property
     def insecure(self) -> bool:
@@ -158,8 +177,9 @@ class ZKey:
         return a, b
 
 
-def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
-    """Read a Groth16 `.zkey` from a path, or from its bytes without copying them.
+def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True) -> ZKey:
+    """Read a Groth16 `.zkey` from a path, or from its bytes without copying them. Without `ceremony`, section 10 is
+    neither read nor checked until it is asked for: provers do not need it, and thousands of contributions take long.
 
     This checks sizes, counts and primes. It does not check that the points are on the curve and in the subgroup, which
     the caller may do (`Backend.check_points`), nor the coefficients, which `ZKey.matrices` checks.
@@ -191,8 +211,7 @@ def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
         section.finish()
         return view
 
-    circuit_hash, contributions = _read_ceremony(file, curve)
-    return ZKey(
+    key = ZKey(
         name=file.name,
         curve=curve,
         n_vars=n_vars,
@@ -211,10 +230,11 @@ def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
         points_b2=points(7, "B2 points", Group.G2, n_vars),
         points_c=points(8, "C points", Group.G1, n_vars - n_public - 1),
         points_h=points(9, "H points", Group.G1, domain_size),
-        circuit_hash=circuit_hash,
-        contributions=contributions,
-        data=file.data,
+        file=file,
     )
+    if ceremony:
+        _ = key.ceremony
+    return key
 
 
 def _points(raw: Bytes) -> Words:
@@ -234,8 +254,7 @@ def _read_coefficients(file: BinFile, fr: Field) -> NDArray[np.void]:
     return entries.reshape(-1).view(entry)
 
 
-def _read_ceremony(file: BinFile, curve: Curve) -> tuple[bytes | None, tuple[Contribution, ...]]:
-    # Provers do not need section 10, and some writers leave it out.
+def _read_ceremony(file: BinFile, curve: Curve) -> Ceremony:
     if 10 not in file.sections:
         return None, ()
     section = file.section(10, "contributions")

@@ -129,6 +129,16 @@ def test_a_key_without_ceremony_section_reads(tmp_path: Path) -> None:
     assert not key.insecure
 
 
+def test_the_ceremony_is_checked_when_it_is_read(tmp_path: Path) -> None:
+    spoiled = with_section(zkey_bytes(tmp_path, BN254), 10, lambda c: c + b"\0")
+    with pytest.raises(FormatError, match="too many"):
+        read_zkey(spoiled)
+    key = read_zkey(spoiled, ceremony=False)
+    for asked in ("contributions", "insecure", "circuit_hash"):
+        with pytest.raises(FormatError, match="too many"):
+            getattr(key, asked)
+
+
 def test_a_dev_key_says_so(tmp_path: Path) -> None:
     for name, insecure in (("someone", False), (INSECURE_DEV_NAME, True)):
         write_zkey(tmp_path / "k.zkey", **zkey_parts(BN254, (small_contribution(BN254, name),)))  # type: ignore[arg-type]

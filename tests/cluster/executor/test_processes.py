@@ -22,6 +22,7 @@ import pytest
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.process import Kept, VerifierSpec, WitnessGone, pickled
+from actors.processes import WorkerDied
 from actors.worker import Ask, Loaded, Order, Outcome
 from cluster.executor.base import Worker
 from cluster.executor.local import InProcessExecutor, ProcessExecutor, local_executor
@@ -240,6 +241,26 @@ def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: Ex
         assert isinstance(asked(executor, worker, partition).error, WitnessGone)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="nurseries are of Linux")
+@pytest.mark.parametrize("bereft", [False, True], ids=["with its nursery", "without"])
+def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSettings, bereft: bool) -> None:
+    """Forked again; where the nursery has died too, it imports what it needs."""
+    system = ToySystem(2, faults(kill_synthesiser={"p0": 1}), witness_bytes=LARGE)
+    dies, works = system.plan()
+    with ProcessExecutor(apart) as executor:
+        worker, loaded = started(executor, system)
+        process = psutil.Process(loaded.prover.value["pid"])
+        before = {child.cmdline()[0]: child for child in process.children()}
+        assert set(before) == {"distprove-nursery", "distprove-synthesiser-0"}
+        assert before["distprove-synthesiser-0"].pid == loaded.synthesisers["synthesiser-0"].value["pid"]
+        if bereft:
+            before["distprove-nursery"].kill()
+        assert isinstance(asked(executor, worker, dies).error, WorkerDied)
+        assert asked(executor, worker, works).error is None
+        (again,) = named("distprove-synthesiser-0", process)
+        assert (again.cmdline()[0] == "distprove-synthesiser-0") is not bereft
+
+
 def test_a_worker_that_is_loaded_again_is_the_same(faults: Make, apart: ExecutorSettings) -> None:
     system = ToySystem(1, faults(bad_first_prover=True))
     (partition,) = system.plan()
@@ -345,10 +366,11 @@ print(pickled(VerifierSpec(Mine(2, Faults(Path({str(tmp_path)!r}))))).hex())
     assert b"cloudpickle" not in pickled(VerifierSpec(ToySystem(2, Faults(tmp_path))))
 
 
-def named(word: str) -> list[psutil.Process]:
-    """The children of this process whose command line has the word; one that has just been started has none yet."""
+def named(word: str, parent: psutil.Process | None = None) -> list[psutil.Process]:
+    """The children, of this process by default, whose command line has the word; one that has just been started has
+    none yet, and one that has ended has none any more."""
     found = []
-    for child in psutil.Process().children():
+    for child in (parent or psutil.Process()).children():
         with suppress(psutil.Error):
             if word in " ".join(child.cmdline()):
                 found.append(child)

@@ -1,0 +1,120 @@
+"""A nursery: what it forks, whose children these are, and what ends with whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import ROOT
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker adopts what its nursery forks on Linux only")
+
+BODY = """
+import json, os, signal, sys
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from actors.nursery import Nursery
+
+def serve(connection):
+    line = Connection(connection)
+    while True:
+        try:
+            asked = line.recv()
+        except EOFError:
+            os._exit(0)
+        line.send(eval(asked, {"os": os, "sys": sys, "threads": lambda: len(os.listdir("/proc/self/task"))}))
+
+def warm(spec):
+    assert spec == b"spec"
+    import colorsys
+
+nursery = Nursery(serve, warm, os.open("/dev/null", os.O_RDONLY))
+
+def forked(name):
+    ours, theirs = Pipe()
+    with theirs:
+        return nursery.fork(name, theirs.fileno()), ours
+
+def ask(line, what):
+    line.send(what)
+    return line.recv()
+"""
+
+
+def run(folder: Path, body: str) -> subprocess.Popen[str]:
+    path = folder / "script.py"
+    path.write_text(BODY + body)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, path, "some", "room", "for", "a", "name"], env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def done(folder: Path, body: str) -> list[str]:
+    with run(folder, body) as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return output.splitlines()
+
+
+def test_what_is_forked_is_the_workers_own_child(tmp_path: Path) -> None:
+    body = """
+nursery.prepare(b"spec")
+before = set(os.listdir("/proc/self/fd"))
+(one, line), (two, other) = forked("one"), forked("two")
+for process, end, name in ((one, line, "one"), (two, other, "two")):
+    assert process.pid == ask(end, "os.getpid()")
+    assert ask(end, "os.getppid()") == os.getpid()
+    assert ask(end, "os.getsid(0)") == process.pid, "of no session of ours"
+    assert ask(end, "'colorsys' in sys.modules") and "colorsys" not in sys.modules
+    assert ask(end, "threads()") == 1
+    assert len(ask(end, "[fd for fd in os.listdir('/proc/self/fd') if int(fd) > 2]")) == 2, "the line, and the listing"
+    assert Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"distprove-" + name.encode() + b"\\0")
+one.kill()
+other.close()
+assert (one.wait(), one.wait(), two.wait()) == (-signal.SIGKILL, -signal.SIGKILL, 0)
+one.kill()
+line.close()
+assert set(os.listdir("/proc/self/fd")) == before
+print("over")
+"""
+    assert done(tmp_path, body) == ["over"]
+
+
+def test_without_its_nursery_nothing_is_forked(tmp_path: Path) -> None:
+    body = """
+import psutil
+one, line = forked("one")
+(found,) = [child for child in psutil.Process().children() if child.pid != one.pid]
+found.kill()
+found.wait()
+for name in ("two", "three"):
+    try:
+        forked(name)
+    except OSError:
+        print(name, ask(line, "os.getppid()") == os.getpid())
+"""
+    assert done(tmp_path, body) == ["two True", "three True"]
+
+
+def test_a_nursery_ends_with_its_worker(tmp_path: Path) -> None:
+    body = """
+one, line = forked("one")
+print(*os.listdir(f"/proc/{os.getpid()}/task"), flush=True)
+signal.pause()
+"""
+    with run(tmp_path, body) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) == 2
+        process.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
