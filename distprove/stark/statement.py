@@ -72,20 +72,22 @@ class Statement:
             if len(public) != self.public_values or not all(0 <= v < P for v in public):
                 return f"partition {position} does not have {self.public_values} canonical public values"
         layout = self.layout()
+        # A key may say a thing as often as it has room.
+        same, chain = dict.fromkeys(self.same), dict.fromkeys(self.chain)
 
         def value(position: int, name: str) -> Sequence[int]:
             offset, length = layout[name]
             return publics[position][offset : offset + length]
 
         for position in range(len(publics)):
-            for name in self.same:
+            for name in same:
                 if value(position, name) != value(0, name):
                     return f"{name} of partition {position} differs from the first one's"
             if self.count is not None and value(position, self.count)[0] != len(publics):
                 return f"{self.count} of partition {position} is not the number of partitions, {len(publics)}"
             if self.index is not None and value(position, self.index)[0] != position:
                 return f"{self.index} of partition {position} is not its position"
-            for end, start in self.chain:
+            for end, start in chain:
                 if position and value(position - 1, end) != value(position, start):
                     return f"{start} of partition {position} is not {end} of the one before"
         return None

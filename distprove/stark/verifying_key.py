@@ -117,7 +117,7 @@ class VerifyingKey:
             for bus, values, times in self.statement.boundary_tuples(publics)
         ]
 
-    @property
+    @cached_property
     def bus_numbers(self) -> dict[str, int]:
         """Numbers of the buses by name, from one, as they stand in fingerprints."""
         return {name: number for number, (name, _, _) in enumerate(self.buses, start=1)}
@@ -142,8 +142,8 @@ class VerifyingKey:
                 ):
                     raise FormatError(f"{what}: table {table.name} uses a bus that the key declares otherwise")
         for boundary in self.statement.boundary:
-            bus = next((b for b in self.buses if b[0] == boundary.bus), None)
-            if bus is None or bus[1] != "global" or bus[2] != len(boundary.values):
+            number = self.bus_numbers.get(boundary.bus)
+            if number is None or self.buses[number - 1][1:] != ("global", len(boundary.values)):
                 raise FormatError(f"{what}: the boundary's {boundary.bus} is not a global bus of its width")
         if len(self.bus_numbers) != len(self.buses):
             raise FormatError(f"{what}: two buses have the same name")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -232,3 +233,39 @@ def test_openings_of_trees_are_bounded_before_the_queries_are_known() -> None:
             else:
                 with pytest.raises(FormatError, match=f"at most {most} items of {size} bytes"):
                     StarkProof.from_record(changed, key)
+
+
+class Watched(tuple[Any, ...]):
+    """A tuple that counts how often it is gone through or read from."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        Watched.reads += 1
+        return super().__iter__()
+
+    def __getitem__(self, index: Any) -> Any:
+        Watched.reads += isinstance(index, slice)
+        return super().__getitem__(index)
+
+
+def test_a_key_that_says_a_thing_often_is_not_searched_as_often() -> None:
+    """The work for a key is bounded by its length: not by interactions times buses, or repetitions times values."""
+    key = KEYS["ring"]
+    boundary, names = key.statement.boundary[:1], [name for name, _ in key.statement.public]
+    public = Watched(RECORDS["ring"]["partitions"][0]["public"])
+
+    def reads(times: int) -> int:
+        tables = tuple(replace(t, uses=t.uses * times) for t in key.tables)
+        chain = tuple((name, name) for name in names) * times
+        said = replace(key.statement, boundary=boundary * times, same=tuple(names * times), chain=chain, index=None)
+        big = replace(key, tables=tables, buses=Watched(key.buses), statement=said)
+        Watched.reads = 0
+        big.check("key")
+        big.boundary_terms([public] * 2)
+        assert said.violation([public] * 2) is None
+        return Watched.reads
+
+    assert boundary
+    assert names
+    assert reads(50) == reads(5)

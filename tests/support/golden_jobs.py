@@ -1,4 +1,4 @@
-"""Small jobs whose proofs are kept in tests/stark/golden; run this file to write them again after a change of protocol.
+"""Small jobs whose proofs are kept beside this file, in golden; run it to write them again after a change of protocol.
 
     python -m tests.support.golden_jobs
 
