@@ -31,7 +31,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
 
 VERSION = 1
@@ -162,7 +162,7 @@ def read_zkey(source: Source, *, name: str | None = None) -> ZKey:
     """Read a Groth16 `.zkey` from a path, or from its bytes without copying them.
 
     This checks sizes, counts and primes. It does not check that the points are on the curve and in the subgroup, which
-    the caller may do (`Backend.check_points`), nor the coefficients, which `ZKey.matrices` checks.
+    the caller may do (`Groups.check_points`), nor the coefficients, which `ZKey.matrices` checks.
     Raises FormatError, or InputError when the file cannot be read.
     """
     file = BinFile.read(source, "zkey", (VERSION,), name=name)

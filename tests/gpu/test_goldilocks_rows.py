@@ -153,7 +153,7 @@ def test_an_offset_beyond_32_bits(cuda: CudaBackend, rows: CudaRows) -> None:
     got = rows.deep([DeepPoint(element(2), (matrix,), weight, element(3))])
     scale = np.array([ext_pow(element(1), width - 1)], dtype=np.uint64)
     want = rows.deep([DeepPoint(element(2), (cuda.to_device(last),), scale, element(3))])
-    assert cuda.equal(got, want)
+    assert cuda.vectors.equal(got, want)
     opened = rows.evaluate_at([matrix], element(4))[0]
     assert not opened[:-1].any()
     assert np.array_equal(opened[-1:], rows.evaluate_at([cuda.to_device(last)], element(4))[0])
