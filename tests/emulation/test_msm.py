@@ -10,6 +10,7 @@ import pytest
 
 from kernels.cuda import fixed_base as cuda_fixed_base
 from kernels.cuda.fixed_base import base_table, fixed_base
+from kernels.cuda.groups import CudaGroups
 from kernels.cuda.msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.errors import OutOfMemory, SizeError
@@ -63,9 +64,9 @@ def check(
 ) -> None:
     logs, points = known_points(curve, group)
     n = start + len(scalars)
-    msm = CudaMsm(device(), profile)
-    table = msm.load_points(curve, group, points[:n], memory)
-    result = msm.msm(table, device().upload(scalars_from_ints(curve.fr, scalars)), start).result()
+    groups = CudaGroups(device(), profile)
+    table = groups.load_points(curve, group, points[:n], memory=memory)
+    result = groups.msm(table, device().upload(scalars_from_ints(curve.fr, scalars)), start=start).result()
     total = sum(s * k for s, k in zip(scalars, logs[start:n], strict=True))
     assert np.array_equal(result, multiple_of_generator(curve, group, total))
 

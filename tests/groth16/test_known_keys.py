@@ -161,7 +161,7 @@ def test_points_of_another_section_are_not_those_that_were_checked(
     both = np.concatenate([key.ic, key.points_a])
     before = backend.groups.checked
     check_key_once(replace(key, ic=both[:1], points_a=both[1:]), backend)
-    assert backend.checked > before
+    assert backend.groups.checked > before
     b2 = key.points_b2.reshape(-1, key.points_a.shape[1])
     cut = np.concatenate([key.points_b1, b2])
     with pytest.raises(InvalidKey):
