@@ -10,11 +10,14 @@ import pytest
 
 from kernels.errors import BackendError, SizeError
 from kernels.interface import groups
+from kernels.interface.goldilocks import DeepPoint, GoldilocksKernels
 from kernels.interface.groups import Groups
+from kernels.interface.row_program import Op, RowProgram
 from kernels.interface.sparse import CsrMatrix, Sparse
 from kernels.interface.vectors import Vectors
 from kernels.maths.curves import BLS12_381, BN254, Field, Group
 from kernels.maths.encoding import field_from_ints, generator
+from kernels.maths.goldilocks import P
 
 FR = BN254.fr
 A = field_from_ints(FR, range(8))
@@ -45,6 +48,12 @@ def bare(family: Any, *arguments: Any) -> Any:
 VECTORS: Vectors = bare(Vectors, np.empty)
 SPARSE: Sparse[Any] = bare(Sparse, Loaded, np.empty)
 GROUPS: Groups[Any] = bare(Groups, Table)
+STARK: GoldilocksKernels = bare(GoldilocksKernels)
+COLUMNS, CUBE, OTHER = (np.zeros(shape, np.uint64) for shape in ((2, 8), (2, 2, 8), (2, 2, 4)))
+THREES, CODEWORD = np.zeros((3, 4), np.uint64), np.zeros((3, 2, 8), np.uint64)
+NOTHING = RowProgram((0,), np.array([(Op.SCALAR, 0, 0, 0)], dtype=np.int32), (), 2, (0,))
+WEIGHTS, ONE = np.zeros((2, 3), np.uint64), (1, 0, 0)
+LOADS = RowProgram((2, 2, 0), np.array([(Op.LOAD, 0, 0, 0)], dtype=np.int32), (), 2, (0,))
 
 
 def matrix(row_ptr: list[int], columns: list[int], index: list[int]) -> CsrMatrix:
@@ -90,6 +99,56 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "scalars beyond the last point": ("4 points", lambda: GROUPS.msm(Table(), A[:2], start=3)),  # type: ignore[arg-type]
     "scalars before the first point": ("4 points", lambda: GROUPS.msm(Table(), A[:2], start=-1)),  # type: ignore[arg-type]
     "multiples of two points": ("points have", lambda: GROUPS.fixed_base(BN254, Group.G1, G1[:2], A)),
+    "elements of different shapes": ("shapes", lambda: STARK.add(COLUMNS, COLUMNS[:, :4])),
+    "elements of another dtype": ("uint64", lambda: STARK.mul(COLUMNS, COLUMNS.astype(np.int64))),
+    "columns of six rows": ("power of two", lambda: STARK.lde(COLUMNS[:, :6], 1)),
+    "a column alone": ("shape", lambda: STARK.lde(COLUMNS[0], 1)),
+    "an extension beyond the roots of unity": ("roots", lambda: STARK.lde(COLUMNS, 30)),
+    "an extension to less": ("roots", lambda: STARK.lde(COLUMNS, -1)),
+    "columns on the coset 0": ("coset", lambda: STARK.lde(COLUMNS, 1, coset=P)),
+    "an extension of another shape": ("writable", lambda: STARK.lde(COLUMNS, 1, out=OTHER)),
+    "selectors on more cosets than there are": ("selectors", lambda: STARK.selectors(3, 1, 2)),
+    "selectors beyond the roots of unity": ("selectors", lambda: STARK.selectors(31, 2, 1)),
+    "a matrix too few": ("given 1", lambda: STARK.evaluate(LOADS, [CUBE], WEIGHTS)),
+    "no matrix where there are columns": ("no input", lambda: STARK.evaluate(LOADS, [CUBE, None, None], WEIGHTS)),
+    "a matrix of another width": ("input 1", lambda: STARK.evaluate(LOADS, [CUBE, CUBE[:1], None], WEIGHTS)),
+    "a matrix of another height": ("input 1", lambda: STARK.evaluate(LOADS, [CUBE, OTHER, None], WEIGHTS)),
+    "a matrix of another dtype": ("uint64", lambda: STARK.evaluate(LOADS, [CUBE.astype(int), CUBE, None], WEIGHTS)),
+    "a matrix of one axis": ("input 0", lambda: STARK.evaluate(LOADS, [CUBE[0, 0], CUBE, None], WEIGHTS)),
+    "scalars that are missing": ("scalars", lambda: STARK.evaluate(LOADS, [CUBE, CUBE, None], WEIGHTS[:1])),
+    "cosets that are missing": ("input 0", lambda: STARK.evaluate(LOADS, [CUBE, CUBE, None], WEIGHTS, log_cosets=2)),
+    "factors that are missing": (
+        "factors",
+        lambda: STARK.evaluate(LOADS, [CUBE, CUBE, None], WEIGHTS, log_cosets=1, coset_factors=WEIGHTS[0]),
+    ),
+    "a program without rows": ("how many rows", lambda: STARK.evaluate(NOTHING, [None], WEIGHTS)),
+    "coordinates that make no vector": ("extension vectors", lambda: STARK.running_sum(COLUMNS)),
+    "quotients of different shapes": ("differ", lambda: STARK.divide(np.zeros((3, 8), np.uint64), THREES)),
+    "columns of two heights": ("one height", lambda: STARK.combine([CUBE, OTHER], np.zeros((4, 3), np.uint64))),
+    "no columns": ("one height", lambda: STARK.combine([], WEIGHTS[:0])),
+    "a weight too few": ("weights", lambda: STARK.combine([CUBE], WEIGHTS[:1])),
+    "no openings": ("one height", lambda: STARK.deep([])),
+    "an opening of nothing": ("one height", lambda: STARK.deep([DeepPoint(ONE, (), WEIGHTS[:0], ONE)])),
+    "openings of two heights": ("one height", lambda: STARK.deep([DeepPoint(ONE, (CUBE, OTHER), WEIGHTS, ONE)])),
+    "weights of one matrix for two": ("weights", lambda: STARK.deep([DeepPoint(ONE, (CUBE, CUBE), WEIGHTS, ONE)])),
+    "openings added to another shape": ("writable", lambda: STARK.deep([DeepPoint(ONE, (CUBE,), WEIGHTS, ONE)], OTHER)),
+    "columns opened for no matrix": ("sets of columns", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[])),
+    "a column that is not there": ("ascending", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[(2,)])),
+    "columns that do not ascend": ("ascending", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[(1, 0)])),
+    "a column opened twice": ("ascending", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[(0, 0)])),
+    "a codeword of two columns": ("cannot be folded", lambda: STARK.fold(CUBE, 1, ONE)),
+    "a fold of more rows than there are": ("cannot be folded", lambda: STARK.fold(CODEWORD, 4, ONE)),
+    "a fold by less than one": ("cannot be folded", lambda: STARK.fold(CODEWORD, -1, ONE)),
+    "a fold of twelve rows": ("power of two", lambda: STARK.fold(np.zeros((3, 2, 12), np.uint64), 1, ONE)),
+    "a fold added to another shape": ("another shape", lambda: STARK.fold(CODEWORD, 1, ONE, add=CODEWORD)),
+    "a tree of nothing": ("no matrix", lambda: STARK.commit([])),
+    "a tree of columns": ("takes matrices", lambda: STARK.commit([COLUMNS])),
+    "a tree of two blow-ups": ("one blow-up", lambda: STARK.commit([CUBE, np.zeros((2, 4, 8), np.uint64)])),
+    "a tree of six rows": ("power of two", lambda: STARK.commit([CUBE[:, :, :6]])),
+    "a leaf of more rows than there are": ("arity", lambda: STARK.commit([CUBE], log_arity=4)),
+    "leaves of rows of two matrices": ("arity", lambda: STARK.commit([CUBE, CUBE], log_arity=1)),
+    "a short seed": ("32 bytes", lambda: STARK.grind(bytes(31), 1)),
+    "more bits than a word": ("64 bits", lambda: STARK.grind(bytes(32), 65)),
     "multiples by a batch": ("scalars have", lambda: GROUPS.fixed_base(BN254, Group.G1, G1[0], A.reshape(2, 4, 4))),
 }
 
