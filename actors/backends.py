@@ -129,7 +129,7 @@ def place_operations(
     host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
     if throttle is not None:
         with suppress(OSError):  # a file that is gone, as when its governor is started anew, holds nobody up
-            host.yield_to(throttle)
+            host.pool.yield_to(throttle)
     placement, reason = choice.placing.placement, "as asked for"
     if choice.placing.auto:
         reason = f"there is nothing to place of {system.name}"

@@ -17,38 +17,18 @@ from typing import Any
 import numpy as np
 
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.sparse import CpuMatrix
 from kernels.errors import BackendError
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import (
-    Backend,
-    CopiedOnUse,
-    CsrMatrix,
-    DeviceInfo,
-    Matrix,
-    PendingPoint,
-    PointTable,
-    Staged,
-)
+from kernels.interface.backend import Backend, DeviceInfo
 from kernels.interface.busy import BusyWatch
 from kernels.interface.goldilocks import GoldilocksKernels
+from kernels.interface.groups import Groups, PendingPoint, PointTable
 from kernels.interface.leases import SPMV
 from kernels.interface.placement import MSM, Placement
+from kernels.interface.sparse import CsrMatrix, Matrix, Sparse
+from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Curve, Field, Group
-
-
-class PlacedArray:
-    """Rows of a staged array on both sides: the host's own, and the device's copy, made when an operation asks."""
-
-    def __init__(self, host: HostArray, device: Callable[[], Array]) -> None:
-        self.host = host
-        self._device = device
-
-    @property
-    def device(self) -> Array:
-        return self._device()
-
-    def __getitem__(self, rows: slice) -> PlacedArray:
-        return PlacedArray(self.host[rows], lambda: self._device()[rows])
 
 
 class PlacedBackend(Backend):
@@ -63,67 +43,32 @@ class PlacedBackend(Backend):
         self.name = device.name
         self.traffic = device.traffic
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placed")
+        self.vectors, self.sparse, self.groups = device.vectors, device.sparse, device.groups
+        if SPMV in placement.host:
+            self.sparse = HostSparse(device, host, self._thread)
+        if offloaded := frozenset(group for group in Group if MSM[group] in placement.host):
+            self.groups = PlacedGroups(device, host, offloaded, self._thread)
+
+    @property
+    def goldilocks(self) -> GoldilocksKernels:
+        return self._device.goldilocks
 
     def prepare(self, curve: Curve) -> None:
         self._device.prepare(curve)
-
-    # -- the host's part --------------------------------------------------------------------------------------------
-
-    def stage(self, host: HostArray) -> Staged:
-        read_by_device = not {SPMV, MSM[Group.G1]} <= self.placement.host
-        return _PlacedStaged(self._device, host, ahead=read_by_device)
-
-    def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
-        if SPMV not in self.placement.host:
-            return super().stage_spmv(matrix, x, standard_form=standard_form)
-        if not isinstance(x, _PlacedStaged):
-            raise BackendError("this array was staged by another backend")
-        vector = x.host
-        product = self._thread.submit(lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
-        return _HostProduct(self._device, product)
-
-    def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
-        if SPMV not in self.placement.host:
-            return self._device.spmv(matrix, _on_device(x), out, standard_form=standard_form)
-        vector = self._on_host(x)
-        product = self._thread.submit(lambda: self._host.spmv(matrix, vector, standard_form=standard_form))
-        self._device.host_waits()
-        array = self._device.to_device(product.result())
-        if out is None:
-            return array
-        out[...] = array
-        return out
-
-    def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix:
-        return (self._host if SPMV in self.placement.host else self._device).load_matrix(field, matrix)
-
-    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
-        backend = self._host if MSM[group] in self.placement.host else self._device
-        return backend.load_points(curve, group, points, memory=memory)
-
-    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
-        return 0 if MSM[group] in self.placement.host else self._device.msm_scratch(curve, group, n)
-
-    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
-        if MSM[table.group] not in self.placement.host:
-            return self._device.msm(table, _on_device(scalars), start=start)
-        values = self._on_host(scalars)
-        return _HostPoint(self._thread.submit(lambda: self._host.msm(table, values, start=start).result()))
-
-    def _on_host(self, array: Array) -> HostArray:
-        return array.host if isinstance(array, PlacedArray) else self._device.to_host(array)
-
-    # -- the device's part ------------------------------------------------------------------------------------------
 
     def info(self) -> DeviceInfo:
         info = self._device.info()
         return replace(info, details={**info.details, "placement": str(self.placement)})
 
+    def stage(self, host: HostArray) -> Staged:
+        read_by_device = not {SPMV, MSM[Group.G1]} <= self.placement.host
+        return PlacedStaged(self._device, host, ahead=read_by_device)
+
     def to_device(self, host: HostArray) -> Array:
         return self._device.to_device(host)
 
     def to_host(self, array: Array) -> HostArray:
-        return self._on_host(array)
+        return self._device.to_host(array)
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         return self._device.empty(shape, dtype)
@@ -147,104 +92,116 @@ class PlacedBackend(Backend):
     def host_waits(self) -> None:
         self._device.host_waits()
 
-    def add(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
-        return self._device.add(field, _on_device(a), _on_device(b), out)
-
-    def sub(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
-        return self._device.sub(field, _on_device(a), _on_device(b), out)
-
-    def mul(self, field: Field, a: Array, b: Array, out: Array | None = None) -> Array:
-        return self._device.mul(field, _on_device(a), _on_device(b), out)
-
-    def mul_sub(self, field: Field, a: Array, b: Array, c: Array, out: Array | None = None) -> Array:
-        return self._device.mul_sub(field, _on_device(a), _on_device(b), _on_device(c), out)
-
-    def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
-        return self._device.scale_powers(field, _on_device(a), base, first, out)
-
-    def to_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array:
-        return self._device.to_montgomery(field, _on_device(a), out)
-
-    def from_montgomery(self, field: Field, a: Array, out: Array | None = None) -> Array:
-        return self._device.from_montgomery(field, _on_device(a), out)
-
-    def batch_inverse(self, field: Field, a: Array, out: Array | None = None) -> Array:
-        return self._device.batch_inverse(field, _on_device(a), out)
-
-    def equal(self, a: Array, b: Array) -> bool:
-        return self._device.equal(_on_device(a), _on_device(b))
-
-    def ntt(
-        self,
-        field: Field,
-        a: Array,
-        *,
-        inverse: bool = False,
-        coset: int | None = None,
-        bit_reversed_input: bool = False,
-        bit_reversed_output: bool = False,
-    ) -> Array:
-        return self._device.ntt(
-            field,
-            a,
-            inverse=inverse,
-            coset=coset,
-            bit_reversed_input=bit_reversed_input,
-            bit_reversed_output=bit_reversed_output,
-        )
-
-    def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
-        return self._device.fixed_base(curve, group, base, _on_device(scalars))
-
-    def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
-        return self._device.check_points(curve, group, points, subgroup=subgroup)
-
-    @property
-    def goldilocks(self) -> GoldilocksKernels:
-        return self._device.goldilocks
-
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
         self._host.close()
         self._device.close()
 
 
-class _PlacedStaged:
-    """A staged array whose original the host's part of the backend reads."""
+class PlacedStaged:
+    """A staged array whose original the host reads, and of which the device has a copy if it asks for one."""
 
     def __init__(self, device: Backend, host: HostArray, *, ahead: bool) -> None:
         """`ahead` begins to copy now; otherwise no operation of the device is expected to read the array."""
         self.host = host
-        self._staged = device.stage(host) if ahead else CopiedOnUse(device, host)
+        self._staged = device.stage(host) if ahead else MadeOnUse(lambda: device.to_device(host))
 
     def array(self) -> Array:
-        return PlacedArray(self.host, self._staged.array)
+        return self._staged.array()
 
     def release(self) -> None:
         self._staged.release()
 
 
-class _HostProduct:
+class PlacedScalars:
+    """Rows of a staged array on both sides: the host's own, and the device's copy, made when an MSM asks for it."""
+
+    def __init__(self, host: HostArray, device: Callable[[], Array]) -> None:
+        self.host = host
+        self.device = device
+        self.shape, self.ndim, self.dtype = host.shape, host.ndim, host.dtype
+        self.size, self.flags = host.size, host.flags
+
+    def __getitem__(self, rows: slice) -> PlacedScalars:
+        return PlacedScalars(self.host[rows], lambda: self.device()[rows])
+
+
+class HostSparse(Sparse[CpuMatrix]):
+    """Products that the host computes for a device, on `thread`."""
+
+    def __init__(self, device: Backend, host: CpuBackend, thread: ThreadPoolExecutor) -> None:
+        super().__init__(CpuMatrix, device.empty)
+        self._device, self._host, self._thread = device, host.sparse, thread
+
+    def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
+        if not isinstance(x, PlacedStaged):
+            raise BackendError("this array was staged by another backend")
+        return _HostProduct(self._device, self._begin(matrix, x.host, standard_form))
+
+    def _load_matrix(self, field: Field, matrix: CsrMatrix) -> CpuMatrix:
+        return self._host._load_matrix(field, matrix)
+
+    def _spmv(self, matrix: CpuMatrix, x: Array, out: Array, standard_form: bool) -> None:
+        product = self._begin(matrix, self._device.to_host(x), standard_form)
+        self._device.host_waits()
+        out[...] = self._device.to_device(product.result())
+
+    def _begin(self, matrix: Matrix, x: HostArray, standard_form: bool) -> Future[HostArray]:
+        return self._thread.submit(lambda: self._host.spmv(matrix, x, standard_form=standard_form))
+
+
+class _HostProduct(MadeOnUse):
     """A product that the host computes. It goes to the device only when it is asked for: earlier it would take memory
     that the previous proof may need."""
 
     def __init__(self, device: Backend, product: Future[HostArray]) -> None:
-        self._device = device
-        self._product: Future[HostArray] | None = product
-        self._array: Array | None = None
+        def fetch() -> Array:
+            device.host_waits()
+            return device.to_device(product.result())
 
-    def array(self) -> Array:
-        if self._product is None:
-            raise BackendError("a product was asked for after it had been released")
-        if self._array is None:
-            self._device.host_waits()
-            self._array = self._device.to_device(self._product.result())
-        return self._array
+        super().__init__(fetch)
+        self._cancel = product.cancel
 
     def release(self) -> None:
-        if self._product is not None:
-            self._product.cancel()
-        self._product = self._array = None
+        self._cancel()
+        super().release()
+
+
+class PlacedGroups(Groups[PointTable]):
+    """A device's points, except that the MSMs of the `offloaded` groups run on the host, on `thread`."""
+
+    def __init__(
+        self, device: Backend, host: CpuBackend, offloaded: frozenset[Group], thread: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(*device.groups.loaded, *host.groups.loaded)
+        self._to_host = device.to_host
+        self._device, self._host = device.groups, host.groups
+        self._offloaded, self._thread = offloaded, thread
+
+    def scalars(self, staged: Staged) -> Array:
+        if not isinstance(staged, PlacedStaged):
+            raise BackendError("this array was staged by another backend")
+        return PlacedScalars(staged.host, staged.array)
+
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        return 0 if group in self._offloaded else self._device.msm_scratch(curve, group, n)
+
+    def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> PointTable:
+        groups = self._host if group in self._offloaded else self._device
+        return groups._load_points(curve, group, points, memory)
+
+    def _msm(self, table: Any, scalars: Array, start: int) -> PendingPoint:
+        placed = isinstance(scalars, PlacedScalars)
+        if table.group not in self._offloaded:
+            return self._device._msm(table, scalars.device() if placed else scalars, start)
+        values = scalars.host if placed else self._to_host(scalars)
+        return _HostPoint(self._thread.submit(lambda: self._host._msm(table, values, start).result()))
+
+    def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
+        return self._device._fixed_base(curve, group, base, scalars)
+
+    def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None:
+        return self._device._check_points(curve, group, points, subgroup)
 
 
 @dataclass(frozen=True)
@@ -255,7 +212,3 @@ class _HostPoint:
 
     def result(self) -> HostArray:
         return self.point.result()
-
-
-def _on_device(array: Array) -> Array:
-    return array.device if isinstance(array, PlacedArray) else array

@@ -6,7 +6,7 @@ from cluster.policy.auto import Auto
 from cluster.policy.limits import Fixed, Policy
 from distprove.host.phases import Phase
 from distprove.host.topology import Topology
-from kernels.cpu.backend import MSM_THREAD_BYTES
+from kernels.cpu.groups import MSM_THREAD_BYTES
 
 
 def fitted(policy: Policy, topology: Topology) -> Policy:

@@ -61,7 +61,7 @@ def product_rate(backend: Backend, field: Field) -> float:
     a, b = random_elements(backend, field, n), random_elements(backend, field, n)
     out = backend.empty((n, field.limbs))
     # The best sample counts, because a ceiling is what the machine can do undisturbed.
-    return n / min(measure(lambda _: backend.mul(field, a, b, out), backend, repeats=21).samples)
+    return n / min(measure(lambda _: backend.vectors.mul(field, a, b, out), backend, repeats=21).samples)
 
 
 def random_elements(backend: Backend, field: Field, n: int) -> Array:

@@ -12,7 +12,8 @@ from distprove.bench.measure import Timing, measure, rotation
 from distprove.bench.results import Row
 from distprove.errors import JobFailed
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import Backend, PointTable
+from kernels.interface.backend import Backend
+from kernels.interface.groups import PointTable
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import generator, scalars_from_ints, unpack
 
@@ -84,12 +85,12 @@ class KnownPoints:
     def make(cls, backend: Backend, curve: Curve, group: Group, n: int) -> KnownPoints:
         scalars = random_integers(curve.fr, min(n, DISTINCT))
         base = generator(curve, group)
-        distinct = backend.to_host(backend.fixed_base(curve, group, base, backend.to_device(scalars)))
+        distinct = backend.to_host(backend.groups.fixed_base(curve, group, base, backend.to_device(scalars)))
         repeats = -(-n // distinct.shape[0])
         return cls(backend, curve, group, np.tile(distinct, (repeats, 1))[:n], unpack(scalars))
 
     def load(self) -> PointTable:
-        return self.backend.load_points(self.curve, self.group, self.points)
+        return self.backend.groups.load_points(self.curve, self.group, self.points)
 
     def check(self, scalars: HostArray, result: HostArray) -> None:
         """Raise JobFailed unless `result` is the MSM of `scalars`."""
@@ -98,7 +99,7 @@ class KnownPoints:
         total = sum(s * k for s, k in zip(sums, self.logs, strict=False)) % p
         one = self.backend.to_device(scalars_from_ints(self.curve.fr, [total]))
         base = generator(self.curve, self.group)
-        expected = self.backend.to_host(self.backend.fixed_base(self.curve, self.group, base, one))[0]
+        expected = self.backend.to_host(self.backend.groups.fixed_base(self.curve, self.group, base, one))[0]
         if not np.array_equal(expected, result):
             n = scalars.shape[0]
             raise JobFailed(f"the {self.curve.title} {self.group.name} MSM of {n} points gives a wrong result")
@@ -130,13 +131,13 @@ def draw_scalars(field: Field, n: int, variant: str) -> NDArray[np.uint64]:
 def _time(backend: Backend, points: KnownPoints, table: PointTable, variant: str, repeats: int) -> Timing:
     n, field = table.n, points.curve.fr
     hosts = [draw_scalars(field, n, variant) for _ in range(rotation(n * field.bytes))]
-    points.check(hosts[0], backend.msm(table, backend.to_device(hosts[0])).result())
+    points.check(hosts[0], backend.groups.msm(table, backend.to_device(hosts[0])).result())
     from_host = variant == FROM_HOST
     inputs: list[Array] = hosts if from_host else [backend.to_device(host) for host in hosts]
 
     def run(i: int) -> HostArray:
         scalars = inputs[i % len(inputs)]
-        return backend.msm(table, backend.to_device(scalars) if from_host else scalars).result()
+        return backend.groups.msm(table, backend.to_device(scalars) if from_host else scalars).result()
 
     return measure(run, backend, repeats=repeats)
 

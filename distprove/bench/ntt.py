@@ -62,7 +62,7 @@ def bench_ntt(
 
 
 def _time(backend: Backend, field: Field, inputs: list[Array], options: dict[str, Any], repeats: int) -> Timing:
-    return measure(lambda i: backend.ntt(field, inputs[i % len(inputs)], **options), backend, repeats=repeats)
+    return measure(lambda i: backend.vectors.ntt(field, inputs[i % len(inputs)], **options), backend, repeats=repeats)
 
 
 def check(backend: Backend, field: Field, log_n: int) -> None:
@@ -70,14 +70,14 @@ def check(backend: Backend, field: Field, log_n: int) -> None:
     n, p = 1 << log_n, field.modulus
     g = 2 + secrets.randbelow(p - 2)
     ones = backend.to_device(field_from_ints(field, [1]).repeat(n, axis=0))
-    series = backend.scale_powers(field, ones, g)
-    before = backend.scale_powers(field, series, 1)
-    after = backend.ntt(field, series)
+    series = backend.vectors.scale_powers(field, ones, g)
+    before = backend.vectors.scale_powers(field, series, 1)
+    after = backend.vectors.ntt(field, series)
     w = field.root_of_unity(log_n)
     for k in {0, n - 1, *(secrets.randbelow(n) for _ in range(6))}:
         ratio = g * pow(w, k, p) % p
         expected = (pow(g, n, p) - 1) * pow(ratio - 1, -1, p) % p if ratio != 1 else n % p
         if field_to_ints(field, backend.to_host(after[k : k + 1]))[0] != expected:
             raise JobFailed(f"the NTT of size 2^{log_n} over {field.name} is wrong at position {k}")
-    if not backend.equal(backend.ntt(field, after, inverse=True), before):
+    if not backend.vectors.equal(backend.vectors.ntt(field, after, inverse=True), before):
         raise JobFailed(f"the inverse NTT of size 2^{log_n} over {field.name} does not undo the forward one")

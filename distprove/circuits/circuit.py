@@ -67,7 +67,7 @@ class Circuit:
         for step in self.steps:
             step.run(wires)
         flat = wires.values.reshape(-1, self.curve.fr.limbs)
-        standard = backend.from_montgomery(self.curve.fr, flat).reshape(wires.values.shape)
+        standard = backend.vectors.from_montgomery(self.curve.fr, flat).reshape(wires.values.shape)
         host: NDArray[np.uint64] = backend.to_host(standard)
         return np.ascontiguousarray(host[self.order].swapaxes(0, 1))
 
@@ -75,7 +75,7 @@ class Circuit:
         field = self.curve.fr
         by_lane = (values[item][lane] for lane in range(signal.lanes) for item in range(len(values)))
         standard = wires.backend.to_device(scalars_from_ints(field, by_lane))
-        wires.store(signal.first, wires.backend.to_montgomery(field, standard))
+        wires.store(signal.first, wires.backend.vectors.to_montgomery(field, standard))
 
 
 def _lookup(inputs: Mapping[str, Any], signal: Signal) -> list[int]:

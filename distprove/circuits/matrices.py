@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear
 from distprove.groth16.r1cs import R1cs
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve, Field
 from kernels.maths.encoding import field_from_ints
 

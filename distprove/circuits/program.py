@@ -62,10 +62,10 @@ class Wires:
         if any(c != 1 for c in coefficients):
             factors = self.backend.empty(terms.shape)
             factors[...] = self.backend.to_device(field_from_ints(self.field, coefficients))[:, None, None]
-            self.backend.mul(self.field, terms, factors, out=terms)
+            self.backend.vectors.mul(self.field, terms, factors, out=terms)
         while count > 1:
             half = count // 2
-            self.backend.add(self.field, terms[:half], terms[half : 2 * half], out=terms[:half])
+            self.backend.vectors.add(self.field, terms[:half], terms[half : 2 * half], out=terms[:half])
             if count % 2:
                 terms[half] = terms[count - 1]
             count = half + count % 2
@@ -107,7 +107,7 @@ class Multiply(Step):
     def run(self, wires: Wires) -> None:
         a = wires.evaluate(self.a, self.lanes)
         b = a if self.b == self.a else wires.evaluate(self.b, self.lanes)
-        wires.store(self.first, wires.backend.mul(wires.field, a, b))
+        wires.store(self.first, wires.backend.vectors.mul(wires.field, a, b))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Invert(Step):
     value: Linear
 
     def run(self, wires: Wires) -> None:
-        wires.store(self.first, wires.backend.batch_inverse(wires.field, wires.evaluate(self.value)))
+        wires.store(self.first, wires.backend.vectors.batch_inverse(wires.field, wires.evaluate(self.value)))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Decompose(Step):
     value: Linear
 
     def run(self, wires: Wires) -> None:
-        words = wires.backend.from_montgomery(wires.field, wires.evaluate(self.value))
+        words = wires.backend.vectors.from_montgomery(wires.field, wires.evaluate(self.value))
         lanes = self.value.lanes
         for k in range(self.count):
             bit = (words[:, k // 64] >> np.uint64(k % 64)) & np.uint64(1)
@@ -149,9 +149,11 @@ class Check(Step):
     label: str
 
     def run(self, wires: Wires) -> None:
-        product = wires.backend.mul(wires.field, wires.evaluate(self.a, self.lanes), wires.evaluate(self.b, self.lanes))
+        product = wires.backend.vectors.mul(
+            wires.field, wires.evaluate(self.a, self.lanes), wires.evaluate(self.b, self.lanes)
+        )
         expected = wires.evaluate(self.c, self.lanes)
-        if wires.backend.equal(product, expected):
+        if wires.backend.vectors.equal(product, expected):
             return
         wrong = wires.backend.to_host(product) != wires.backend.to_host(expected)
         index = int(np.flatnonzero(wrong.any(axis=1))[0])

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from distprove.errors import UsageError
 from distprove.groth16.r1cs import R1cs
-from kernels.interface.backend import Backend, CsrMatrix
+from kernels.interface.backend import Backend
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints, pack
 
@@ -144,10 +145,10 @@ def _witness(curve: Curve, layout: _Layout, sources: _Sources, backend: Backend)
     standard[layout.first_boolean :, 0] = np.unpackbits(bits)[: layout.booleans]
 
     values = backend.empty((layout.wires, fr.limbs))
-    values[: layout.first_product] = backend.to_montgomery(fr, backend.to_device(standard))
+    values[: layout.first_product] = backend.vectors.to_montgomery(fr, backend.to_device(standard))
     for start in range(0, layout.products, layout.width):
         layer = slice(start, min(start + layout.width, layout.products))
         u, v, b = (values[backend.to_device(wires[layer])] for wires in (sources.u, sources.v, sources.b))
-        product = backend.mul(fr, backend.add(fr, u, b, out=u), v)
+        product = backend.vectors.mul(fr, backend.vectors.add(fr, u, b, out=u), v)
         values[layout.first_product + layer.start : layout.first_product + layer.stop] = product
-    return backend.to_host(backend.from_montgomery(fr, values, out=values))
+    return backend.to_host(backend.vectors.from_montgomery(fr, values, out=values))

@@ -21,7 +21,8 @@ from distprove.groth16.qap import Qap, stacked, transposed
 from kernels.cpu.group import mul
 from kernels.cpu.sparse_points import combine
 from kernels.interface.arrays import HostArray
-from kernels.interface.backend import Backend, CsrMatrix
+from kernels.interface.backend import Backend
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 
@@ -49,7 +50,7 @@ def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
         used.append((Group.G1, ptau.powers(which)[:1], which.name))
     used.append((Group.G2, ptau.beta_g2, "beta G2"))
     for group, points, title in used:
-        bad = backend.check_points(qap.curve, group, points)
+        bad = backend.groups.check_points(qap.curve, group, points)
         if bad is not None:
             raise InvalidKey(f"{ptau.name}: point {bad} of {title} is not in {group.name}")
 

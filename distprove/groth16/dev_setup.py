@@ -48,10 +48,10 @@ class _Vectors:
         """The vector of first * base^i for i < n, (n, limbs)."""
         ones = self.backend.empty((n, self.fr.limbs))
         ones[...] = self.backend.to_device(field_from_ints(self.fr, [1]))
-        return self.backend.scale_powers(self.fr, ones, base, first, out=ones)
+        return self.backend.vectors.scale_powers(self.fr, ones, base, first, out=ones)
 
     def scaled(self, a: Array, factor: int) -> Array:
-        return self.backend.scale_powers(self.fr, a, 1, factor)
+        return self.backend.vectors.scale_powers(self.fr, a, 1, factor)
 
     def lagrange(self, n: int, tau: int, *, shift: int = 1) -> Array:
         """The vector of x_i / (tau - x_i) for x_i = shift * w^i: the Lagrange basis at tau up to a constant factor.
@@ -59,9 +59,9 @@ class _Vectors:
         The basis itself is L_i(tau) = (tau^n - shift^n) / (n * shift^n) * x_i / (tau - x_i).
         """
         points = self.geometric(n, shift, self.fr.root_of_unity(n.bit_length() - 1))
-        differences = self.backend.sub(self.fr, self.geometric(n, tau, 1), points)
-        inverses = self.backend.batch_inverse(self.fr, differences)
-        return self.backend.mul(self.fr, points, inverses, out=points)
+        differences = self.backend.vectors.sub(self.fr, self.geometric(n, tau, 1), points)
+        inverses = self.backend.vectors.batch_inverse(self.fr, differences)
+        return self.backend.vectors.mul(self.fr, points, inverses, out=points)
 
 
 def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
@@ -74,12 +74,12 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
     basis = vectors.scaled(vectors.lagrange(n, waste.tau), vanishing * pow(n, -1, p))
 
     # 2. Every wire's polynomials at tau: the transposed matrices times the basis.
-    a, b, c = (backend.spmv(backend.load_matrix(fr, transposed(m)), basis) for m in (qap.a, qap.b, qap.c))
+    a, b, c = (backend.sparse.spmv(backend.sparse.load_matrix(fr, transposed(m)), basis) for m in (qap.a, qap.b, qap.c))
     del basis
 
     # 3. beta a + alpha b + c, over gamma = 1 for public wires and over delta for private ones.
-    combined = backend.add(fr, c, vectors.scaled(a, waste.beta), out=c)
-    combined = backend.add(fr, combined, vectors.scaled(b, waste.alpha), out=combined)
+    combined = backend.vectors.add(fr, c, vectors.scaled(a, waste.beta), out=c)
+    combined = backend.vectors.add(fr, combined, vectors.scaled(b, waste.alpha), out=combined)
     public = combined[: qap.n_public + 1]
     inverse_delta = pow(waste.delta, -1, p)
     private = vectors.scaled(combined[qap.n_public + 1 :], inverse_delta)
@@ -92,8 +92,8 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
 
     # 5. From scalars to points.
     def points(group: Group, scalars: Array) -> HostArray:
-        standard = backend.from_montgomery(fr, scalars)
-        return backend.to_host(backend.fixed_base(curve, group, generator(curve, group), standard))
+        standard = backend.vectors.from_montgomery(fr, scalars)
+        return backend.to_host(backend.groups.fixed_base(curve, group, generator(curve, group), standard))
 
     def point(group: Group, scalar: int) -> HostArray:
         single: HostArray = points(group, backend.to_device(field_from_ints(fr, [scalar])))[0]

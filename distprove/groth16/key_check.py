@@ -93,11 +93,11 @@ def _sections(zkey: ZKey) -> tuple[tuple[str, Group, HostArray], ...]:
 
 def _checker(zkey: ZKey, backend: Backend) -> CheckPoints:
     def check(section: str, group: Group, points: HostArray, first: int) -> None:
-        bad = backend.check_points(zkey.curve, group, points)
+        bad = backend.groups.check_points(zkey.curve, group, points)
         if bad is None:
             return
         where = f"{zkey.name}: point {first + bad} of section {section}"
-        if backend.check_points(zkey.curve, group, points[bad : bad + 1], subgroup=False) is not None:
+        if backend.groups.check_points(zkey.curve, group, points[bad : bad + 1], subgroup=False) is not None:
             raise InvalidKey(f"{where} ({group.name}) is not on {zkey.curve.title}")
         raise InvalidKey(f"{where} is outside the subgroup {group.name}")
 

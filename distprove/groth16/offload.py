@@ -10,7 +10,8 @@ from distprove.groth16.resident import matrix_bytes, proof_bytes, scratch_bytes
 from distprove.groth16.zkey import ZKey
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import HostArray
-from kernels.interface.backend import Backend, PointTable
+from kernels.interface.backend import Backend
+from kernels.interface.groups import PointTable
 from kernels.interface.leases import SPMV
 from kernels.interface.placement import MSM, Placement
 from kernels.maths.curves import Field, Group
@@ -78,11 +79,11 @@ def msm_seconds(zkey: ZKey, backend: Backend, group: Group, most: int) -> float:
     """Seconds of one MSM over all of the key's points with uniform scalars, scaled from at most `most` points."""
     points = zkey.points_b2 if group is Group.G2 else zkey.points_a
     count = min(len(points), most)
-    table: PointTable = backend.load_points(zkey.curve, group, points[:count])
+    table: PointTable = backend.groups.load_points(zkey.curve, group, points[:count])
     scalars = backend.to_device(uniform(zkey.curve.fr, count))
-    backend.msm(table, scalars).result()  # the first run compiles, on a GPU
+    backend.groups.msm(table, scalars).result()  # the first run compiles, on a GPU
     start = time.perf_counter()
-    backend.msm(table, scalars).result()
+    backend.groups.msm(table, scalars).result()
     return (time.perf_counter() - start) * len(points) / count
 
 

@@ -49,7 +49,7 @@ def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Back
     for start in range(0, points.shape[0], _CHUNK):
         chunk = np.ascontiguousarray(points[start : start + _CHUNK])
         words = np.frombuffer(chunk.tobytes(), dtype="<u8").astype(np.uint64, copy=False).reshape(-1, curve.fq.limbs)
-        standard = backend.to_host(backend.from_montgomery(curve.fq, backend.to_device(words)))
+        standard = backend.to_host(backend.vectors.from_montgomery(curve.fq, backend.to_device(words)))
         yield _big_endian(curve, group, standard)
 
 

@@ -21,8 +21,9 @@ from distprove.groth16.resident import ResidentKey
 from distprove.system import PhaseTimes
 from kernels.cpu import group
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import PendingPoint, Staged
 from kernels.interface.busy import BusyWatch
+from kernels.interface.groups import PendingPoint
+from kernels.interface.staged import Staged
 from kernels.maths.curves import Group
 
 
@@ -78,23 +79,23 @@ class StagedWitness:
         with self._times.phase("upload"):
             backend = key.backend
             self._staged: Staged = backend.stage(witness)
-            self._a = backend.stage_spmv(key.matrix_a, self._staged, standard_form=True)
-            self._b = backend.stage_spmv(key.matrix_b, self._staged, standard_form=True)
+            self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
+            self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
         """Submit the work to the device, once. On a GPU the work is still in progress when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
         with times.phase("upload"):
-            w = self._staged.array()
+            w = backend.groups.scalars(self._staged)
         busy = backend.watch_busy()
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.phase("witness_msm"):
-            a = backend.msm(key.points_a, w)
-            b2 = backend.msm(key.points_b2, w)
-            b1 = backend.msm(key.points_b1, w)
-            c = backend.msm(key.points_c, w[key.n_public + 1 :])
+            a = backend.groups.msm(key.points_a, w)
+            b2 = backend.groups.msm(key.points_b2, w)
+            b1 = backend.groups.msm(key.points_b1, w)
+            c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
         with times.phase("quotient"):
@@ -105,7 +106,7 @@ class StagedWitness:
 
         # 4. Commit to the quotient.
         with times.phase("quotient_msm"):
-            h = backend.msm(key.points_h, scalars)
+            h = backend.groups.msm(key.points_h, scalars)
         busy.end()
 
         moved = backend.traffic.since(traffic)
@@ -174,12 +175,12 @@ def quotient_scalars(key: ResidentKey, a: Array, b: Array) -> Array:
     """
     backend, field = key.backend, key.curve.fr
     shift = field.root_of_unity(key.log_domain + 1)
-    c = backend.mul(field, a, b)  # for a satisfied witness C w = A w * B w
+    c = backend.vectors.mul(field, a, b)  # for a satisfied witness C w = A w * B w
     for vector in (a, b, c):
-        backend.ntt(field, vector, inverse=True, bit_reversed_output=True)
-        backend.ntt(field, vector, coset=shift, bit_reversed_input=True)
-    h = backend.mul_sub(field, a, b, c, out=a)
-    return backend.from_montgomery(field, h, out=h)
+        backend.vectors.ntt(field, vector, inverse=True, bit_reversed_output=True)
+        backend.vectors.ntt(field, vector, coset=shift, bit_reversed_input=True)
+    h = backend.vectors.mul_sub(field, a, b, c, out=a)
+    return backend.vectors.from_montgomery(field, h, out=h)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from distprove.groth16.zkey import ZKey
 from kernels.interface.arrays import HostArray
-from kernels.interface.backend import Backend, Matrix, PointTable
+from kernels.interface.backend import Backend
+from kernels.interface.groups import PointTable
+from kernels.interface.sparse import Matrix
 from kernels.maths.curves import Curve, Group
 
 
@@ -59,7 +61,7 @@ def matrix_bytes(zkey: ZKey) -> int:
 def scratch_bytes(zkey: ZKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
     """Bytes that a proof's largest MSM in one of `groups` takes on `backend` beside its point table."""
     sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}
-    return max((backend.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
+    return max((backend.groups.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
 
 
 def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
@@ -69,7 +71,7 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
     addition costs about three of G1. Tables leave room for the memory of proofs (`proof_bytes`, `scratch_bytes`).
     """
     curve = zkey.curve
-    matrix_a, matrix_b = (backend.load_matrix(curve.fr, matrix) for matrix in zkey.matrices())
+    matrix_a, matrix_b = (backend.sparse.load_matrix(curve.fr, matrix) for matrix in zkey.matrices())
     # Allocated while the tables plan by the free memory, and freed at the end, so that their plans leave it to proofs.
     for_proofs = backend.empty((proof_bytes(zkey) + scratch_bytes(zkey, backend),), np.uint8)
     groups = {
@@ -81,7 +83,7 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
     }
     total = sum(points.nbytes for _, points in groups.values())
     tables = {
-        name: backend.load_points(
+        name: backend.groups.load_points(
             curve, group, points, memory=None if memory is None or not total else memory * points.nbytes // total
         )
         for name, (group, points) in groups.items()

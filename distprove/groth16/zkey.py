@@ -31,7 +31,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
 
 VERSION = 1
@@ -182,7 +182,7 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
     neither read nor checked until it is asked for: provers do not need it, and thousands of contributions take long.
 
     This checks sizes, counts and primes. It does not check that the points are on the curve and in the subgroup, which
-    the caller may do (`Backend.check_points`), nor the coefficients, which `ZKey.matrices` checks.
+    the caller may do (`Groups.check_points`), nor the coefficients, which `ZKey.matrices` checks.
     Raises FormatError, or InputError when the file cannot be read.
     """
     file = BinFile.read(source, "zkey", (VERSION,), name=name)

@@ -8,7 +8,7 @@ from kernels.cpu.native import native
 from kernels.cpu.points import point_bytes
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
 

@@ -24,8 +24,9 @@ import numpy as np
 from kernels.cuda.compiler import KernelResources
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import DeviceInfo, Staged, Traffic
+from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
+from kernels.interface.staged import Staged
 from kernels.source import KernelSource
 
 MAX_GRID = 2**31 - 1

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.cuda.device import Device, check_index32
-from kernels.cuda.group import group_source, normalise, require_words, sum_limbs
-from kernels.errors import SizeError
+from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.interface.arrays import Array, HostArray
 from kernels.maths.curves import Curve, Group
 
@@ -32,15 +31,12 @@ def base_table(device: Device, curve: Curve, group: Group, base: HostArray) -> A
 def fixed_base(device: Device, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
     """Return scalars[i] * base, (n, point_limbs) affine points on the device, for (n, 4) uint64 scalars there.
 
-    Raises SizeError for wrong shapes, OutOfMemory if the arena cannot hold the result.
+    Raises OutOfMemory if the arena cannot hold the result, SizeError for too many scalars.
     """
-    limbs = curve.point_limbs(group)
-    n = require_words("scalars", scalars, curve.fr.limbs)
+    n = int(scalars.shape[0])
     check_index32("scalars", n)
-    if base.shape != (limbs,) or base.dtype != np.uint64:
-        raise SizeError(f"the base must be ({limbs},) uint64, not {base.shape} {base.dtype}")
     table = base_table(device, curve, group, base)
-    out = device.empty((n, limbs))
+    out = device.empty((n, curve.point_limbs(group)))
     multiply = device.kernel(group_source("fixed_base", curve, group), "fixed_base_multiply")
     for begin in range(0, n, BATCH):
         count = min(BATCH, n - begin)

@@ -16,8 +16,9 @@ from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources
 from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import DeviceInfo, Staged, Traffic
+from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
+from kernels.interface.staged import Staged
 from kernels.source import KernelSource
 
 try:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.cuda.device import Device, Fetch
-from kernels.cuda.group import curve_source, group_source, normalise, require_words, sum_limbs, sum_to_affine
+from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs, sum_to_affine
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import PendingPoint
+from kernels.interface.groups import MAX_POINTS, PendingPoint
 from kernels.maths.curves import BN254, Curve, Group
 from kernels.source import KernelSource
 
@@ -35,8 +35,6 @@ MAX_BIN_BITS = 11
 
 MAX_WINDOW_BITS = 24
 MAX_BUCKETS = 1 << 26
-MAX_POINT_INDEX = 1 << 31
-"""Limit on a point's index: the value of a sort entry is an index in 31 bits and a sign."""
 
 UPLOAD_ROWS = 1 << 18
 """Points uploaded at a time, so that the device needs no second copy of a table."""
@@ -111,15 +109,15 @@ def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmPr
     """Return the cheapest plan for an MSM of n points whose table takes at most `memory` bytes.
 
     A scalar above half the order is negated, so signed digits need no bit for the sign: W = ceil(bits / c).
-    Raises OutOfMemory if the points alone do not fit, SizeError if no plan fits the kernels' 31-bit point index.
+    Raises OutOfMemory if the points alone do not fit, SizeError if no plan fits the kernels' 32-bit indices.
     """
     point_bytes = 8 * curve.point_limbs(group)
     fitting = memory // (max(n, 1) * point_bytes)
     if fitting < 1:
         raise OutOfMemory(f"{n} points take {n * point_bytes} bytes on the device; {memory} bytes were allowed")
-    fitting = min(fitting, MAX_POINT_INDEX // max(n, 1))
+    fitting = min(fitting, MAX_POINTS // max(n, 1))
     if fitting < 1:
-        raise SizeError(f"an MSM has at most {MAX_POINT_INDEX} points, not {n}")
+        raise SizeError(f"an MSM has at most {MAX_POINTS} points, not {n}")
     best: tuple[float, WindowPlan] | None = None
     chosen = profile.window_bits
     for bits in range(2, MAX_WINDOW_BITS + 1) if chosen is None else (chosen,):
@@ -147,16 +145,6 @@ class CudaPointTable:
     nbytes: int
     plan: WindowPlan
     points: Array
-
-
-class ReadyPoint:
-    """A `PendingPoint` that is already known."""
-
-    def __init__(self, point: HostArray) -> None:
-        self._point = point
-
-    def result(self) -> HostArray:
-        return self._point
 
 
 class FetchedPoint:
@@ -193,15 +181,9 @@ class CudaMsm:
         what the points alone take if that is more.
 
         `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, affine in Montgomery form, infinity all zero.
-        Raises SizeError, OutOfMemory.
+        Raises SizeError if the kernels' indices cannot count them, OutOfMemory.
         """
-        limbs = curve.point_limbs(group)
-        columns = {np.dtype(np.uint64): limbs, np.dtype(np.uint8): 8 * limbs}
-        if points.ndim != 2 or points.shape[1] != columns.get(points.dtype):
-            raise SizeError(
-                f"points must be (n, {limbs}) uint64 or (n, {8 * limbs}) uint8, not {points.shape} {points.dtype}"
-            )
-        n = points.shape[0]
+        limbs, n = curve.point_limbs(group), points.shape[0]
         if memory is None:
             free = self.device.memory_free()
             memory = max(free // 4, min(free, 8 * limbs * n))
@@ -253,17 +235,11 @@ class CudaMsm:
     def msm(self, table: CudaPointTable, scalars: Array, start: int = 0) -> PendingPoint:
         """Begin sum_i scalars[i] * points[start + i]; scalars are (m, 4) uint64 canonical integers on the device.
 
-        Raises SizeError if they do not match the table, OutOfMemory if the arena cannot hold the scratch.
+        Raises OutOfMemory if the arena cannot hold the scratch.
         """
-        curve, group, plan = table.curve, table.group, table.plan
-        m = require_words("scalars", scalars, curve.fr.limbs)
-        if start < 0 or start + m > table.n:
-            raise SizeError(f"scalars {start} to {start + m} of an MSM over {table.n} points")
-        if m == 0:
-            return ReadyPoint(np.zeros(curve.point_limbs(group), dtype=np.uint64))
         entries, entry_count = self.sorted_entries(table, scalars, start)
-        buckets = self._bucket_sums(table, entries, entry_count, m * plan.windows)
-        return FetchedPoint(curve, group, self.device.fetch(self._weighted_sum(table, buckets)))
+        buckets = self._bucket_sums(table, entries, entry_count, scalars.shape[0] * table.plan.windows)
+        return FetchedPoint(table.curve, table.group, self.device.fetch(self._weighted_sum(table, buckets)))
 
     def sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
         """Return entries (bucket, point and sign), sorted, (m * windows, 2) uint32, and the count used, (1,) uint32."""

@@ -11,6 +11,7 @@ from kernels.cuda.device import Argument, ByValue, Device, grid_for
 from kernels.cuda.field import field_source
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array
+from kernels.interface.vectors import Transform
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 from kernels.source import KernelSource
@@ -121,47 +122,23 @@ class NttEngine:
         """Begin to compile the kernel for `field` in the background."""
         self._device.prepare(self.profile.source(field))
 
-    def run(
-        self,
-        field: Field,
-        a: Array,
-        *,
-        inverse: bool,
-        coset: int | None,
-        bit_reversed_input: bool,
-        bit_reversed_output: bool,
-    ) -> Array:
-        """Run `Backend.ntt` on a contiguous array (n, limbs) or (batch, n, limbs). Raises SizeError."""
-        n = int(a.shape[-2])
-        log_n = n.bit_length() - 1
-        if n != 1 << log_n or log_n > field.two_adicity:
-            raise SizeError(f"a transform over {field.name} takes 2^0 to 2^{field.two_adicity} elements, not {n}")
-        if coset is not None and coset % field.modulus == 0:
-            raise SizeError("the coset 0 has no transform")
+    def run(self, field: Field, a: Array, transform: Transform) -> None:
+        """Run `transform` on a contiguous array (n, limbs) or (batch, n, limbs), in place."""
         batch = int(a.shape[0]) if a.ndim == 3 else 1
-        if log_n == 0 or batch == 0:
-            return a
-        if log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
+        if transform.log_n == 0 or batch == 0:
+            return
+        if transform.log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
             if self._large is None:
                 self._large = NttEngine(self._device, LARGE)
-            order = {"bit_reversed_input": bit_reversed_input, "bit_reversed_output": bit_reversed_output}
-            return self._large.run(field, a, inverse=inverse, coset=coset, **order)
-        launches = self._launches(
-            field,
-            log_n,
-            batch,
-            inverse,
-            None if coset is None else coset % field.modulus,
-            bit_reversed_input,
-            bit_reversed_output,
-        )
+            self._large.run(field, a, transform)
+            return
+        launches = self._launches(field, batch, transform)
         kernel = self._device.kernel(self.profile.source(field), "ntt_pass")
         scratch = self._device.empty(a.shape) if len(launches) > 1 else None
         for index, launch in enumerate(launches):
             source = a if index == 0 else scratch
             target = a if index == len(launches) - 1 else scratch
             kernel.launch(launch.grid, launch.block, (source, target, *launch.constants), shared=launch.shared)
-        return a
 
     def clear(self) -> None:
         """Release the device memory of the tables."""
@@ -169,17 +146,10 @@ class NttEngine:
         self._roots.clear()
         self._large = None
 
-    def _launches(
-        self,
-        field: Field,
-        log_n: int,
-        batch: int,
-        inverse: bool,
-        coset: int | None,
-        reversed_input: bool,
-        reversed_output: bool,
-    ) -> list[PassLaunch]:
+    def _launches(self, field: Field, batch: int, transform: Transform) -> list[PassLaunch]:
         """Return the passes of a transform; made once, because making them takes longer than a small transform."""
+        log_n, inverse, coset = transform.log_n, transform.inverse, transform.coset
+        reversed_input, reversed_output = transform.bit_reversed_input, transform.bit_reversed_output
         key = (field, log_n, inverse, coset)
         tables = self._tables.get(key)
         if tables is None:

@@ -7,11 +7,12 @@ from typing import cast
 
 import numpy as np
 
-from kernels.cuda.backend import WORDS, CudaBackend
+from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
-from kernels.cuda.group import group_source
+from kernels.cuda.points import group_source
+from kernels.cuda.vectors import WORDS
 from kernels.interface.row_program import Op, RowProgram
 from kernels.interface.row_source import SAMPLE, RowSource
 from kernels.maths.curves import CURVES, Group
@@ -21,7 +22,7 @@ from kernels.source import KernelSource
 class _Recorder:
     """Stands in for a device and records the sources that it is told to prepare."""
 
-    traffic = None
+    traffic = empty = None
 
     def __init__(self) -> None:
         self.sources: list[KernelSource] = []

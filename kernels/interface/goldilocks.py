@@ -24,20 +24,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernels.errors import CompilerMissing, SizeError
+from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.interface.row_program import RowProgram
 from kernels.interface.row_source import RowSource
-from kernels.maths.goldilocks import Ext
+from kernels.maths.goldilocks import TWO_ADICITY, Ext, P
 
 LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
 """First byte of each hashed message, by its kind: no leaf can be taken for a node, nor either for anything else."""
 
+SEED_BYTES = 32
+
+Elementwise = Literal["add", "sub", "mul"]
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
@@ -93,6 +97,20 @@ class LdeJob:
     coset: int = 1
     out: Array | None = field(default=None, repr=False)
 
+    def check(self, log_blowup: int) -> None:
+        """Raise SizeError unless these are columns that the field can extend by 2^log_blowup, and `out` fits."""
+        _check_words("columns", self.columns)
+        if self.columns.ndim != 2:
+            raise SizeError(f"columns have shape (w, n), not {self.columns.shape}")
+        width, n = self.columns.shape
+        log_n = _log2("rows", n)
+        if log_blowup < 0 or log_n + log_blowup > TWO_ADICITY:
+            raise SizeError(f"2^{log_n} rows with a blow-up of 2^{log_blowup}: there are 2^{TWO_ADICITY} roots of 1")
+        if self.coset % P == 0:
+            raise SizeError("the coset 0 has no interpolation")
+        if self.out is not None:
+            preconditions.writable(self.out, (width, 1 << log_blowup, n))
+
 
 @dataclass(frozen=True)
 class RowJob:
@@ -104,11 +122,38 @@ class RowJob:
     log_cosets: int = 0
     coset_factors: Words | None = None
 
+    def check(self) -> int:
+        """Return the number of rows n. Raises SizeError unless inputs, scalars and factors fit the program."""
+        program, cosets, n = self.program, 1 << self.log_cosets, 0
+        if len(self.inputs) != len(program.widths):
+            raise SizeError(f"a program over {len(program.widths)} matrices was given {len(self.inputs)}")
+        for i, (width, matrix) in enumerate(zip(program.widths, self.inputs, strict=True)):
+            if matrix is None:
+                if width:
+                    raise SizeError(f"no input for a matrix of {width} columns")
+                continue
+            _check_words(f"input {i}", matrix)
+            shape = matrix.shape if matrix.ndim == 3 else (*matrix.shape[:1], 1, *matrix.shape[1:])
+            if len(shape) != 3 or shape[0] != width or shape[1] % cosets or n not in (0, shape[2]):
+                raise SizeError(
+                    f"input {i} has shape {matrix.shape}, not ({width}, a multiple of {cosets}, {n or 'n'})"
+                )
+            n = int(shape[2])
+            _check_points(int(shape[1]), n)
+        if not n:
+            raise SizeError("a program needs at least one matrix: it says how many rows there are")
+        if self.scalars.shape != (program.scalars, 3):
+            raise SizeError(f"a program with {program.scalars} scalars was given {self.scalars.shape}")
+        if self.coset_factors is not None and self.coset_factors.shape != (cosets,):
+            raise SizeError(f"{cosets} cosets need as many factors, not {self.coset_factors.shape}")
+        return n
+
 
 class GoldilocksKernels(ABC):
     """The Goldilocks kernels of one device. Not thread-safe. Arrays are in the backend's memory unless noted.
 
-    Sizes that the kernels do not handle raise SizeError, and missing memory OutOfMemory, before anything is launched.
+    The public methods check what they are given, once for every backend. Sizes that do not fit, or that the kernels do
+    not handle, raise SizeError, and missing memory OutOfMemory, before anything is launched.
     """
 
     def prepare(  # noqa: B027 (one with nothing to prepare is silent)
@@ -118,15 +163,22 @@ class GoldilocksKernels(ABC):
 
     # -- elementwise, for trace generators ----------------------------------------------------------------------------
 
-    @abstractmethod
     def add(self, a: Array, b: Array) -> Array:
         """Return a + b for base elements of equal shape, or for b of shape (1,), a scalar."""
+        return self._apply("add", a, b)
 
-    @abstractmethod
-    def sub(self, a: Array, b: Array) -> Array: ...
+    def sub(self, a: Array, b: Array) -> Array:
+        return self._apply("sub", a, b)
 
-    @abstractmethod
-    def mul(self, a: Array, b: Array) -> Array: ...
+    def mul(self, a: Array, b: Array) -> Array:
+        return self._apply("mul", a, b)
+
+    def _apply(self, operation: Elementwise, a: Array, b: Array) -> Array:
+        _check_words("a", a)
+        _check_words("b", b)
+        if a.shape != b.shape and b.shape != (1,):
+            raise SizeError(f"operands of different shapes: {a.shape} and {b.shape}")
+        return self._elementwise(operation, a, b)
 
     def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
         """Return (source.width, rows): what the C++ function of `source` writes for each row, given its input arrays.
@@ -138,29 +190,32 @@ class GoldilocksKernels(ABC):
 
     # -- polynomials ------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
         """Extend columns (w, n), evaluations in natural order on coset * <w_n>, `coset` an int, to (w, B, n).
 
         `columns` does not change unless `out` is the same memory. `out`: a contiguous (w, B, n) array to write; with
         blow-up 1 it may be `columns` itself, reshaped: polynomials are then moved from one coset to another in place.
         """
+        return self.lde_all([LdeJob(columns, coset, out)], log_blowup)[0]
 
     def lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]:
         """Return `lde` of each job. No job may read or write what another writes.
 
-        A device that one small table leaves idle overrides this: tables share launches, or run side by side.
+        On a device that one small table leaves idle, tables share launches, or run side by side.
         """
-        return [self.lde(job.columns, log_blowup, coset=job.coset, out=job.out) for job in jobs]
+        for job in jobs:
+            job.check(log_blowup)
+        return self._lde_all(jobs, log_blowup)
 
-    @abstractmethod
     def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
         """Return (3, D, n): is_first, is_last, is_transition on the D = 2^log_cosets cosets with k mod B/D = 0.
 
         Their values at x are (x^n - 1)/(x - 1), (x^n - 1)/(x - w_n^-1) and x - w_n^-1.
         """
+        if not (0 <= log_cosets <= log_blowup and 0 <= log_n <= TWO_ADICITY - log_blowup):
+            raise SizeError(f"no selectors for 2^{log_n} rows, blow-up 2^{log_blowup}, 2^{log_cosets} cosets")
+        return self._selectors(log_n, log_cosets)
 
-    @abstractmethod
     def evaluate(
         self,
         program: RowProgram,
@@ -177,26 +232,28 @@ class GoldilocksKernels(ABC):
         `scalars`: (program.scalars, 3) on the host. `coset_factors`: (D,) base elements on the host; when given, the
         outputs of coset t are multiplied by element t (one over the vanishing polynomial, for a quotient).
         """
+        return self.evaluate_all([RowJob(program, inputs, scalars, log_cosets, coset_factors)])[0]
 
     def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
-        """Return `evaluate` of each job. A device may override this to run the jobs side by side."""
-        return [
-            self.evaluate(j.program, j.inputs, j.scalars, log_cosets=j.log_cosets, coset_factors=j.coset_factors)
-            for j in jobs
-        ]
+        """Return `evaluate` of each job. A device may run the jobs side by side."""
+        return self._evaluate_all(jobs, [job.check() for job in jobs])
 
-    @abstractmethod
     def divide(self, numerators: Array, denominators: Array) -> Array:
         """Return the (3 m, n) quotients of two (3 m, n) arrays of extension vectors; zero for a zero denominator."""
+        _check_vectors("numerators", numerators)
+        _check_vectors("denominators", denominators)
+        if numerators.shape != denominators.shape:
+            raise SizeError(f"numerators {numerators.shape} and denominators {denominators.shape} differ in shape")
+        return self._divide(numerators, denominators)
 
-    @abstractmethod
     def running_sum(self, terms: Array) -> tuple[Array, Ext]:
         """Return the cyclic running sum s (3, n) of (3 m, n) terms t_g, and T, the sum of all terms.
 
         s[0] = 0 and s[j+1] = s[j] + sum_g t_g[j] - T/n, so that s[n] would be s[0].
         """
+        _check_vectors("terms", terms)
+        return self._running_sum(terms)
 
-    @abstractmethod
     def evaluate_at(
         self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
     ) -> list[Words]:
@@ -206,23 +263,38 @@ class GoldilocksKernels(ABC):
         columns of each next_row[i] ascend; None means none. Uses the barycentric formula on coset 0, on which `point`
         must not lie.
         """
+        result, opened = opened_columns(matrices, next_row)
+        self._evaluate_at(opened, point)
+        return result
 
-    @abstractmethod
     def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
         """Return (3, n): the sum over all columns of weight * column, on coset 0.
 
         `matrices`: extensions (w_i, C_i, n), in order. `weights`: (sum of w_i, 3) on the host.
         """
+        if len({m.shape[2] if m.ndim == 3 else 0 for m in matrices} | {0}) != 2:
+            raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in matrices]}")
+        _check_points(1, int(matrices[0].shape[2]))
+        _check_weights(weights, matrices)
+        return self._combine(matrices, weights)
 
-    @abstractmethod
     def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
         """Return (3, B, n): the sum over points of (combination(x) - value) / (x - point), added to `out` when given.
 
         Consecutive points that share the same `matrices` objects have them read once per row where possible; see
         `DeepPoint.factor`.
         """
+        shapes = {tuple(m.shape[1:]) for p in points for m in p.matrices}
+        if len(shapes) != 1 or any(m.ndim != 3 or m.dtype != _WORD for p in points for m in p.matrices):
+            raise SizeError(f"extensions of one height were expected, not matrices of shapes (w, {sorted(shapes)})")
+        shape = (3, *shapes.pop())
+        _check_points(*shape[1:])
+        for p in points:
+            _check_weights(p.weights, p.matrices)
+        if out is not None:
+            preconditions.writable(out, shape)
+        return self._deep(points, shape, out)
 
-    @abstractmethod
     def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
         """Fold a FRI codeword (3, B, n) to (3, B, n / 2^log_arity).
 
@@ -230,10 +302,17 @@ class GoldilocksKernels(ABC):
         two is f'(h^2) = (f(h) + f(-h)) / 2 + beta (f(h) - f(-h)) / (2 h); a fold by 2^a is `a` of these, with beta
         squared each time. `add`, of the result's shape, is added times beta^(2^log_arity).
         """
+        _check_words("codeword", codeword)
+        if codeword.ndim != 3 or codeword.shape[0] != 3 or log_arity < 0 or codeword.shape[2] >> log_arity == 0:
+            raise SizeError(f"a codeword {codeword.shape} cannot be folded by 2^{log_arity}")
+        _, blowup, n = map(int, codeword.shape)
+        _check_points(blowup, n)
+        if add is not None and add.shape != (3, blowup, n >> log_arity):
+            raise SizeError(f"what is added to a fold {(3, blowup, n >> log_arity)} has another shape: {add.shape}")
+        return self._fold(codeword, log_arity, beta, add)
 
     # -- commitments ------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
         """Make a Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
 
@@ -246,6 +325,21 @@ class GoldilocksKernels(ABC):
         and where a level's size is the height B n' of shorter matrices, node_i is replaced by
             keccak256(u64 INJECT_TAG, node_i, leaf_i of these).
         """
+        if not matrices:
+            raise SizeError("a tree of no matrix")
+        for matrix in matrices:
+            _check_words("a tree's matrix", matrix)
+            if matrix.ndim != 3 or 0 in matrix.shape:
+                raise SizeError(f"a tree takes matrices (width, blow-up, n), not shape {matrix.shape}")
+            _log2("blow-up", int(matrix.shape[1]))
+            _log2("rows", int(matrix.shape[2]))
+        if any(m.shape[1] != matrices[0].shape[1] for m in matrices):
+            raise SizeError("the matrices of one tree have one blow-up")
+        if log_arity < 0 or (log_arity and (len(matrices) > 1 or matrices[0].shape[2] >> log_arity == 0)):
+            raise SizeError(
+                f"no tree over {len(matrices)} matrices of {matrices[0].shape[2]} rows has arity 2^{log_arity}"
+            )
+        return self._commit(matrices, log_arity)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """Open each tree at `indices` >= 0, where index i is its leaf i mod 2^log_leaves.
@@ -254,10 +348,84 @@ class GoldilocksKernels(ABC):
         """
         return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in trees]
 
-    @abstractmethod
     def grind(self, seed: bytes, bits: int) -> int:
         """Return the least nonce for which keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce) has `bits` leading zero
         bits (first byte's high bits first)."""
+        if len(seed) != SEED_BYTES or not 0 <= bits <= 64:
+            raise SizeError(f"grinding takes a seed of {SEED_BYTES} bytes and 0 to 64 bits, not {len(seed)} and {bits}")
+        return self._grind(seed, bits)
+
+    # -- what a backend implements, on checked arguments ------------------------------------------------------------
+
+    @abstractmethod
+    def _elementwise(self, operation: Elementwise, a: Array, b: Array) -> Array: ...
+
+    @abstractmethod
+    def _lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]: ...
+
+    @abstractmethod
+    def _selectors(self, log_n: int, log_cosets: int) -> Array: ...
+
+    @abstractmethod
+    def _evaluate_all(self, jobs: Sequence[RowJob], rows: Sequence[int]) -> list[Array]: ...
+
+    @abstractmethod
+    def _divide(self, numerators: Array, denominators: Array) -> Array: ...
+
+    @abstractmethod
+    def _running_sum(self, terms: Array) -> tuple[Array, Ext]: ...
+
+    @abstractmethod
+    def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None: ...
+
+    @abstractmethod
+    def _combine(self, matrices: Sequence[Array], weights: Words) -> Array: ...
+
+    @abstractmethod
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Array | None) -> Array: ...
+
+    @abstractmethod
+    def _fold(self, codeword: Array, log_arity: int, beta: Ext, add: Array | None) -> Array: ...
+
+    @abstractmethod
+    def _commit(self, matrices: Sequence[Array], log_arity: int) -> MerkleTree: ...
+
+    @abstractmethod
+    def _grind(self, seed: bytes, bits: int) -> int: ...
+
+
+_WORD = np.dtype(np.uint64)
+
+
+def _check_words(what: str, array: Array) -> None:
+    if array.dtype != _WORD:
+        raise SizeError(f"{what}: Goldilocks elements are an array of uint64, not {array.dtype}")
+
+
+def _check_vectors(what: str, array: Array) -> None:
+    """Raise SizeError unless `array` holds extension vectors, (3 m, n)."""
+    _check_words(what, array)
+    if array.ndim != 2 or array.shape[0] % 3:
+        raise SizeError(f"{what}: an array of shape {array.shape} does not hold extension vectors")
+    _check_points(1, int(array.shape[1]))
+
+
+def _check_points(cosets: int, n: int) -> None:
+    """Raise SizeError unless the field has as many points as there are rows on all cosets."""
+    if _log2("rows", n) + _log2("cosets", cosets) > TWO_ADICITY:
+        raise SizeError(f"{cosets} cosets of {n} rows: the field has 2^{TWO_ADICITY} roots of 1")
+
+
+def _check_weights(weights: Words, matrices: Sequence[Array]) -> None:
+    width = sum(int(m.shape[0]) for m in matrices)
+    if weights.shape != (width, 3):
+        raise SizeError(f"{width} columns need as many weights, not {weights.shape}")
+
+
+def _log2(what: str, size: int) -> int:
+    if size < 1 or size & (size - 1):
+        raise SizeError(f"{size} is not a power of two ({what})")
+    return size.bit_length() - 1
 
 
 def column_runs(width: int, chosen: Sequence[int]) -> list[tuple[range, bool]]:
@@ -283,9 +451,13 @@ class OpenedColumns:
             out[...] = values[:, point]
 
 
+OpenedRuns = dict[tuple[int, int], list[OpenedColumns]]
+"""Runs of columns by their rows n and the number of points, one or two, at which they are opened."""
+
+
 def opened_columns(
     matrices: Sequence[Array], next_row: Sequence[Sequence[int]] | None
-) -> tuple[list[Words], dict[tuple[int, int], list[OpenedColumns]]]:
+) -> tuple[list[Words], OpenedRuns]:
     """Return the result of `GoldilocksKernels.evaluate_at` as zeros, and the runs that fill it by (n, points).
 
     Raises SizeError if matrices or columns are not as `evaluate_at` takes them.
@@ -294,9 +466,11 @@ def opened_columns(
     if len(chosen) != len(matrices) or any(m.ndim != 3 for m in matrices):
         raise SizeError(f"matrices of shapes {[m.shape for m in matrices]} and {len(chosen)} sets of columns")
     result = []
-    runs: dict[tuple[int, int], list[OpenedColumns]] = {}
+    runs: OpenedRuns = {}
     for matrix, columns in zip(matrices, chosen, strict=True):
+        _check_words("a matrix", matrix)
         width, n, later = int(matrix.shape[0]), int(matrix.shape[2]), 0
+        _check_points(int(matrix.shape[1]), n)
         if any(b <= a for a, b in pairwise((-1, *columns, width))):
             raise SizeError(f"columns {list(columns)} of {width} are not ascending ones of the matrix")
         values = np.zeros((width + len(columns), 3), dtype=np.uint64)

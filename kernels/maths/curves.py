@@ -120,6 +120,8 @@ BLS12_381 = Curve(
 )
 
 CURVES: tuple[Curve, ...] = (BN254, BLS12_381)
+FIELDS = {field.name: field for curve in CURVES for field in (curve.fr, curve.fq)}
+"""The fields of the curves by name."""
 
 
 def curve_by_name(name: str) -> Curve:

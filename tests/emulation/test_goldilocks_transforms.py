@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import TABLES, LdeProfile, plan_passes, step_bits
 from kernels.cuda.goldilocks.merkle import MATRICES
-from kernels.cuda.goldilocks.transforms import CudaTransforms
 from kernels.errors import BackendError, SizeError
 from kernels.interface.goldilocks import LdeJob, TreeOpening
 from kernels.maths.goldilocks import P
@@ -34,8 +34,8 @@ def device() -> EmulatedDevice:
 
 
 @pytest.fixture(scope="module")
-def kernels(device: EmulatedDevice) -> CudaTransforms:
-    return CudaTransforms(device)
+def kernels(device: EmulatedDevice) -> CudaGoldilocks:
+    return CudaGoldilocks(device)
 
 
 def elements(*shape: int, seed: int = 1) -> Words:
@@ -49,7 +49,7 @@ def elements(*shape: int, seed: int = 1) -> Words:
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul"])
-def test_elementwise(kernels: CudaTransforms, name: str) -> None:
+def test_elementwise(kernels: CudaGoldilocks, name: str) -> None:
     edges = np.array([0, 1, P - 1, 2**32 - 1, 2**32, 2**63, P - 2**32, P - 2], dtype=np.uint64)
     pairs = np.meshgrid(edges, edges)
     for a, b in ((elements(3, 333), elements(3, 333, seed=2)), [x.reshape(-1).copy() for x in pairs]):
@@ -64,7 +64,7 @@ def test_elementwise(kernels: CudaTransforms, name: str) -> None:
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda p: f"E{p.log_elements}")
 @pytest.mark.parametrize("log_blowup", [0, 2])
 def test_lde_of_every_size(device: EmulatedDevice, profile: LdeProfile, log_blowup: int) -> None:
-    kernels = CudaTransforms(device, lde_profile=profile)
+    kernels = CudaGoldilocks(device, lde_profile=profile)
     sizes = range(10) if profile is SMALL else (0, 1, 4, 5, 6, 10)
     for log_n in sizes:
         columns = elements(3, 1 << log_n, seed=log_n)
@@ -81,7 +81,7 @@ def test_lde_of_every_size(device: EmulatedDevice, profile: LdeProfile, log_blow
 @pytest.mark.parametrize("profile", [LdeProfile(), LdeProfile(4, log_row=6, log_strided=5)])
 def test_lde_in_several_passes(device: EmulatedDevice, profile: LdeProfile) -> None:
     log_n = 13
-    kernels = CudaTransforms(device, lde_profile=profile)
+    kernels = CudaGoldilocks(device, lde_profile=profile)
     assert len(plan_passes(log_n, profile)) == (2 if profile == LdeProfile() else 3)
     columns = elements(1, 1 << log_n)
     out = device.empty((1, 2, 1 << log_n))
@@ -94,7 +94,7 @@ def test_lde_in_several_passes(device: EmulatedDevice, profile: LdeProfile) -> N
 @pytest.mark.parametrize("profile", [LdeProfile(), SMALL], ids=["one pass", "some in two passes"])
 def test_small_tables_share_a_launch(device: EmulatedDevice, profile: LdeProfile) -> None:
     """Tables of all sizes, widths and cosets; those of a single pass together, however many there are."""
-    kernels = CudaTransforms(device, lde_profile=profile)
+    kernels = CudaGoldilocks(device, lde_profile=profile)
     sizes = [(3, 4, 1), (1, 0, 1), (0, 3, 1), (7, 2, 5), (2, 3, 7 * 2**40), (1, 6, 3)]
     tables = [(elements(width, 1 << log_n, seed=i), coset) for i, (width, log_n, coset) in enumerate(sizes)]
 
@@ -134,7 +134,7 @@ def test_plans() -> None:
     assert plan_passes(20, LdeProfile()) == (8, 12)
 
 
-def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) -> None:
+def tree_matches(kernels: CudaGoldilocks, matrices: list[Words], log_arity: int = 0) -> None:
     tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity)
     want = REFERENCE.commit(matrices, log_arity=log_arity)
     assert tree.root == want.root
@@ -147,28 +147,28 @@ def tree_matches(kernels: CudaTransforms, matrices: list[Words], log_arity: int 
 
 
 @pytest.mark.parametrize("width", [1, 2, 16, 17, 33, 34, 64])
-def test_tree_of_every_width(kernels: CudaTransforms, width: int) -> None:
+def test_tree_of_every_width(kernels: CudaGoldilocks, width: int) -> None:
     """Blocks of 17 lanes: a header and 16 fill one, 33 two."""
     tree_matches(kernels, [elements(width, 2, 64)])
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 8, 1), (3, 1, 16), (5, 4, 32), (2, 4, 256), (1, 1, 512), (2, 8, 256)])
-def test_tree_of_every_shape(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
+def test_tree_of_every_shape(kernels: CudaGoldilocks, shape: tuple[int, int, int]) -> None:
     tree_matches(kernels, [elements(*shape)])
 
 
 @pytest.mark.parametrize("log_arity", [1, 2, 3])
-def test_tree_of_folded_rows(kernels: CudaTransforms, log_arity: int) -> None:
+def test_tree_of_folded_rows(kernels: CudaGoldilocks, log_arity: int) -> None:
     tree_matches(kernels, [elements(3, 2, 32)], log_arity=log_arity)
     tree_matches(kernels, [elements(6, 8, 2)], log_arity=log_arity)  # fewer leaves than cosets
 
 
-def test_tree_of_mixed_heights(kernels: CudaTransforms) -> None:
+def test_tree_of_mixed_heights(kernels: CudaGoldilocks) -> None:
     shapes = [(3, 4, 16), (20, 4, 64), (1, 4, 16), (17, 4, 64), (2, 4, 1)]
     tree_matches(kernels, [elements(*shape, seed=i) for i, shape in enumerate(shapes)])
 
 
-def test_tree_of_many_matrices(kernels: CudaTransforms) -> None:
+def test_tree_of_many_matrices(kernels: CudaGoldilocks) -> None:
     """More than one launch takes, at both heights; the sponge is handed on in the middle of a block and at its end."""
     widths = [1, 2, 3, 1, 1, 1, 1, 2, 5, 4, 30, 1, 1, 1, 1, 1, 17, 2, 3]
     assert len(widths) > 2 * MATRICES
@@ -188,7 +188,7 @@ def test_tree_of_many_matrices(kernels: CudaTransforms) -> None:
     ],
 )
 def test_levels_between_heights_are_one_launch(
-    kernels: CudaTransforms, device: EmulatedDevice, rows: list[int], launches: int
+    kernels: CudaGoldilocks, device: EmulatedDevice, rows: list[int], launches: int
 ) -> None:
     """Up to eight levels, or to the root; the leaves of each height are another."""
     matrices = [elements(2, 2, n, seed=n) for n in rows]
@@ -200,13 +200,13 @@ def test_levels_between_heights_are_one_launch(
     assert did == {"launch": launches} | ({"fork": 1} if len(rows) > 1 else {})
 
 
-def test_tall_levels_are_launches_of_their_own(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tall_levels_are_launches_of_their_own(kernels: CudaGoldilocks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.cuda.goldilocks.merkle.LOG_TOP", 4)
     for rows in ([64], [64, 16], [64, 4, 2]):
         tree_matches(kernels, [elements(2, 2, n, seed=n) for n in rows])
 
 
-def test_several_trees_are_opened_in_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
+def test_several_trees_are_opened_in_one_transfer(kernels: CudaGoldilocks, device: EmulatedDevice) -> None:
     groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 4, 32)], 3), ([(1, 2, 1)], 0)]
     ours, wanted = [], []
     for shapes, log_arity in groups:
@@ -222,14 +222,14 @@ def test_several_trees_are_opened_in_one_transfer(kernels: CudaTransforms, devic
         assert np.array_equal(one.path, expected.path)
 
 
-def test_the_root_is_one_transfer(kernels: CudaTransforms, device: EmulatedDevice) -> None:
+def test_the_root_is_one_transfer(kernels: CudaGoldilocks, device: EmulatedDevice) -> None:
     tree = kernels.commit([device.upload(elements(3, 2, 64))])
     before = device.did.copy()
     assert [len(tree.root) for _ in range(2)] == [32, 32]
     assert device.did - before == {"download": 1}
 
 
-def test_no_query(kernels: CudaTransforms) -> None:
+def test_no_query(kernels: CudaGoldilocks) -> None:
     opened = kernels.commit([kernels.device.upload(elements(3, 2, 4))]).open([])
     assert isinstance(opened, TreeOpening)
     assert opened.rows[0].shape == (0, 3)
@@ -237,12 +237,12 @@ def test_no_query(kernels: CudaTransforms) -> None:
 
 
 @pytest.mark.parametrize("bits", [0, 1, 5, 11])
-def test_grind(kernels: CudaTransforms, bits: int) -> None:
+def test_grind(kernels: CudaGoldilocks, bits: int) -> None:
     seed = bytes(range(7, 39))
     assert kernels.grind(seed, bits) == REFERENCE.grind(seed, bits)
 
 
-def test_grind_beyond_one_launch(kernels: CudaTransforms, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grind_beyond_one_launch(kernels: CudaGoldilocks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.cuda.goldilocks.merkle.MIN_LOG_NONCES", 5)
     monkeypatch.setattr("kernels.cuda.goldilocks.merkle.MAX_LOG_NONCES", 5)
     seed = bytes(32)
@@ -251,31 +251,17 @@ def test_grind_beyond_one_launch(kernels: CudaTransforms, monkeypatch: pytest.Mo
     assert kernels.grind(seed, 9) == want
 
 
-def test_wrong_sizes_are_refused(kernels: CudaTransforms) -> None:
+def test_wrong_sizes_are_refused(kernels: CudaGoldilocks) -> None:
     upload = kernels.device.upload
-    with pytest.raises(SizeError, match="power of two"):
-        kernels.lde(upload(elements(1, 6)), 1)
-    with pytest.raises(SizeError, match="coset"):
-        kernels.lde(upload(elements(1, 8)), 1, coset=P)
     with pytest.raises(SizeError, match="blow-up"):
-        kernels.lde(upload(elements(1, 8)), 40)
-    with pytest.raises(SizeError, match="output"):
-        kernels.lde(upload(elements(1, 8)), 1, out=upload(elements(1, 8)))
+        kernels.lde(upload(elements(1, 8)), 7)
     with pytest.raises(SizeError, match="contiguous"):
         kernels.lde(upload(elements(2, 16))[:, :8], 1)
-    with pytest.raises(SizeError, match="shapes"):
-        kernels.add(upload(elements(4)), upload(elements(5)))
-    with pytest.raises(SizeError, match="no matrix"):
-        kernels.commit([])
-    with pytest.raises(SizeError, match="one blow-up"):
-        kernels.commit([upload(elements(1, 2, 4)), upload(elements(1, 4, 4))])
-    with pytest.raises(SizeError, match="arity"):
-        kernels.commit([upload(elements(1, 2, 4))], log_arity=4)
+    with pytest.raises(SizeError, match="contiguous"):
+        kernels.commit([upload(elements(1, 2, 8))[:, :, :4]])
     with pytest.raises(SizeError, match="outside"):
         kernels.commit([upload(elements(1, 2, 4))]).open([8])
     with pytest.raises(SizeError, match="natural"):
         kernels.open([], [-1])
     with pytest.raises(BackendError, match="this backend"):
         kernels.open([REFERENCE.commit([elements(1, 2, 4)])], [0])
-    with pytest.raises(SizeError, match="seed"):
-        kernels.grind(b"short", 3)

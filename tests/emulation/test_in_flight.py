@@ -90,7 +90,7 @@ def test_a_failed_proof_gives_its_witness_back(keys: Any, monkeypatch: pytest.Mo
     def no_memory(*_: Any, **__: Any) -> Any:
         raise OutOfMemory("1.0 GiB of device memory needed")
 
-    monkeypatch.setattr(device.backend, "spmv", no_memory)
+    monkeypatch.setattr(device.backend.sparse, "spmv", no_memory)
     with pytest.raises(OutOfMemory):
         prove(device, witness)
     assert staged(device) == 0

@@ -22,14 +22,14 @@ CLOCKS = 1e-3
 
 def test_a_host_that_waits_and_dawdles_is_a_gap(cuda: CudaBackend) -> None:
     vector = cuda.zeros((1 << 20, FIELD.limbs))
-    cuda.ntt(FIELD, vector)  # compiled
+    cuda.vectors.ntt(FIELD, vector)  # compiled
     cuda.synchronize()
     before = time.time()
     watch = cuda.watch_busy()
-    cuda.ntt(FIELD, vector)
-    assert cuda.equal(vector, vector)  # waits for its result
+    cuda.vectors.ntt(FIELD, vector)
+    assert cuda.vectors.equal(vector, vector)  # waits for its result
     time.sleep(PAUSE)
-    cuda.ntt(FIELD, vector)
+    cuda.vectors.ntt(FIELD, vector)
     watch.end()
     found = watch.time()
     after = time.time()
@@ -47,7 +47,7 @@ def test_work_that_is_queued_at_once_follows_without_gap_or_overlap(cuda: CudaBa
     for _ in range(4):
         watch = cuda.watch_busy()
         for _ in range(4):
-            cuda.ntt(FIELD, vector)
+            cuda.vectors.ntt(FIELD, vector)
         watch.end()
         watches.append(watch)
     times: list[DeviceTime] = [watch.time() for watch in watches]

@@ -7,8 +7,8 @@ import pytest
 
 from distprove.stark import field
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.row_program import RowProfile
-from kernels.cuda.goldilocks.rows import CudaRows
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import DeepPoint
 from kernels.maths.goldilocks import P
@@ -22,14 +22,14 @@ LOG_SIZES = [0, 3, 10, 16]
 
 
 @pytest.fixture(scope="module")
-def rows(cuda: CudaBackend) -> CudaRows:
-    return CudaRows(cuda.device)
+def rows(cuda: CudaBackend) -> CudaGoldilocks:
+    return CudaGoldilocks(cuda.device)
 
 
 @pytest.mark.parametrize("log_n", LOG_SIZES)
 @pytest.mark.parametrize("profile", [RowProfile(), RowProfile(40.0, 3)], ids=["default", "cut"])
 def test_row_programs(cuda: CudaBackend, profile: RowProfile, log_n: int) -> None:
-    rows, n = CudaRows(cuda.device, profile), 1 << log_n
+    rows, n = CudaGoldilocks(cuda.device, row_profile=profile), 1 << log_n
     for seed in range(3):
         for fold in (False, True):
             program = random_program(seed, fold=fold)
@@ -40,7 +40,7 @@ def test_row_programs(cuda: CudaBackend, profile: RowProfile, log_n: int) -> Non
 
 
 @pytest.mark.parametrize("log_n", LOG_SIZES)
-def test_selectors_and_quotients(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
+def test_selectors_and_quotients(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int) -> None:
     for log_blowup, log_cosets in ((1, 1), (2, 1)):
         got = cuda.to_host(rows.selectors(log_n, log_blowup, log_cosets))
         assert np.array_equal(got, reference.selectors(log_n, log_blowup, log_cosets))
@@ -51,7 +51,7 @@ def test_selectors_and_quotients(cuda: CudaBackend, rows: CudaRows, log_n: int) 
 
 
 @pytest.mark.parametrize("log_n", [0, 3, 10, 14])
-def test_running_sum(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
+def test_running_sum(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int) -> None:
     terms = words(6, 1 << log_n)
     got, total = rows.running_sum(cuda.to_device(terms))
     want, whole = reference.running_sum(terms)
@@ -60,7 +60,7 @@ def test_running_sum(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
 
 
 @pytest.mark.parametrize("log_n", [20, 22])
-def test_a_long_running_sum_is_cyclic(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
+def test_a_long_running_sum_is_cyclic(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int) -> None:
     """What defines it: the first is zero, and each step, the last one too, adds the term less T/n."""
     terms = words(3, 1 << log_n)
     on_device, total = rows.running_sum(cuda.to_device(terms))
@@ -72,7 +72,7 @@ def test_a_long_running_sum_is_cyclic(cuda: CudaBackend, rows: CudaRows, log_n: 
 
 @pytest.mark.parametrize("log_arity", [1, 2, 3])
 @pytest.mark.parametrize("log_n", [3, 10, 18])
-def test_fold(cuda: CudaBackend, rows: CudaRows, log_n: int, log_arity: int) -> None:
+def test_fold(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int, log_arity: int) -> None:
     codeword, add = words(3, 2, 1 << log_n), words(3, 2, 1 << (log_n - log_arity))
     got = rows.fold(cuda.to_device(codeword), log_arity, element(1), add=cuda.to_device(add))
     assert np.array_equal(cuda.to_host(got), reference.fold(codeword, log_arity, element(1), add=add))
@@ -80,7 +80,7 @@ def test_fold(cuda: CudaBackend, rows: CudaRows, log_n: int, log_arity: int) -> 
 
 @pytest.mark.parametrize("every", [None, 1, 2])
 @pytest.mark.parametrize("log_n", [0, 1, 6, 13])
-def test_evaluate_at(cuda: CudaBackend, rows: CudaRows, log_n: int, every: int | None) -> None:
+def test_evaluate_at(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int, every: int | None) -> None:
     matrices = [words(w, 2, 1 << log_n) for w in (1, 3, 18)] + [words(1, 2, 1 << log_n, seed=s) for s in range(3)]
     next_row = None if every is None else [range(0, len(m), every) for m in matrices]
     got = rows.evaluate_at([cuda.to_device(m) for m in matrices], element(3), next_row=next_row)
@@ -89,7 +89,7 @@ def test_evaluate_at(cuda: CudaBackend, rows: CudaRows, log_n: int, every: int |
         assert np.array_equal(a, b)
 
 
-def test_several_heights_at_a_point(cuda: CudaBackend, rows: CudaRows) -> None:
+def test_several_heights_at_a_point(cuda: CudaBackend, rows: CudaGoldilocks) -> None:
     matrices = [words(w, 2, n) for w, n in ((3, 4096), (1, 8), (2, 4096), (4, 1))]
     next_row = [(0, 2), (), (), (0, 1, 2, 3)]
     got = rows.evaluate_at([cuda.to_device(m) for m in matrices], element(3), next_row=next_row)
@@ -98,7 +98,7 @@ def test_several_heights_at_a_point(cuda: CudaBackend, rows: CudaRows) -> None:
 
 
 @pytest.mark.parametrize("log_n", [20, 22])
-def test_long_columns_at_a_point(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
+def test_long_columns_at_a_point(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int) -> None:
     """Powers of x, which everyone can evaluate."""
     x, exponents = domain(log_n, 1), (0, 1, 5, (1 << log_n) - 1)
     matrix = np.stack([power(x, e) for e in exponents])
@@ -110,7 +110,7 @@ def test_long_columns_at_a_point(cuda: CudaBackend, rows: CudaRows, log_n: int) 
 
 @pytest.mark.parametrize("log_n", LOG_SIZES)
 @pytest.mark.parametrize("widths", [(1,), (5, 30), (70,), (3,) * 40])
-def test_combine(cuda: CudaBackend, rows: CudaRows, log_n: int, widths: tuple[int, ...]) -> None:
+def test_combine(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int, widths: tuple[int, ...]) -> None:
     host = [words(w, 2, 1 << log_n, seed=i) for i, w in enumerate(widths)]
     weights = words(sum(widths), 3, seed=9)
     got = rows.combine([cuda.to_device(m) for m in host], weights)
@@ -118,7 +118,7 @@ def test_combine(cuda: CudaBackend, rows: CudaRows, log_n: int, widths: tuple[in
 
 
 @pytest.mark.parametrize("log_n", LOG_SIZES)
-def test_deep(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
+def test_deep(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int) -> None:
     host = {w: words(w, 2, 1 << log_n) for w in (5, 3, 6)}
     device = {w: cuda.to_device(m) for w, m in host.items()}
     gamma = element(1)
@@ -141,7 +141,7 @@ def test_deep(cuda: CudaBackend, rows: CudaRows, log_n: int) -> None:
             assert np.array_equal(cuda.to_host(rows.deep(points(device)[use], out)), want)
 
 
-def test_an_offset_beyond_32_bits(cuda: CudaBackend, rows: CudaRows) -> None:
+def test_an_offset_beyond_32_bits(cuda: CudaBackend, rows: CudaGoldilocks) -> None:
     """A matrix of more than 2^32 words: the last column counts, alone."""
     width, log_n = 520, 22
     if cuda.device.memory_free() < 3 * 8 * width << (log_n + 1):
@@ -153,7 +153,7 @@ def test_an_offset_beyond_32_bits(cuda: CudaBackend, rows: CudaRows) -> None:
     got = rows.deep([DeepPoint(element(2), (matrix,), weight, element(3))])
     scale = np.array([ext_pow(element(1), width - 1)], dtype=np.uint64)
     want = rows.deep([DeepPoint(element(2), (cuda.to_device(last),), scale, element(3))])
-    assert cuda.equal(got, want)
+    assert cuda.vectors.equal(got, want)
     opened = rows.evaluate_at([matrix], element(4))[0]
     assert not opened[:-1].any()
     assert np.array_equal(opened[-1:], rows.evaluate_at([cuda.to_device(last)], element(4))[0])

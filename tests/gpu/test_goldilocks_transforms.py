@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from distprove.bench.goldilocks import check_lde, check_tree, random_words
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
-from kernels.cuda.goldilocks.transforms import CudaTransforms
 from kernels.interface.goldilocks import LdeJob
 from kernels.maths.goldilocks import P
 from tests.support.stark_reference import ReferenceKernels
@@ -28,8 +28,8 @@ PROFILES = [
 
 
 @pytest.fixture(scope="module")
-def kernels(cuda: CudaBackend) -> CudaTransforms:
-    return CudaTransforms(cuda.device)
+def kernels(cuda: CudaBackend) -> CudaGoldilocks:
+    return CudaGoldilocks(cuda.device)
 
 
 def elements(*shape: int, seed: int = 1) -> Words:
@@ -43,7 +43,7 @@ def elements(*shape: int, seed: int = 1) -> Words:
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul"])
-def test_elementwise(kernels: CudaTransforms, name: str) -> None:
+def test_elementwise(kernels: CudaGoldilocks, name: str) -> None:
     edges = np.array([0, 1, 2, P - 1, P - 2, 2**32 - 1, 2**32, 2**32 + 1, 2**63, P - 2**32], dtype=np.uint64)
     grid = [x.reshape(-1).copy() for x in np.meshgrid(edges, edges)]
     for a, b in (grid, (elements(5, 1 << 16), elements(5, 1 << 16, seed=2))):
@@ -55,7 +55,7 @@ def test_elementwise(kernels: CudaTransforms, name: str) -> None:
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda p: f"E{p.log_elements}")
 @pytest.mark.parametrize("log_blowup", [0, 1, 3])
 def test_lde(cuda: CudaBackend, profile: LdeProfile, log_blowup: int) -> None:
-    kernels = CudaTransforms(cuda.device, lde_profile=profile)
+    kernels = CudaGoldilocks(cuda.device, lde_profile=profile)
     for log_n in (0, 1, 2, 4, 5, 7, 9, 10, 11, 12, 13):
         for coset in (1, 7 * 2**40):
             columns = elements(5, 1 << log_n, seed=log_n)
@@ -72,7 +72,7 @@ def test_large_lde(cuda: CudaBackend, log_n: int, log_blowup: int) -> None:
 
 def test_tables_side_by_side(cuda: CudaBackend) -> None:
     """Small ones in one launch, large ones on streams of their own; what follows waits for all of them."""
-    kernels, device = CudaTransforms(cuda.device), cuda.device
+    kernels, device = CudaGoldilocks(cuda.device), cuda.device
     tables = [elements(1 + i % 7, 1 << (i if i < 14 else 16), seed=i) for i in range(24)]
     jobs = [LdeJob(device.upload(columns), 1 + i % 3) for i, columns in enumerate(tables)]
     alone = [kernels.lde(job.columns, 1, coset=job.coset) for job in jobs]
@@ -86,7 +86,7 @@ def test_tables_side_by_side(cuda: CudaBackend) -> None:
 
 
 @pytest.mark.parametrize("rows", [[1 << 17, 1 << 9, 2], [1 << 15, 1 << 14], [1 << 16, 1 << 7, 1]])
-def test_tall_tree_of_mixed_heights(kernels: CudaTransforms, rows: list[int]) -> None:
+def test_tall_tree_of_mixed_heights(kernels: CudaGoldilocks, rows: list[int]) -> None:
     matrices = [elements(2, 2, n, seed=n) for n in rows]
     with CpuBackend() as cpu:
         want = cpu.goldilocks.commit(matrices)
@@ -98,7 +98,7 @@ def test_tall_tree_of_mixed_heights(kernels: CudaTransforms, rows: list[int]) ->
 
 def test_wide_lde_beyond_32_bit_offsets(cuda: CudaBackend) -> None:
     """1040 columns of 2^21 rows on two cosets: 4.4e9 elements."""
-    kernels = CudaTransforms(cuda.device)
+    kernels = CudaGoldilocks(cuda.device)
     width, n = 1040, 1 << 21
     if cuda.device.memory_free() < 60 << 30:
         pytest.skip("needs 60 GiB of device memory")
@@ -111,22 +111,22 @@ def test_wide_lde_beyond_32_bit_offsets(cuda: CudaBackend) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 1), (3, 8, 4), (16, 2, 256), (17, 4, 128), (64, 2, 512), (130, 1, 64)])
-def test_tree(kernels: CudaTransforms, shape: tuple[int, int, int]) -> None:
+def test_tree(kernels: CudaGoldilocks, shape: tuple[int, int, int]) -> None:
     compare(kernels, [elements(*shape)])
 
 
-def test_tree_of_mixed_heights_and_many_matrices(kernels: CudaTransforms) -> None:
+def test_tree_of_mixed_heights_and_many_matrices(kernels: CudaGoldilocks) -> None:
     compare(kernels, [elements(w, 4, n, seed=w) for w, n in ((3, 16), (20, 256), (1, 16), (17, 256), (2, 1))])
     compare(kernels, [elements(1 + w % 7, 2, 32, seed=w) for w in range(20)])
 
 
 @pytest.mark.parametrize("log_arity", [1, 3])
-def test_tree_of_folded_rows(kernels: CudaTransforms, log_arity: int) -> None:
+def test_tree_of_folded_rows(kernels: CudaGoldilocks, log_arity: int) -> None:
     compare(kernels, [elements(3, 2, 256)], log_arity)
     compare(kernels, [elements(3, 8, 2)], log_arity)
 
 
-def compare(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) -> None:
+def compare(kernels: CudaGoldilocks, matrices: list[Words], log_arity: int = 0) -> None:
     tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity)
     want = REFERENCE.commit(matrices, log_arity=log_arity)
     assert tree.root == want.root
@@ -137,7 +137,7 @@ def compare(kernels: CudaTransforms, matrices: list[Words], log_arity: int = 0) 
     assert np.array_equal(opened.path, expected.path)
 
 
-def test_several_trees_are_opened_together(kernels: CudaTransforms) -> None:
+def test_several_trees_are_opened_together(kernels: CudaGoldilocks) -> None:
     groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 4, 4096)], 3), ([(1, 2, 1)], 0)]
     ours, wanted = [], []
     for shapes, log_arity in groups:
@@ -157,6 +157,6 @@ def test_large_tree(cuda: CudaBackend, shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("bits", [0, 7, 13])
-def test_grind(kernels: CudaTransforms, bits: int) -> None:
+def test_grind(kernels: CudaGoldilocks, bits: int) -> None:
     seed = bytes(range(32))
     assert kernels.grind(seed, bits) == REFERENCE.grind(seed, bits)

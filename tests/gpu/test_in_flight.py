@@ -49,7 +49,7 @@ def test_staged_memory_is_not_reused_before_its_last_reader(cuda: CudaBackend, n
     rounds, depth = 24, 30
     hosts = [elements(n, seed) for seed in range(4)]
     with CpuBackend(threads=8) as cpu:
-        expected = [cpu.add(FIELD, host, host) for host in hosts]
+        expected = [cpu.vectors.add(FIELD, host, host) for host in hosts]
 
     def stage(index: int) -> Any:
         host = hosts[index % 4].copy()
@@ -64,10 +64,10 @@ def test_staged_memory_is_not_reused_before_its_last_reader(cuda: CudaBackend, n
             staged = coming.result()
             coming = thread.submit(stage, index + 1)
             x = staged.array()
-            busy = cuda.add(FIELD, x, x)
+            busy = cuda.vectors.add(FIELD, x, x)
             for _ in range(depth):
-                cuda.add(FIELD, busy, busy, out=busy)
-            results.append(cuda.add(FIELD, x, x))  # the last reader, behind all of them
+                cuda.vectors.add(FIELD, busy, busy, out=busy)
+            results.append(cuda.vectors.add(FIELD, x, x))  # the last reader, behind all of them
             staged.release()
             small = cuda.stage(hosts[0][:1])  # blocks of other sizes come and go between
             small.release()
@@ -83,7 +83,7 @@ def test_a_staged_copy_does_not_wait_for_queued_kernels(cuda: CudaBackend) -> No
     for _ in range(2):  # the first round compiles and allocates
         cuda.synchronize()
         for _ in range(100):
-            cuda.ntt(FIELD, a)
+            cuda.vectors.ntt(FIELD, a)
         end = cuda.device.stream.record()
         staged: Any = cuda.stage(host)
         staged._copied.synchronize()
@@ -101,7 +101,7 @@ def test_memory_of_staged_arrays_is_in_the_budget_and_comes_back(cuda: CudaBacke
         first, second = backend.stage(host), backend.stage(host)
         with pytest.raises(OutOfMemory, match=r"96\.0 MiB of device memory needed"):
             backend.stage(host)
-        total = backend.add(FIELD, first.array(), first.array(), out=first.array())
+        total = backend.vectors.add(FIELD, first.array(), first.array(), out=first.array())
         first.release()
         del total
         third = backend.stage(host)  # waits for the reader of the first

@@ -64,22 +64,22 @@ def weighted_sum(scalars: Words) -> int:
 
 def multiple(cpu: CpuBackend, curve: Curve, group: Group, k: int) -> HostArray:
     scalar = scalars_from_ints(curve.fr, [k])
-    return cpu.to_host(cpu.fixed_base(curve, group, generator(curve, group), scalar))[0]
+    return cpu.to_host(cpu.groups.fixed_base(curve, group, generator(curve, group), scalar))[0]
 
 
 def first_multiples(cuda: CudaBackend, curve: Curve, group: Group, n: int) -> HostArray:
     """1 * G to n * G, (n, point_limbs) on the host."""
     scalars = np.zeros((n, 4), dtype=np.uint64)
     scalars[:, 0] = np.arange(1, n + 1)
-    return cuda.to_host(cuda.fixed_base(curve, group, generator(curve, group), cuda.to_device(scalars)))
+    return cuda.to_host(cuda.groups.fixed_base(curve, group, generator(curve, group), cuda.to_device(scalars)))
 
 
 @pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
 def test_fixed_base(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group) -> None:
     scalars = witness_like(curve, 1 << 10, 1)
     base = multiple(cpu, curve, group, 12345678901234567890)
-    want = cpu.to_host(cpu.fixed_base(curve, group, base, scalars))
-    got = cuda.to_host(cuda.fixed_base(curve, group, base, cuda.to_device(scalars)))
+    want = cpu.to_host(cpu.groups.fixed_base(curve, group, base, scalars))
+    got = cuda.to_host(cuda.groups.fixed_base(curve, group, base, cuda.to_device(scalars)))
     assert np.array_equal(got, want)
 
 
@@ -89,12 +89,12 @@ def test_sizes(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, l
     n = 1 << log_n
     points = first_multiples(cuda, curve, group, n)
     try:
-        table = cuda.load_points(curve, group, points)
+        table = cuda.groups.load_points(curve, group, points)
     except OutOfMemory as error:
         pytest.skip(str(error))
     for make in (uniform, witness_like):
         scalars = make(curve, n, log_n)
-        got = cuda.msm(table, cuda.to_device(scalars)).result()
+        got = cuda.groups.msm(table, cuda.to_device(scalars)).result()
         assert np.array_equal(got, multiple(cpu, curve, group, weighted_sum(scalars)))
 
 
@@ -103,10 +103,10 @@ def test_sizes(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, l
 def test_little_memory(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, multiples: int) -> None:
     n = (1 << 12) + 3
     points = first_multiples(cuda, curve, group, n)
-    table = cuda.load_points(curve, group, points, memory=multiples * points.nbytes)
+    table = cuda.groups.load_points(curve, group, points, memory=multiples * points.nbytes)
     assert table.nbytes <= multiples * points.nbytes
     scalars = uniform(curve, n, multiples)
-    got = cuda.msm(table, cuda.to_device(scalars)).result()
+    got = cuda.groups.msm(table, cuda.to_device(scalars)).result()
     assert np.array_equal(got, multiple(cpu, curve, group, weighted_sum(scalars)))
 
 
@@ -117,29 +117,29 @@ def test_one_scalar_for_all(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, sc
     n = 1 << 16
     logs = np.random.default_rng(3).integers(0, 4, size=n)
     pool = [multiple(cpu, curve, Group.G1, k) for k in (0, 1, -1, 5)]
-    table = cuda.load_points(curve, Group.G1, np.stack(pool)[logs])
+    table = cuda.groups.load_points(curve, Group.G1, np.stack(pool)[logs])
     scalars = np.repeat(scalars_from_ints(curve.fr, [scalar]), n, axis=0)
     total = scalar * sum(int(np.count_nonzero(logs == i)) * k for i, k in enumerate((0, 1, -1, 5)))
-    got = cuda.msm(table, cuda.to_device(scalars)).result()
+    got = cuda.groups.msm(table, cuda.to_device(scalars)).result()
     assert np.array_equal(got, multiple(cpu, curve, Group.G1, total))
 
 
 def test_part_of_a_table(cpu: CpuBackend, cuda: CudaBackend) -> None:
     curve, group, n, start = BLS12_381, Group.G1, 5000, 777
-    table = cuda.load_points(curve, group, first_multiples(cuda, curve, group, n))
+    table = cuda.groups.load_points(curve, group, first_multiples(cuda, curve, group, n))
     scalars = uniform(curve, n - start, 9)
     total = weighted_sum(scalars) + start * sum(unpack(scalars))
-    got = cuda.msm(table, cuda.to_device(scalars), start=start).result()
+    got = cuda.groups.msm(table, cuda.to_device(scalars), start=start).result()
     assert np.array_equal(got, multiple(cpu, curve, group, total))
     with pytest.raises(SizeError, match="5000 points"):
-        cuda.msm(table, cuda.to_device(scalars), start=start + 1)
+        cuda.groups.msm(table, cuda.to_device(scalars), start=start + 1)
 
 
 def test_several_under_way(cpu: CpuBackend, cuda: CudaBackend) -> None:
     """Results may be taken in any order, after later MSMs have reused the scratch."""
     curve, group, n = BN254, Group.G1, 1 << 14
-    table = cuda.load_points(curve, group, first_multiples(cuda, curve, group, n))
+    table = cuda.groups.load_points(curve, group, first_multiples(cuda, curve, group, n))
     scalars = [uniform(curve, n, seed) for seed in range(6)]
-    pending = [cuda.msm(table, cuda.to_device(s)) for s in scalars]
+    pending = [cuda.groups.msm(table, cuda.to_device(s)) for s in scalars]
     for s, point in reversed(list(zip(scalars, pending, strict=True))):
         assert np.array_equal(point.result(), multiple(cpu, curve, group, weighted_sum(s)))

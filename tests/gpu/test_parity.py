@@ -12,7 +12,8 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array
-from kernels.interface.backend import Backend, CsrMatrix
+from kernels.interface.backend import Backend
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import CURVES, Curve, Field
 from kernels.maths.encoding import field_from_ints
 
@@ -51,14 +52,14 @@ def both(
 def test_vectors(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int) -> None:
     for field in (curve.fr, curve.fq):
         x = [random_elements(field, 1 << log_n, seed) for seed in (1, 2, 3)]
-        both(cpu, cuda, x, lambda b, a, f=field: b.add(f, a[0], a[1]))
-        both(cpu, cuda, x, lambda b, a, f=field: b.sub(f, a[0], a[1]))
-        both(cpu, cuda, x, lambda b, a, f=field: b.mul(f, a[0], a[1]))
-        both(cpu, cuda, x, lambda b, a, f=field: b.mul_sub(f, *a))
-        both(cpu, cuda, x, lambda b, a, f=field: b.to_montgomery(f, a[0]))
-        both(cpu, cuda, x, lambda b, a, f=field: b.from_montgomery(f, a[0]))
-        both(cpu, cuda, x, lambda b, a, f=field: b.scale_powers(f, a[0], 7, 3))
-        both(cpu, cuda, x, lambda b, a, f=field: b.batch_inverse(f, a[0]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.add(f, a[0], a[1]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.sub(f, a[0], a[1]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.mul(f, a[0], a[1]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.mul_sub(f, *a))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.to_montgomery(f, a[0]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.from_montgomery(f, a[0]))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.scale_powers(f, a[0], 7, 3))
+        both(cpu, cuda, x, lambda b, a, f=field: b.vectors.batch_inverse(f, a[0]))
 
 
 @pytest.mark.parametrize("log_n", [0, 1, 5, *SIZES])
@@ -76,13 +77,13 @@ def test_transforms(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int
                     "bit_reversed_input": order[0],
                     "bit_reversed_output": order[1],
                 }
-                both(cpu, cuda, x, lambda b, a, o=options: b.ntt(field, a[0], **o))
+                both(cpu, cuda, x, lambda b, a, o=options: b.vectors.ntt(field, a[0], **o))
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 def test_transform_of_a_batch(cpu: CpuBackend, cuda: CudaBackend, curve: Curve) -> None:
     x = [random_elements(curve.fr, 3 << 14, 4).reshape(3, 1 << 14, -1)]
-    both(cpu, cuda, x, lambda b, a: b.ntt(curve.fr, a[0], coset=curve.fr.non_residue))
+    both(cpu, cuda, x, lambda b, a: b.vectors.ntt(curve.fr, a[0], coset=curve.fr.non_residue))
 
 
 @pytest.mark.parametrize("log_n", SIZES)
@@ -107,7 +108,7 @@ def test_spmv(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int) -> N
             cpu,
             cuda,
             [random_elements(field, n, 5)],
-            lambda b, a, s=standard_form: b.spmv(b.load_matrix(field, matrix), a[0], standard_form=s),
+            lambda b, a, s=standard_form: b.sparse.spmv(b.sparse.load_matrix(field, matrix), a[0], standard_form=s),
         )
 
 
@@ -116,9 +117,9 @@ def test_equal_and_traffic(cuda: CudaBackend) -> None:
     before = cuda.traffic.snapshot()
     a, b = cuda.to_device(x), cuda.to_device(x)
     assert cuda.traffic.since(before).to_device == 2 * x.nbytes
-    assert cuda.equal(a, b)
+    assert cuda.vectors.equal(a, b)
     assert cuda.traffic.since(before).to_host == 4
-    assert not cuda.equal(a, cuda.add(CURVES[0].fr, a, b))
+    assert not cuda.vectors.equal(a, cuda.vectors.add(CURVES[0].fr, a, b))
     assert np.array_equal(cuda.to_host(a), x)
 
 

@@ -23,6 +23,7 @@ from distprove.groth16.system import Groth16System
 from distprove.groth16.zkey import read_zkey
 from distprove.options import InputFile
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.groups import CpuGroups
 from kernels.host import cache
 from kernels.maths.curves import BN254, Curve, Group
 
@@ -32,16 +33,22 @@ POINTS = (
 )
 
 
-class CountingBackend(CpuBackend):
+class CountingGroups(CpuGroups):
     """Counts the points that it checks."""
 
-    def __init__(self) -> None:
-        super().__init__(threads=1)
-        self.checked = 0
+    checked = 0
 
     def check_points(self, curve: Curve, group: Group, points: Any, *, subgroup: bool = True) -> int | None:
         self.checked += len(points)
         return super().check_points(curve, group, points, subgroup=subgroup)
+
+
+class CountingBackend(CpuBackend):
+    groups: CountingGroups
+
+    def __init__(self) -> None:
+        super().__init__(threads=1)
+        self.groups = CountingGroups(self.pool, np.empty)
 
 
 @pytest.fixture
@@ -73,10 +80,10 @@ def path(made: Path, tmp_path: Path) -> Path:
 
 def count(backend: CountingBackend, path: Path) -> int:
     """The number of points that are checked when a job checks the key at `path`, which must pass."""
-    before = backend.checked
+    before = backend.groups.checked
     system = Groth16System(path, [InputFile("a", path)])
     system.check(system.shared(), backend)
-    return backend.checked - before
+    return backend.groups.checked - before
 
 
 def spoil(path: Path) -> int:
@@ -152,9 +159,9 @@ def test_points_of_another_section_are_not_those_that_were_checked(
     key = read_zkey(path)
     check_key_once(key, backend)
     both = np.concatenate([key.ic, key.points_a])
-    before = backend.checked
+    before = backend.groups.checked
     check_key_once(replace(key, ic=both[:1], points_a=both[1:]), backend)
-    assert backend.checked > before
+    assert backend.groups.checked > before
     b2 = key.points_b2.reshape(-1, key.points_a.shape[1])
     cut = np.concatenate([key.points_b1, b2])
     with pytest.raises(InvalidKey):
@@ -218,7 +225,7 @@ def test_a_key_that_is_mended_for_each_check_of_a_block_is_refused(
     path: Path, folder: Path, backend: CountingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is hashed is what is checked: not what lies at the same place in the file by then."""
-    at, check = spoil(path), backend.check_points
+    at, check = spoil(path), backend.groups.check_points
 
     def on_the_mended(*arguments: Any, **options: Any) -> int | None:
         flip(path, at)
@@ -227,7 +234,7 @@ def test_a_key_that_is_mended_for_each_check_of_a_block_is_refused(
         finally:
             flip(path, at)
 
-    monkeypatch.setattr(backend, "check_points", on_the_mended)
+    monkeypatch.setattr(backend.groups, "check_points", on_the_mended)
     with pytest.raises(InvalidKey):
         count(backend, path)
     assert not folder.exists()

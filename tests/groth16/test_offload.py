@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 
 from distprove.circuits.synthetic import synthetic_circuit
@@ -17,6 +18,7 @@ from distprove.groth16.setup import setup
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.groups import CpuGroups
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import DeviceInfo
 from kernels.interface.leases import SPMV
@@ -57,18 +59,21 @@ def test_proofs_are_the_same_wherever_operations_run(circuit: tuple[ZKey, HostAr
         called_off.release()
 
 
+class SizedGroups(CpuGroups):
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        return (100 if group is Group.G1 else 200) * n
+
+
 class SizedBackend(CpuBackend):
     """Says that it is a GPU with this much memory; its MSMs take as long as a test says."""
 
     def info(self) -> DeviceInfo:
         return DeviceInfo("a GPU", "cuda", self.memory, self.memory)
 
-    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
-        return (100 if group is Group.G1 else 200) * n
-
     def __init__(self, memory: int) -> None:
         super().__init__()
         self.memory = memory
+        self.groups = SizedGroups(self.pool, np.empty)
 
 
 def test_without_a_device_there_is_nothing_to_choose(circuit: tuple[ZKey, HostArray]) -> None:

@@ -14,9 +14,10 @@ from distprove.groth16.resident import WITNESSES, load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.groups import CpuGroups
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.backend import PointTable
+from kernels.interface.groups import PointTable
 from kernels.maths.curves import BN254, Curve, Group
 
 
@@ -25,6 +26,7 @@ class CountingBackend(CpuBackend):
 
     def __init__(self, budget: int = 1 << 40) -> None:
         super().__init__()
+        self.groups = WatchedGroups(self)
         self.budget = budget
         self.held = 0
         self.held_at_loads: list[int] = []
@@ -40,8 +42,16 @@ class CountingBackend(CpuBackend):
     def _gone(self, nbytes: int) -> None:
         self.held -= nbytes
 
+
+class WatchedGroups(CpuGroups):
+    """Tells its backend when points are loaded."""
+
+    def __init__(self, backend: CountingBackend) -> None:
+        super().__init__(backend.pool, np.empty)
+        self.backend = backend
+
     def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
-        self.held_at_loads.append(self.held)
+        self.backend.held_at_loads.append(self.backend.held)
         return super().load_points(curve, group, points, memory=memory)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.cpu import backend as cpu
+from kernels.cpu import leased_pool
 from kernels.cpu.backend import CpuBackend
-from kernels.errors import BackendError
+from kernels.cpu.groups import CpuGroups
+from kernels.cpu.sparse import CpuSparse
+from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import HostArray
-from kernels.interface.backend import CsrMatrix
 from kernels.interface.leases import SPMV, Lease
 from kernels.interface.placement import MSM, OPERATIONS, Placement
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import field_from_ints
 from kernels.split import PlacedBackend
@@ -31,7 +33,12 @@ class DeviceBackend(CpuBackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self.thread = threading.get_ident()
+        thread = threading.get_ident()
+
+        def check(operation: str) -> None:
+            assert threading.get_ident() == thread, operation
+
+        self.sparse, self.groups = NotedSparse(self, check), NotedGroups(self, check)
 
     def to_device(self, host: HostArray) -> HostArray:
         self.traffic.to_device += host.nbytes
@@ -41,14 +48,6 @@ class DeviceBackend(CpuBackend):
         self.traffic.to_host += array.nbytes
         return array.copy()
 
-    def spmv(self, *arguments: Any, **options: Any) -> Any:
-        assert threading.get_ident() == self.thread
-        return super().spmv(*arguments, **options)
-
-    def msm(self, *arguments: Any, **options: Any) -> Any:
-        assert threading.get_ident() == self.thread
-        return super().msm(*arguments, **options)
-
 
 class HostBackend(CpuBackend):
     """Notes what it was asked for."""
@@ -56,14 +55,32 @@ class HostBackend(CpuBackend):
     def __init__(self, lease: Lease | None = None) -> None:
         super().__init__(lease=lease)
         self.asked: list[str] = []
+        self.sparse = NotedSparse(self, self.asked.append)
+        self.groups = NotedGroups(self, self.asked.append)
 
-    def spmv(self, *arguments: Any, **options: Any) -> Any:
-        self.asked.append(SPMV)
-        return super().spmv(*arguments, **options)
 
-    def msm(self, table: Any, *arguments: Any, **options: Any) -> Any:
-        self.asked.append(MSM[table.group])
-        return super().msm(table, *arguments, **options)
+class NotedSparse(CpuSparse):
+    """Tells of each product."""
+
+    def __init__(self, backend: CpuBackend, note: Callable[[str], object]) -> None:
+        super().__init__(backend.pool, np.empty)
+        self.note = note
+
+    def _spmv(self, *arguments: Any) -> None:
+        self.note(SPMV)
+        super()._spmv(*arguments)
+
+
+class NotedGroups(CpuGroups):
+    """Tells of each MSM."""
+
+    def __init__(self, backend: CpuBackend, note: Callable[[str], object]) -> None:
+        super().__init__(backend.pool, np.empty)
+        self.note = note
+
+    def _msm(self, table: Any, *arguments: Any) -> Any:
+        self.note(MSM[table.group])
+        return super()._msm(table, *arguments)
 
 
 def matrix(curve: Curve, rng: np.random.Generator) -> CsrMatrix:
@@ -82,7 +99,7 @@ def matrix(curve: Curve, rng: np.random.Generator) -> CsrMatrix:
 def points(curve: Curve, group: Group, rng: np.random.Generator) -> HostArray:
     g = curve.g1 if group is Group.G1 else (*curve.g2[0], *curve.g2[1])
     base = field_from_ints(curve.fq, g).reshape(-1)
-    return np.asarray(CpuBackend().fixed_base(curve, group, base, scalars(rng)))
+    return np.asarray(CpuBackend().groups.fixed_base(curve, group, base, scalars(rng)))
 
 
 def scalars(rng: np.random.Generator) -> HostArray:
@@ -100,57 +117,52 @@ def test_every_placement_gives_the_same(curve: Curve, placement: Placement) -> N
     alone, host = CpuBackend(), HostBackend()
     device = DeviceBackend()
     with PlacedBackend(device, host, placement) as backend:
-        product = alone.spmv(alone.load_matrix(curve.fr, csr), witness, standard_form=True)
-        loaded = backend.load_matrix(curve.fr, csr)
+        product = alone.sparse.spmv(alone.sparse.load_matrix(curve.fr, csr), witness, standard_form=True)
+        loaded = backend.sparse.load_matrix(curve.fr, csr)
         staged = backend.stage(witness)
-        coming = backend.stage_spmv(loaded, staged, standard_form=True)
-        w = staged.array()
-        tables = {group: backend.load_points(curve, group, bases[group]) for group in Group}
+        coming = backend.sparse.stage_spmv(loaded, staged, standard_form=True)
+        w = backend.groups.scalars(staged)
+        tables = {group: backend.groups.load_points(curve, group, bases[group]) for group in Group}
         for group, table in tables.items():
-            reference = alone.load_points(curve, group, bases[group])
+            reference = alone.groups.load_points(curve, group, bases[group])
             for start in (0, 4):
-                expected = alone.msm(reference, witness[start:], start=start).result()
-                for values in (w[start:], backend.to_device(witness[start:])):  # staged rows, and others on the device
-                    assert np.array_equal(backend.msm(table, values, start=start).result(), expected)
+                expected = alone.groups.msm(reference, witness[start:], start=start).result()
+                for values in (w[start:], backend.to_device(witness[start:])):
+                    assert np.array_equal(backend.groups.msm(table, values, start=start).result(), expected)
         assert np.array_equal(backend.to_host(coming.array()), product)
-        assert np.array_equal(backend.to_host(backend.spmv(loaded, w, standard_form=True)), product)
+        x = staged.array()
+        assert np.array_equal(backend.to_host(backend.sparse.spmv(loaded, x, standard_form=True)), product)
         out = backend.empty(product.shape)
-        assert backend.spmv(loaded, w, out, standard_form=True) is out
+        assert backend.sparse.spmv(loaded, x, out, standard_form=True) is out
         assert np.array_equal(backend.to_host(out), product)
         assert set(host.asked) == placement.host
         assert backend.info().details["placement"] == str(placement)
 
 
-def test_arrays_of_both_sides_meet_in_any_operation() -> None:
-    rng = np.random.default_rng(6)
-    field, a = BN254.fr, scalars(rng)
-    alone = CpuBackend()
-    with PlacedBackend(DeviceBackend(), HostBackend(), Placement(frozenset({SPMV}))) as backend:
-        w = backend.stage(a).array()
-        b = backend.to_device(a)
-        for name in ("add", "sub", "mul"):
-            assert np.array_equal(getattr(backend, name)(field, w, b), getattr(alone, name)(field, a, a))
-        for name in ("to_montgomery", "from_montgomery", "batch_inverse"):
-            assert np.array_equal(getattr(backend, name)(field, w), getattr(alone, name)(field, a))
-        assert np.array_equal(backend.mul_sub(field, w, b, w), alone.mul_sub(field, a, a, a))
-        assert np.array_equal(backend.scale_powers(field, w, 7), alone.scale_powers(field, a, 7))
-        assert backend.equal(w, b)
+def test_what_is_not_offloaded_is_the_devices_own() -> None:
+    device, a = DeviceBackend(), scalars(np.random.default_rng(6))
+    with PlacedBackend(device, HostBackend(), Placement(frozenset({SPMV, MSM[Group.G1]}))) as backend:
+        assert (backend.vectors, backend.goldilocks) == (device.vectors, device.goldilocks)
+        w = backend.stage(a).array()  # is an array of the device, of which any operation can be asked
+        assert backend.vectors.equal(backend.vectors.add(BN254.fr, w, w), device.vectors.add(BN254.fr, a, a))
         assert np.array_equal(backend.to_host(w), a)
+        base = points(BN254, Group.G2, np.random.default_rng(6))[0]
+        assert backend.groups.check_points(BN254, Group.G2, backend.groups.fixed_base(BN254, Group.G2, base, w)) is None
 
 
 def test_a_witness_that_only_the_host_reads_is_not_copied() -> None:
     rng = np.random.default_rng(7)
     device = DeviceBackend()
     with PlacedBackend(device, HostBackend(), Placement(frozenset(OPERATIONS))) as backend:
-        table = backend.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
+        table = backend.groups.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
         staged = backend.stage(scalars(rng))
-        backend.msm(table, staged.array()[:5]).result()
+        backend.groups.msm(table, backend.groups.scalars(staged)[:5]).result()
         assert device.traffic.to_device == 0
         staged.release()
 
 
 def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "SMALL", 0)
+    monkeypatch.setattr(leased_pool, "SMALL", 0)
     rng = np.random.default_rng(8)
     phases: list[str] = []
     go = threading.Event()
@@ -164,12 +176,12 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monke
     csr = matrix(BN254, rng)
     placement = Placement(frozenset({SPMV, MSM[Group.G2]}))
     with PlacedBackend(DeviceBackend(), HostBackend(lease), placement) as backend:
-        loaded = backend.load_matrix(BN254.fr, csr)
-        table = backend.load_points(BN254, Group.G2, points(BN254, Group.G2, rng))
+        loaded = backend.sparse.load_matrix(BN254.fr, csr)
+        table = backend.groups.load_points(BN254, Group.G2, points(BN254, Group.G2, rng))
         first, second = (backend.stage(scalars(rng)) for _ in range(2))
-        pending = backend.msm(table, first.array())
-        coming = backend.stage_spmv(loaded, second, standard_form=True)
-        backend.add(BN254.fr, first.array(), first.array())  # the device is not held up by a host that waits
+        pending = backend.groups.msm(table, backend.groups.scalars(first))
+        coming = backend.sparse.stage_spmv(loaded, second, standard_form=True)
+        backend.vectors.add(BN254.fr, first.array(), first.array())  # the device is not held up by a host that waits
         assert phases == []
         go.set()
         pending.result()
@@ -180,22 +192,24 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monke
 def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cpu, "SMALL", 0)
+    monkeypatch.setattr(leased_pool, "SMALL", 0)
     rng = np.random.default_rng(9)
     go = threading.Event()
 
-    @contextmanager
-    def lease(_: str) -> Iterator[int]:
+    def lease(_: str) -> Any:
         assert go.wait(60)
-        yield 1
+        raise BackendError("no threads to add points")
 
     host = HostBackend(lease)
     with PlacedBackend(DeviceBackend(), host, Placement(frozenset({SPMV, MSM[Group.G1]}))) as backend:
-        loaded = backend.load_matrix(BN254.fr, matrix(BN254, rng))
-        table = backend.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
+        loaded = backend.sparse.load_matrix(BN254.fr, matrix(BN254, rng))
+        table = backend.groups.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
         staged = backend.stage(scalars(rng))
-        bad = backend.msm(table, staged.array(), start=COLS)
-        unwanted = backend.stage_spmv(loaded, staged)
+        w = backend.groups.scalars(staged)
+        bad = backend.groups.msm(table, w)
+        with pytest.raises(SizeError, match="points"):
+            backend.groups.msm(table, w, start=1)
+        unwanted = backend.sparse.stage_spmv(loaded, staged)
         unwanted.release()
         unwanted.release()
         go.set()
@@ -211,7 +225,13 @@ def test_only_what_can_be_placed_is() -> None:
     with pytest.raises(BackendError, match="ntt"):
         Placement(frozenset({"ntt"}))
     with PlacedBackend(DeviceBackend(), HostBackend(), Placement(frozenset({SPMV}))) as backend:
-        loaded = backend.load_matrix(BN254.fr, matrix(BN254, np.random.default_rng(1)))
+        loaded = backend.sparse.load_matrix(BN254.fr, matrix(BN254, np.random.default_rng(1)))
         elsewhere = CpuBackend().stage(np.zeros((COLS, 4), np.uint64))
         with pytest.raises(BackendError, match="staged by another"):
-            backend.stage_spmv(loaded, elsewhere)
+            backend.sparse.stage_spmv(loaded, elsewhere)
+    placement = Placement(frozenset({MSM[Group.G1]}))
+    with (
+        PlacedBackend(DeviceBackend(), HostBackend(), placement) as backend,
+        pytest.raises(BackendError, match="staged by another"),
+    ):
+        backend.groups.scalars(elsewhere)

@@ -59,7 +59,7 @@ class KnownPoints:
         self.curve, self.which = curve, which
         self.logs = [k % curve.fr.modulus for k in logs]
         base = encoding.generator(curve, which)
-        self.points = backend.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, self.logs))
+        self.points = backend.groups.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, self.logs))
 
     def combination(self, scalars: list[int]) -> np.ndarray:
         """sum_i scalars[i] points[i], by their logarithms: one multiplication, which other tests check."""

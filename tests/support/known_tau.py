@@ -24,7 +24,9 @@ def write_known_tau(
 
     def points(group: Group, scalars: list[int]) -> HostArray:
         return backend.to_host(
-            backend.fixed_base(curve, group, generator(curve, group), backend.to_device(pack(scalars, curve.fr.limbs)))
+            backend.groups.fixed_base(
+                curve, group, generator(curve, group), backend.to_device(pack(scalars, curve.fr.limbs))
+            )
         )
 
     def powers(count: int, first: int) -> list[int]:

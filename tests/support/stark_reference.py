@@ -23,11 +23,15 @@ from kernels.interface.goldilocks import (
     NODE_TAG,
     Bytes,
     DeepPoint,
+    Elementwise,
     GoldilocksKernels,
+    LdeJob,
+    OpenedRuns,
+    RowJob,
     TreeOpening,
     Words,
 )
-from kernels.interface.row_program import Op, RowProgram
+from kernels.interface.row_program import Op
 from kernels.maths.goldilocks import GENERATOR, Ext, root_of_unity
 from kernels.maths.query_paths import QueryPaths
 
@@ -138,43 +142,35 @@ class ReferenceTree:
 
 
 class ReferenceKernels(GoldilocksKernels):
-    def add(self, a: Words, b: Words) -> Words:
-        return field.add(a, b)
+    def _elementwise(self, operation: Elementwise, a: Words, b: Words) -> Words:
+        return {"add": field.add, "sub": field.sub, "mul": field.mul}[operation](a, b)
 
-    def sub(self, a: Words, b: Words) -> Words:
-        return field.sub(a, b)
+    def _lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Words]:
+        return [self._lde(job, log_blowup) for job in jobs]
 
-    def mul(self, a: Words, b: Words) -> Words:
-        return field.mul(a, b)
-
-    def lde(self, columns: Words, log_blowup: int, *, coset: int = 1, out: Words | None = None) -> Words:
-        n = columns.shape[1]
-        coefficients = interpolate(columns, coset)
-        result = np.empty((len(columns), 1 << log_blowup, n), dtype=np.uint64) if out is None else out
+    def _lde(self, job: LdeJob, log_blowup: int) -> Words:
+        n, coefficients = job.columns.shape[1], interpolate(job.columns, job.coset)
+        result = np.empty((len(job.columns), 1 << log_blowup, n), dtype=np.uint64) if job.out is None else job.out
         for k in range(1 << log_blowup):
             shift = GENERATOR * pow(root_of_unity(log2(n) + log_blowup), k, P) % P
             result[:, k] = ntt(field.mul(coefficients, field.powers(shift, n)), root_of_unity(log2(n)))
         return result
 
-    def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Words:
-        x = domain(log_n, log_blowup)[:: 1 << (log_blowup - log_cosets)]
+    def _selectors(self, log_n: int, log_cosets: int) -> Words:
+        x = domain(log_n, log_cosets)
         one, last = np.uint64(1), np.uint64(pow(root_of_unity(log_n), -1, P))
         vanishing = field.sub(power(x, 1 << log_n), one)
         before_last = field.sub(x, last)
         first = field.mul(vanishing, field.inverse(field.sub(x, one)))
         return np.stack((first, field.mul(vanishing, field.inverse(before_last)), before_last))
 
-    def evaluate(
-        self,
-        program: RowProgram,
-        inputs: Sequence[Words | None],
-        scalars: Words,
-        *,
-        log_cosets: int = 0,
-        coset_factors: Words | None = None,
-    ) -> Words:
-        cubes = [None if m is None else m[:, None] if m.ndim == 2 else m for m in inputs]
-        cosets = [None if m is None else m[:, :: m.shape[1] >> log_cosets] for m in cubes]
+    def _evaluate_all(self, jobs: Sequence[RowJob], rows: Sequence[int]) -> list[Words]:
+        return [self._evaluate(job) for job in jobs]
+
+    def _evaluate(self, job: RowJob) -> Words:
+        program, scalars = job.program, job.scalars
+        cubes = [None if m is None else m[:, None] if m.ndim == 2 else m for m in job.inputs]
+        cosets = [None if m is None else m[:, :: m.shape[1] >> job.log_cosets] for m in cubes]
         shape = next(m.shape[1:] for m in cosets if m is not None)
         values: list[Words] = []
         for op, a, b, c in program.code.tolist():
@@ -198,14 +194,14 @@ class ReferenceKernels(GoldilocksKernels):
             for v in program.outputs:
                 columns += list(np.moveaxis(values[v], -1, 0)) if values[v].ndim == 3 else [values[v]]
         out = np.stack(columns)
-        return out if coset_factors is None else field.mul(out, coset_factors[None, :, None])
+        return out if job.coset_factors is None else field.mul(out, job.coset_factors[None, :, None])
 
-    def divide(self, numerators: Words, denominators: Words) -> Words:
+    def _divide(self, numerators: Words, denominators: Words) -> Words:
         n = numerators.shape[-1]
         a, b = (np.moveaxis(v.reshape(-1, 3, n), 1, -1) for v in (numerators, denominators))
         return np.moveaxis(field.ext_mul(a, field.ext_inverse(b)), -1, 1).reshape(-1, n)
 
-    def running_sum(self, terms: Words) -> tuple[Words, Ext]:
+    def _running_sum(self, terms: Words) -> tuple[Words, Ext]:
         n = terms.shape[-1]
         per_row = [field.e_sum([tuple(map(int, t)) for t in row.reshape(-1, 3)]) for row in terms.T]
         whole = field.e_sum(per_row)
@@ -231,17 +227,19 @@ class ReferenceKernels(GoldilocksKernels):
             out.append(np.array(values, dtype=np.uint64).reshape(-1, 3))
         return out
 
-    def combine(self, matrices: Sequence[Words], weights: Words) -> Words:
+    def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None:
+        raise NotImplementedError("openings are computed column by column, not in runs")
+
+    def _combine(self, matrices: Sequence[Words], weights: Words) -> Words:
         columns = np.concatenate([m[:, 0] for m in matrices])
         total = np.zeros((columns.shape[1], 3), dtype=np.uint64)
         for w, column in zip(weights, columns, strict=True):
             total = field.add(total, field.mul(column[:, None], w))
         return np.ascontiguousarray(total.T)
 
-    def deep(self, points: Sequence[DeepPoint], out: Words | None = None) -> Words:
-        first = points[0].matrices[0]
-        x = field.embed(domain(log2(first.shape[2]), log2(first.shape[1])))
-        result = np.zeros((3, *first.shape[1:]), dtype=np.uint64) if out is None else out
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Words | None) -> Words:
+        x = field.embed(domain(log2(shape[2]), log2(shape[1])))
+        result = np.zeros(shape, dtype=np.uint64) if out is None else out
         for p in points:
             columns = np.concatenate(p.matrices)
             total = np.zeros_like(x)
@@ -253,7 +251,7 @@ class ReferenceKernels(GoldilocksKernels):
             result[...] = field.add(result, np.moveaxis(quotient, -1, 0))
         return result
 
-    def fold(self, codeword: Words, log_arity: int, beta: Ext, *, add: Words | None = None) -> Words:
+    def _fold(self, codeword: Words, log_arity: int, beta: Ext, add: Words | None) -> Words:
         f = np.moveaxis(codeword, 0, -1)  # (B, n, 3)
         for _ in range(log_arity):
             blowup, n, _ = f.shape
@@ -270,10 +268,10 @@ class ReferenceKernels(GoldilocksKernels):
             f = field.add(f, field.ext_mul(np.moveaxis(add, 0, -1), vector(beta)))
         return np.ascontiguousarray(np.moveaxis(f, -1, 0))
 
-    def commit(self, matrices: Sequence[Words], *, log_arity: int = 0) -> ReferenceTree:
+    def _commit(self, matrices: Sequence[Words], log_arity: int) -> ReferenceTree:
         return ReferenceTree(matrices, log_arity)
 
-    def grind(self, seed: bytes, bits: int) -> int:
+    def _grind(self, seed: bytes, bits: int) -> int:
         head = GRIND_TAG.to_bytes(8, "little") + seed
         nonce = 0
         while int.from_bytes(keccak256(head + nonce.to_bytes(8, "little"))[:8], "big") >> (64 - bits):

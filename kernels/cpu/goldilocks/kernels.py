@@ -11,9 +11,14 @@ from kernels.interface.goldilocks import GoldilocksKernels
 
 
 class CpuGoldilocks(CpuTransforms, CpuRows, CpuRowSources, GoldilocksKernels):
-    """All Goldilocks kernels, on one pool of threads of the extension module `native`."""
+    """All Goldilocks kernels, on one pool of threads of the extension module `native`.
 
-    def __init__(self, native: Any, pool: Any) -> None:
-        CpuTransforms.__init__(self, native, pool)
-        CpuRows.__init__(self, native, pool)
+    `instruction_set` and `row_kernels` are those of `CpuTransforms` and `CpuRows`.
+    """
+
+    def __init__(
+        self, native: Any, pool: Any, *, instruction_set: str | None = None, row_kernels: str | None = None
+    ) -> None:
+        CpuTransforms.__init__(self, native, pool, instruction_set=instruction_set)
+        CpuRows.__init__(self, native, pool, row_kernels)
         CpuRowSources.__init__(self, pool)

@@ -54,10 +54,10 @@ class Hasher:
 
 
 class CpuMerkleTree:
-    """A Merkle tree whose levels lie in memory; it keeps the matrices. Raises SizeError if they make no tree."""
+    """A Merkle tree whose levels lie in memory; it keeps the matrices."""
 
     def __init__(self, hasher: Hasher, matrices: Sequence[Words], log_arity: int) -> None:
-        self._blowup, self._arity = _check(matrices, log_arity), 1 << log_arity
+        self._blowup, self._arity = int(matrices[0].shape[1]), 1 << log_arity
         self._matrices = tuple(matrices)
         by_size: dict[int, list[Words]] = {}
         for m in matrices:
@@ -107,16 +107,3 @@ class CpuMerkleTree:
         rows = leaves[:, None] + np.arange(self._arity) * self._leaf_count(matrix)
         elements = matrix[:, rows % self._blowup, rows // self._blowup]  # (w, k, arity)
         return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), -1)
-
-
-def _check(matrices: Sequence[Words], log_arity: int) -> int:
-    """Check that the matrices make a tree and return their common blow-up. Raises SizeError."""
-    if not matrices or any(m.ndim != 3 or 0 in m.shape for m in matrices):
-        raise SizeError("a tree commits to one matrix or more, of shape (w, B, n)")
-    if any(m.shape[1] != matrices[0].shape[1] for m in matrices):
-        raise SizeError("the matrices of a tree have one blow-up")
-    if any(size & (size - 1) for m in matrices for size in m.shape[1:]):
-        raise SizeError("the blow-up and the rows of a committed matrix are powers of two")
-    if log_arity < 0 or (log_arity and (len(matrices) > 1 or matrices[0].shape[2] >> log_arity == 0)):
-        raise SizeError("2^log_arity rows to a leaf: of one matrix with at least as many rows")
-    return int(matrices[0].shape[1])

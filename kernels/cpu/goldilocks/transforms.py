@@ -10,8 +10,8 @@ import numpy as np
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher
 from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import Array
-from kernels.interface.goldilocks import GRIND_TAG, MerkleTree, Words
-from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, P, root_of_unity
+from kernels.interface.goldilocks import GRIND_TAG, Elementwise, LdeJob, MerkleTree, Words
+from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
 MAX_GRIND_BITS = 40
 """Most bits of grinding. More would take days on one core and must be a mistake."""
@@ -35,47 +35,22 @@ class CpuTransforms:
         self._set: str = instruction_set or known[-1]
         self._hasher = Hasher(native, pool, self._set)
 
-    # -- elementwise --------------------------------------------------------------------------------------------------
-
-    def add(self, a: Array, b: Array) -> Array:
-        return self._elementwise(self._native.gl_add, a, b)
-
-    def sub(self, a: Array, b: Array) -> Array:
-        return self._elementwise(self._native.gl_sub, a, b)
-
-    def mul(self, a: Array, b: Array) -> Array:
-        return self._elementwise(self._native.gl_mul, a, b)
-
-    def _elementwise(self, op: Any, a: Array, b: Array) -> Array:
-        _expect_words(a, "a")
-        _expect_words(b, "b")
-        if a.shape != b.shape and b.shape != (1,):
-            raise SizeError(f"operands have the same shape, or the second shape (1,): not {a.shape} and {b.shape}")
+    def _elementwise(self, operation: Elementwise, a: Array, b: Array) -> Array:
         out = np.empty(a.shape, dtype=np.uint64)
-        op(self._pool, self._set, _flat(a), _flat(b), out.reshape(-1))
+        getattr(self._native, f"gl_{operation}")(self._pool, self._set, _flat(a), _flat(b), out.reshape(-1))
         return out
 
-    # -- polynomials --------------------------------------------------------------------------------------------------
+    def _lde_all(self, jobs: Sequence[LdeJob], log_blowup: int) -> list[Array]:
+        return [self._lde(job, log_blowup) for job in jobs]
 
-    def lde(self, columns: Array, log_blowup: int, *, coset: int = 1, out: Array | None = None) -> Array:
-        _expect_words(columns, "columns")
-        if columns.ndim != 2:
-            raise SizeError(f"columns have shape (w, n), not {columns.shape}")
+    def _lde(self, job: LdeJob, log_blowup: int) -> Array:
+        columns, out = job.columns, job.out
         width, n = columns.shape
-        log_n = _log2(n, "rows")
-        if log_blowup < 0 or log_n + log_blowup > TWO_ADICITY:
-            raise SizeError(
-                f"no extension of 2^{log_n} rows by 2^{log_blowup}: the field has 2^{TWO_ADICITY} roots of 1"
-            )
-        if not 0 < coset < P:
-            raise SizeError("a coset's shift is a field element that is not zero")
-        shape = (width, 1 << log_blowup, n)
-        target = np.empty(shape, dtype=np.uint64) if out is None else out
-        if target.shape != shape or target.dtype != np.uint64 or not target.flags.writeable:
-            raise SizeError(f"out must be a writable uint64 array of shape {shape}, not {target.shape} {target.dtype}")
-        if not target.flags.c_contiguous or (np.may_share_memory(columns, target) and not _in_place(columns, target)):
-            raise SizeError("out must be contiguous, and apart from the columns or their very memory")
-        step, shift = root_of_unity(log_n + log_blowup), GENERATOR * pow(coset, -1, P) % P
+        log_n = n.bit_length() - 1
+        if out is not None and np.may_share_memory(columns, out) and not _in_place(columns, out):
+            raise SizeError("out must be apart from the columns, or their very memory")
+        target = np.empty((width, 1 << log_blowup, n), dtype=np.uint64) if out is None else out
+        step, shift = root_of_unity(log_n + log_blowup), GENERATOR * pow(job.coset, -1, P) % P
         shifts = np.array([shift * pow(step, k, P) % P for k in range(1 << log_blowup)], dtype=np.uint64)
         if width:
             self._native.gl_lde(
@@ -83,27 +58,14 @@ class CpuTransforms:
             )
         return target
 
-    # -- commitments --------------------------------------------------------------------------------------------------
-
-    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
-        for matrix in matrices:
-            _expect_words(matrix, "matrix")
+    def _commit(self, matrices: Sequence[Array], log_arity: int) -> MerkleTree:
         return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity)
 
-    def grind(self, seed: bytes, bits: int) -> int:
-        if len(seed) != 32 or not 0 <= bits <= MAX_GRIND_BITS:
-            raise SizeError(
-                f"grinding takes a seed of 32 bytes and 0 to {MAX_GRIND_BITS} bits, not {len(seed)} and {bits}"
-            )
+    def _grind(self, seed: bytes, bits: int) -> int:
+        if bits > MAX_GRIND_BITS:
+            raise SizeError(f"grinding takes at most {MAX_GRIND_BITS} bits on the CPU, not {bits}")
         words = np.frombuffer(seed, dtype="<u8").astype(np.uint64)
         return int(self._native.gl_grind(self._pool, self._set, GRIND_TAG, words, bits))
-
-
-def _expect_words(array: Array, what: str) -> None:
-    if not isinstance(array, np.ndarray) or array.dtype != np.uint64:
-        raise SizeError(
-            f"{what}: Goldilocks elements are an array of uint64, not {getattr(array, 'dtype', type(array))}"
-        )
 
 
 def _in_place(columns: Words, out: Words) -> bool:
@@ -114,9 +76,3 @@ def _in_place(columns: Words, out: Words) -> bool:
 
 def _flat(array: Words) -> Words:
     return np.ascontiguousarray(array).reshape(-1)
-
-
-def _log2(n: int, what: str) -> int:
-    if n < 1 or n & (n - 1):
-        raise SizeError(f"{what}: {n} is not a power of two")
-    return n.bit_length() - 1

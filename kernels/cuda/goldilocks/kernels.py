@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kernels.cuda.device import Device
+from kernels.cuda.goldilocks.lde import LdeProfile
+from kernels.cuda.goldilocks.merkle import MerkleProfile
+from kernels.cuda.goldilocks.row_program import RowProfile
 from kernels.cuda.goldilocks.row_source import CudaRowSources
 from kernels.cuda.goldilocks.rows import CudaRows
 from kernels.cuda.goldilocks.transforms import CudaTransforms
@@ -14,11 +17,18 @@ from kernels.interface.row_source import RowSource
 
 
 class CudaGoldilocks(CudaTransforms, CudaRows, CudaRowSources, GoldilocksKernels):
-    """All Goldilocks kernels, on one device and its compute stream."""
+    """All Goldilocks kernels, on one device and its compute stream, tuned by the profiles."""
 
-    def __init__(self, device: Device) -> None:
-        CudaTransforms.__init__(self, device)
-        CudaRows.__init__(self, device)
+    def __init__(
+        self,
+        device: Device,
+        *,
+        row_profile: RowProfile | None = None,
+        lde_profile: LdeProfile | None = None,
+        merkle_profile: MerkleProfile | None = None,
+    ) -> None:
+        CudaTransforms.__init__(self, device, lde_profile=lde_profile, merkle_profile=merkle_profile)
+        CudaRows.__init__(self, device, row_profile)
         CudaRowSources.__init__(self, device)
 
     def prepare(self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()) -> None:

@@ -19,9 +19,9 @@ from kernels.cuda.device import ByValue, Device, Stream, check_index32, grid_for
 from kernels.cuda.goldilocks.row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.goldilocks import DeepPoint, OpenedColumns, RowJob, Words, opened_columns
+from kernels.interface.goldilocks import DeepPoint, OpenedColumns, OpenedRuns, RowJob, Words
 from kernels.interface.row_program import RowProgram
-from kernels.maths.goldilocks import GENERATOR, TWO_ADICITY, Ext, P, root_of_unity
+from kernels.maths.goldilocks import GENERATOR, Ext, P, root_of_unity
 from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_pow, ext_scale, ext_scale_all, ext_sub
 from kernels.source import KernelSource
 
@@ -119,10 +119,7 @@ class CudaRows:
 
     # -- row by row -------------------------------------------------------------------------------------------------
 
-    def selectors(self, log_n: int, log_blowup: int, log_cosets: int) -> Array:
-        """See `GoldilocksKernels.selectors`."""
-        if not 0 <= log_cosets <= log_blowup or log_n < 0 or log_n + log_blowup > TWO_ADICITY:
-            raise SizeError(f"selectors on 2^{log_cosets} of 2^{log_blowup} cosets of 2^{log_n} rows")
+    def _selectors(self, log_n: int, log_cosets: int) -> Array:
         cosets, n = _few_cosets(1 << log_cosets), 1 << log_n
         shifts = [
             GENERATOR * pow(root_of_unity(log_n + log_cosets), k, P) % P for k in range(cosets)
@@ -146,35 +143,18 @@ class CudaRows:
         self._device.kernel(ROWS, "gl_selectors").launch_items(count, arguments)
         return out
 
-    def evaluate(
-        self,
-        program: RowProgram,
-        inputs: Sequence[Array | None],
-        scalars: Words,
-        *,
-        log_cosets: int = 0,
-        coset_factors: Words | None = None,
-    ) -> Array:
-        """See `GoldilocksKernels.evaluate`. A program's kernels are compiled on its first use."""
-        return self.evaluate_all([RowJob(program, inputs, scalars, log_cosets, coset_factors)])[0]
-
-    def evaluate_all(self, jobs: Sequence[RowJob]) -> list[Array]:
-        """See `GoldilocksKernels.evaluate_all`. The jobs run on parallel streams."""
-        evaluations = [self._evaluation(job) for job in jobs]
+    def _evaluate_all(self, jobs: Sequence[RowJob], rows: Sequence[int]) -> list[Array]:
+        """Run the jobs on parallel streams. A program's kernels are compiled on its first use."""
+        evaluations = [self._evaluation(job, n) for job, n in zip(jobs, rows, strict=True)]
         with parallel(self._device, len(jobs)) as streams:
             for evaluation, stream in zip(evaluations, streams, strict=True):
                 self._evaluate(evaluation, stream)
         return [evaluation.out for evaluation in evaluations]
 
-    def _evaluation(self, job: RowJob) -> _Evaluation:
-        """Check `job` and allocate the array for its outputs. Raises SizeError."""
+    def _evaluation(self, job: RowJob, n: int) -> _Evaluation:
+        """Allocate the array for the outputs of `job`. Raises SizeError for more cosets than the kernels take."""
         plan, program, factors = self._plan(job.program), job.program, job.coset_factors
         cosets = _few_cosets(1 << job.log_cosets)
-        n = _input_rows(program, job.inputs, cosets)
-        if job.scalars.shape != (program.scalars, 3):
-            raise SizeError(f"scalars of shape {job.scalars.shape} for a row program of {program.scalars}")
-        if factors is not None and factors.shape != (cosets,):
-            raise SizeError(f"{factors.shape} coset factors for {cosets} cosets")
         shape = np.zeros((), dtype=_SHAPE)
         for i, matrix in enumerate(job.inputs):
             if matrix is not None:
@@ -198,10 +178,7 @@ class CudaRows:
             begin = out[kernel.first_column :] if kernel.first_column else out
             run.launch(grid_for(rows, block), block, (*job.inputs, begin, by_value, ByValue(words)), stream=stream)
 
-    def divide(self, numerators: Array, denominators: Array) -> Array:
-        """See `GoldilocksKernels.divide`."""
-        if numerators.shape != denominators.shape:
-            raise SizeError(f"numerators of shape {numerators.shape} over denominators of {denominators.shape}")
+    def _divide(self, numerators: Array, denominators: Array) -> Array:
         vectors, n = _vectors(numerators)
         out = self._device.empty(numerators.shape)
         total, count = vectors * n, -(-vectors * n // CHUNK)
@@ -209,8 +186,8 @@ class CudaRows:
         self._device.kernel(ROWS, "gl_divide").launch_items(count, arguments)
         return out
 
-    def running_sum(self, terms: Array) -> tuple[Array, Ext]:
-        """See `GoldilocksKernels.running_sum`. Waits for the device."""
+    def _running_sum(self, terms: Array) -> tuple[Array, Ext]:
+        """Waits for the device."""
         vectors, n = _vectors(terms)
         tiles = -(-n // SCAN_TILE)
         s, totals, whole = (self._device.empty(shape) for shape in ((3, n), (3, tiles), (3,)))
@@ -223,17 +200,12 @@ class CudaRows:
         finish.launch_items(n, (s, totals, whole, *sizes, np.uint64(pow(n, -1, P))))
         return s, _ext(total.result())
 
-    def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
-        """See `GoldilocksKernels.fold`. Supports arities 2, 4 and 8."""
-        if codeword.ndim != 3 or codeword.shape[0] != 3 or not 1 <= log_arity <= MAX_LOG_ARITY:
-            raise SizeError(f"a fold by 2^{log_arity} of a codeword of shape {codeword.shape}")
+    def _fold(self, codeword: Array, log_arity: int, beta: Ext, add: Array | None) -> Array:
+        if not 1 <= log_arity <= MAX_LOG_ARITY:
+            raise SizeError(f"a fold by 2^{log_arity}; the kernels fold by 2 to 2^{MAX_LOG_ARITY}")
         blowup, n = int(codeword.shape[1]), int(codeword.shape[2])
         log_n, log_blowup = _log2(n), _log2(blowup)
-        if log_n < log_arity:
-            raise SizeError(f"a fold by 2^{log_arity} of cosets of 2^{log_n}")
         out = self._device.empty((3, blowup, n >> log_arity))
-        if add is not None and add.shape != out.shape:
-            raise SizeError(f"a codeword of shape {add.shape} added to one of {out.shape}")
         betas: list[int] = []
         for _ in range(log_arity + 1):
             betas += beta
@@ -250,13 +222,10 @@ class CudaRows:
 
     # -- openings ---------------------------------------------------------------------------------------------------
 
-    def evaluate_at(
-        self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
-    ) -> list[Words]:
-        """See `GoldilocksKernels.evaluate_at`. Waits for the device, once."""
-        result, opened = opened_columns(matrices, next_row)
+    def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None:
+        """Waits for the device, once."""
         if not opened:
-            return result
+            return
         y = ext_scale(point, pow(GENERATOR, -1, P))
         weights = {n: self._opening_weights(n, y) for n in sorted({n for n, _ in opened})}
         values = self._device.empty((sum(out.size for runs in opened.values() for run in runs for out in run.outs),))
@@ -276,7 +245,6 @@ class CudaRows:
             for run in part:
                 run.put(found[: len(run.outs[0])])
                 found = found[len(run.outs[0]) :]
-        return result
 
     def _opening_weights(self, n: int, y: Ext) -> tuple[Array, Ext]:
         """Return W_j = w^j / (y - w^j) for j < n, (3, n), and the factor for sums weighted by it."""
@@ -316,15 +284,9 @@ class CudaRows:
         packed["count"] = len(matrices)
         return packed
 
-    def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
-        """See `GoldilocksKernels.combine`. Cuts columns into chunks until the device is busy and adds their sums."""
-        heights = {int(m.shape[2]) if m.ndim == 3 else 0 for m in matrices}
-        if len(heights) != 1 or 0 in heights:
-            raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in matrices]}")
-        if weights.shape != (sum(int(m.shape[0]) for m in matrices), 3):
-            raise SizeError(f"{[m.shape[0] for m in matrices]} columns need as many weights, not {weights.shape}")
-        n = heights.pop()
-        _log2(n)
+    def _combine(self, matrices: Sequence[Array], weights: Words) -> Array:
+        """Cut columns into chunks until the device is busy, and add their sums."""
+        n = int(matrices[0].shape[2])
         kernel = self._device.kernel(OPENINGS, "gl_combine")
         blocks = grid_for(n, COMBINE_BLOCK * COMBINE_ROWS)
         resident = kernel.blocks_per_sm(COMBINE_BLOCK) * self._device.sm_count
@@ -348,35 +310,22 @@ class CudaRows:
         finish.launch_items(3 * n, (partial, out, np.uint64(3 * n), np.uint32(done)))
         return out
 
-    def deep(self, points: Sequence[DeepPoint], out: Array | None = None) -> Array:
-        """See `GoldilocksKernels.deep`.
-
-        One launch combines matrices at one or two points. If the weights at both points are the same but for
-        `DeepPoint.factor`, the second point costs next to nothing.
-        """
-        shape = next((m.shape[1:] for p in points for m in p.matrices), None)
-        if shape is None or len(shape) != 2:
-            raise SizeError("deep takes at least one point with a matrix (w, B, n)")
-        if any(m.ndim != 3 or m.shape[1:] != shape for p in points for m in p.matrices):
-            raise SizeError(f"matrices of shapes {[m.shape for p in points for m in p.matrices]} combined")
-        if any(len(p.weights) != sum(m.shape[0] for m in p.matrices) for p in points):
-            raise SizeError("deep takes one weight for every column")
-        rows = int(shape[0]) * int(shape[1])
-        if out is not None and out.shape != (3, *shape):
-            raise SizeError(f"an output of shape {out.shape} for a codeword of {(3, *shape)}")
-        result = self._device.empty((3, *shape)) if out is None else out
-        if rows < DEEP_ROWS:
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Array | None) -> Array:
+        """Combine matrices at one or two points by each launch. If the weights at both points are the same but for
+        `DeepPoint.factor`, the second point costs next to nothing."""
+        result = self._device.empty(shape) if out is None else out
+        if shape[1] * shape[2] < DEEP_ROWS:
             return self._deep_of_one_row(points, result, add=out is not None)
         add = out is not None
         for job in _jobs(points):
-            self._deep(job, result, add=add)
+            self._launch_deep(job, result, add=add)
             add = True
         return result
 
     def _deep_of_one_row(self, points: Sequence[DeepPoint], out: Array, *, add: bool) -> Array:
         """Combine one row on one coset as the first of two, at 7 and -7: the kernel takes at least two."""
         doubled = [replace(p, matrices=tuple(self._doubled(m) for m in p.matrices)) for p in points]
-        out[...] = self.deep(doubled, self._doubled(out) if add else None)[:, :, :1]
+        out[...] = self._deep(doubled, (3, 1, 2), self._doubled(out) if add else None)[:, :, :1]
         return out
 
     def _doubled(self, row: Array) -> Array:
@@ -384,7 +333,7 @@ class CudaRows:
         twice[...] = row
         return twice
 
-    def _deep(self, job: _DeepJob, out: Array, *, add: bool) -> None:
+    def _launch_deep(self, job: _DeepJob, out: Array, *, add: bool) -> None:
         blowup, n = int(out.shape[1]), int(out.shape[2])
         count = len(job.matrices)
         packed = np.zeros((), dtype=_DEEP)
@@ -513,31 +462,12 @@ def _scaled(use: _Use | None, matrix: Array) -> Words:
 # -- sizes and numbers -------------------------------------------------------------------------------------------------
 
 
-def _input_rows(program: RowProgram, inputs: Sequence[Array | None], cosets: int) -> int:
-    """Return the rows n of a program's inputs. Raises SizeError if they do not fit the program or one another."""
-    if len(inputs) != len(program.widths):
-        raise SizeError(f"{len(inputs)} inputs for a row program over {len(program.widths)} matrices")
-    n = None
-    for width, matrix in zip(program.widths, inputs, strict=True):
-        if matrix is None:
-            if width:
-                raise SizeError(f"no input for a matrix of {width} columns")
-            continue
-        read = matrix.shape[1] if matrix.ndim == 3 else 1
-        if matrix.ndim not in (2, 3) or matrix.shape[0] != width or read % cosets or n not in (None, matrix.shape[-1]):
-            raise SizeError(f"an input of shape {matrix.shape} for {width} columns on {cosets} cosets of {n} rows")
-        n = int(matrix.shape[-1])
-    if n is None:
-        raise SizeError("a row program needs at least one input")
-    return n
-
-
 def _vectors(columns: Array) -> tuple[int, int]:
-    """Return the number of extension vectors m and of rows n of a (3 m, n) array. Raises SizeError."""
-    if columns.ndim != 2 or columns.shape[0] % 3 or not columns.shape[0]:
+    """Return the number of extension vectors m and of rows n of a (3 m, n) array. Raises SizeError for none."""
+    if not columns.shape[0]:
         raise SizeError(f"an array of shape {columns.shape} does not hold extension vectors")
     check_index32("extension vectors", int(columns.shape[0]) // 3)
-    return int(columns.shape[0]) // 3, 1 << _log2(int(columns.shape[1]))
+    return int(columns.shape[0]) // 3, int(columns.shape[1])
 
 
 def _few_cosets(cosets: int) -> int:
@@ -547,10 +477,7 @@ def _few_cosets(cosets: int) -> int:
 
 
 def _log2(n: int) -> int:
-    log = n.bit_length() - 1
-    if n < 1 or n != 1 << log or log > TWO_ADICITY:
-        raise SizeError(f"{n} rows are not a power of two that the field has a root for")
-    return log
+    return n.bit_length() - 1
 
 
 def _power_list(root: int, first: int, log_count: int) -> list[int]:

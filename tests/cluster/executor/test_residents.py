@@ -24,7 +24,8 @@ from distprove.options import InputFile
 from distprove.settings import ExecutorSettings
 from distprove.stark.options import StarkOptions
 from distprove.stark.system import StarkSystem
-from kernels.cpu.backend import CpuBackend, CpuMatrix
+from kernels.cpu.backend import CpuBackend
+from kernels.cpu.sparse import CpuMatrix
 from kernels.cuda.pinned import PINNED_BYTES
 from kernels.maths.curves import BN254
 
@@ -40,7 +41,7 @@ def groth16(tmp_path_factory: pytest.TempPathFactory) -> Groth16System:
 
 def test_the_prediction_of_a_groth16_key_is_what_its_matrices_take(groth16: Groth16System) -> None:
     key, cpu = read_zkey(groth16.zkey_path), CpuBackend()
-    loaded = [cpu.load_matrix(key.curve.fr, matrix) for matrix in key.matrices()]
+    loaded = [cpu.sparse.load_matrix(key.curve.fr, matrix) for matrix in key.matrices()]
     distinct = [matrix.values.nbytes for matrix in key.matrices()]
     assert all(isinstance(matrix, CpuMatrix) for matrix in loaded)
     assert groth16.key_bytes() == sum(matrix.nbytes for matrix in loaded) - sum(distinct)

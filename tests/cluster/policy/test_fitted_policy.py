@@ -8,7 +8,7 @@ from cluster.governor import Budget, LocalGovernor
 from cluster.policy import Auto, Limits, fitted, off, static
 from distprove.host.phases import Phase
 from distprove.host.topology import Domain, Topology
-from kernels.cpu.backend import MSM_THREAD_BYTES
+from kernels.cpu.groups import MSM_THREAD_BYTES
 
 SHORT = Topology(16, 1, (Domain("0-15", 16, 6 * MSM_THREAD_BYTES + 1),))
 AMPLE = Topology(16, 1, (Domain("0-15", 16, 64 * MSM_THREAD_BYTES),))

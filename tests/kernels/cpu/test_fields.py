@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kernels.cpu.backend import CpuBackend
-from kernels.errors import BackendError, SizeError
-from kernels.interface.backend import CsrMatrix
+from kernels.errors import BackendError
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Field
 from tests.support.cpu_cases import BACKENDS, FIELDS, backend_id, edge_values, unaligned
@@ -36,15 +36,15 @@ def test_elementwise_against_integers(backend: CpuBackend, field: Field) -> None
     def ints(array: np.ndarray) -> list[int]:
         return encoding.field_to_ints(field, array)
 
-    assert ints(backend.add(field, a, b)) == [(u + v) % p for u, v in zip(x, y, strict=True)]
-    assert ints(backend.sub(field, a, b)) == [(u - v) % p for u, v in zip(x, y, strict=True)]
-    assert ints(backend.mul(field, a, b)) == [u * v % p for u, v in zip(x, y, strict=True)]
-    assert ints(backend.mul_sub(field, a, b, c)) == [(u * v - w) % p for u, v, w in zip(x, y, z, strict=True)]
-    assert ints(backend.batch_inverse(field, a)) == [pow(u, -1, p) if u else 0 for u in x]
-    assert encoding.unpack(backend.from_montgomery(field, a)) == x
-    assert np.array_equal(backend.to_montgomery(field, encoding.pack(x, field.limbs)), a)
+    assert ints(backend.vectors.add(field, a, b)) == [(u + v) % p for u, v in zip(x, y, strict=True)]
+    assert ints(backend.vectors.sub(field, a, b)) == [(u - v) % p for u, v in zip(x, y, strict=True)]
+    assert ints(backend.vectors.mul(field, a, b)) == [u * v % p for u, v in zip(x, y, strict=True)]
+    assert ints(backend.vectors.mul_sub(field, a, b, c)) == [(u * v - w) % p for u, v, w in zip(x, y, z, strict=True)]
+    assert ints(backend.vectors.batch_inverse(field, a)) == [pow(u, -1, p) if u else 0 for u in x]
+    assert encoding.unpack(backend.vectors.from_montgomery(field, a)) == x
+    assert np.array_equal(backend.vectors.to_montgomery(field, encoding.pack(x, field.limbs)), a)
     in_place = a.copy()
-    assert backend.mul(field, in_place, in_place, out=in_place) is in_place
+    assert backend.vectors.mul(field, in_place, in_place, out=in_place) is in_place
     assert ints(in_place) == [u * u % p for u in x]
 
 
@@ -54,7 +54,7 @@ def test_single_inversions(backend: CpuBackend, field: Field) -> None:
     p = field.modulus
     values = {(1 << k) + d for k in range(field.bits) for d in (-1, 0, 1)}
     for value in sorted({v % p for v in values} | {p - v for v in values if 0 < v < p}):
-        got = backend.batch_inverse(field, encoding.field_from_ints(field, [value]))
+        got = backend.vectors.batch_inverse(field, encoding.field_from_ints(field, [value]))
         assert encoding.field_to_ints(field, got) == [pow(value, -1, p) if value else 0]
 
 
@@ -66,11 +66,11 @@ def test_lengths_and_powers(backend: CpuBackend, n: int) -> None:
     x = edge_values(field, n, rng)
     a = encoding.field_from_ints(field, x)
     base, first = rng.randrange(p), rng.randrange(p)
-    powers = encoding.field_to_ints(field, backend.scale_powers(field, a, base, first))
+    powers = encoding.field_to_ints(field, backend.vectors.scale_powers(field, a, base, first))
     assert powers == [v * first * pow(base, i, p) % p for i, v in enumerate(x)]
-    assert encoding.field_to_ints(field, backend.add(field, a, a)) == [2 * v % p for v in x]
-    inverse = backend.batch_inverse(field, a)
-    assert encoding.field_to_ints(field, backend.mul(field, inverse, a)) == [int(v != 0) for v in x]
+    assert encoding.field_to_ints(field, backend.vectors.add(field, a, a)) == [2 * v % p for v in x]
+    inverse = backend.vectors.batch_inverse(field, a)
+    assert encoding.field_to_ints(field, backend.vectors.mul(field, inverse, a)) == [int(v != 0) for v in x]
 
 
 def dft(field: Field, x: list[int], shift: int) -> list[int]:
@@ -103,7 +103,7 @@ def test_ntt_is_the_dft(backend: CpuBackend, field: Field, log_n: int, coset: in
         for reversed_out in (False, True):
             for source, target, inverse in ((natural_x, natural_y, False), (natural_y, natural_x, True)):
                 given = source[order].copy() if reversed_in else source.copy()
-                got = backend.ntt(
+                got = backend.vectors.ntt(
                     field,
                     given,
                     inverse=inverse,
@@ -124,7 +124,7 @@ def test_large_ntt_beyond_the_table_of_roots(log_n: int) -> None:
     rng = np.random.default_rng(log_n)
     a = rng.integers(0, 1 << 63, size=(n, 4), dtype=np.uint64)
     a[:, 3] >>= np.uint64(3)
-    out = backend.ntt(field, a.copy(), coset=5, bit_reversed_output=True)
+    out = backend.vectors.ntt(field, a.copy(), coset=5, bit_reversed_output=True)
     x, order = encoding.field_to_ints(field, a), reversal(n)
     root = field.root_of_unity(log_n)
     for position in (0, 1, n // 2 + 1, n - 1):
@@ -133,16 +133,16 @@ def test_large_ntt_beyond_the_table_of_roots(log_n: int) -> None:
         for coefficient in reversed(x):
             value = (value * point + coefficient) % p
         assert encoding.field_to_ints(field, out[position : position + 1]) == [value]
-    back = backend.ntt(field, out, inverse=True, coset=5, bit_reversed_input=True)
+    back = backend.vectors.ntt(field, out, inverse=True, coset=5, bit_reversed_input=True)
     assert np.array_equal(back, a)
 
 
 def test_batched_ntt_transforms_each_vector(backend: CpuBackend) -> None:
     field = BLS12_381.fr
     vectors = encoding.field_from_ints(field, edge_values(field, 48, random.Random(3))).reshape(3, 16, 4)
-    together = backend.ntt(field, vectors.copy())
+    together = backend.vectors.ntt(field, vectors.copy())
     for row, vector in zip(together, vectors, strict=True):
-        assert np.array_equal(row, backend.ntt(field, vector.copy()))
+        assert np.array_equal(row, backend.vectors.ntt(field, vector.copy()))
 
 
 @pytest.mark.parametrize("field", SCALAR_FIELDS, ids=lambda f: f.name)
@@ -161,7 +161,7 @@ def test_spmv_against_integers(backend: CpuBackend, field: Field, standard_form:
     expected = [
         sum(values[index[k]] * x[columns[k]] for k in range(row_ptr[i], row_ptr[i + 1])) % p for i in range(rows)
     ]
-    matrix = backend.load_matrix(
+    matrix = backend.sparse.load_matrix(
         field,
         CsrMatrix(
             rows,
@@ -173,10 +173,10 @@ def test_spmv_against_integers(backend: CpuBackend, field: Field, standard_form:
         ),
     )
     vector = encoding.pack(x, 4) if standard_form else encoding.field_from_ints(field, x)
-    got = backend.spmv(matrix, vector, standard_form=standard_form)
+    got = backend.sparse.spmv(matrix, vector, standard_form=standard_form)
     assert encoding.field_to_ints(field, got) == expected
     shifted = unaligned(vector).view(np.uint64) if vector.dtype == np.uint8 else vector
-    assert np.array_equal(backend.spmv(matrix, shifted, standard_form=standard_form), got)
+    assert np.array_equal(backend.sparse.spmv(matrix, shifted, standard_form=standard_form), got)
 
 
 def test_unaligned_read_only_operands(backend: CpuBackend) -> None:
@@ -184,48 +184,10 @@ def test_unaligned_read_only_operands(backend: CpuBackend) -> None:
     a = encoding.field_from_ints(field, range(100))
     view = unaligned(a).view(np.uint64)
     assert not view.flags.aligned
-    assert np.array_equal(backend.add(field, view, view), backend.add(field, a, a))
+    assert np.array_equal(backend.vectors.add(field, view, view), backend.vectors.add(field, a, a))
 
 
-def test_bad_matrices_are_refused() -> None:
-    backend, field = CpuBackend(), BN254.fr
-    one = encoding.field_from_ints(field, [1])
-
-    def load(row_ptr: list[int], columns: list[int], index: list[int]) -> None:
-        arrays = [np.array(v, dtype=np.uint32) for v in (row_ptr, columns, index)]
-        backend.load_matrix(field, CsrMatrix(2, 3, *arrays, one))
-
-    load([0, 1, 2], [0, 2], [0, 0])
-    for bad in (
-        ([0, 1, 2], [0, 3], [0, 0]),  # column out of range
-        ([0, 1, 2], [0, 2], [0, 1]),  # value out of range
-        ([0, 2, 1], [0, 2], [0, 0]),  # rows not ascending
-        ([0, 1, 3], [0, 2], [0, 0]),  # more entries than there are
-        ([1, 1, 2], [0, 2], [0, 0]),  # entries before the first row
-        ([0, 1], [0], [0]),  # a row short
-        ([0, 1, 2], [0, 2], [0]),
-    ):
-        with pytest.raises(SizeError):
-            load(*bad)
-
-
-def test_bad_shapes_are_refused() -> None:
-    backend, field = CpuBackend(), BN254.fr
-    a = encoding.field_from_ints(field, range(6))
-    with pytest.raises(SizeError, match="power of two"):
-        backend.ntt(field, a)
-    with pytest.raises(SizeError, match="power of two"):
-        backend.ntt(BN254.fq, a[:4])  # its roots of unity end at 2^1
-    with pytest.raises(SizeError, match="coset"):
-        backend.ntt(field, a[:4].copy(), coset=field.modulus)
-    with pytest.raises(SizeError, match="shapes"):
-        backend.add(field, a, a[:2])
-    with pytest.raises(SizeError, match="uint64"):
-        backend.add(field, a.astype(np.int64), a)
-    with pytest.raises(SizeError, match="contiguous"):
-        backend.add(field, a[::2], a[::2])
-    with pytest.raises(SizeError, match="writable"):
-        backend.add(field, a, a, out=unaligned(a).view(np.uint64))
+def test_bad_threads_and_builds_are_refused() -> None:
     with pytest.raises(BackendError, match="thread"):
         CpuBackend(0)
     with pytest.raises(BackendError, match="build"):

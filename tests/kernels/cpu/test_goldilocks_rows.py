@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.cpu import native
-from kernels.cpu.goldilocks.rows import CpuRows
+from kernels.cpu.goldilocks.kernels import CpuGoldilocks
 from kernels.errors import SizeError
 from kernels.interface.goldilocks import DeepPoint
 from kernels.interface.row_program import Op, RowProgram
@@ -30,10 +29,10 @@ REFERENCE = ReferenceKernels()
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: "-".join(map(str, c)))
-def rows(request: pytest.FixtureRequest) -> CpuRows:
+def rows(request: pytest.FixtureRequest) -> CpuGoldilocks:
     variant, threads, kernels = request.param
     module = native.load(variant)
-    return CpuRows(module, module.Pool(threads), kernels)
+    return CpuGoldilocks(module, module.Pool(threads), row_kernels=kernels)
 
 
 seeds = st.integers(0, 2**32 - 1)
@@ -52,7 +51,7 @@ def extension(rng: np.random.Generator) -> tuple[int, int, int]:
 
 @few
 @given(seeds, log_heights, log_blowups, st.data())
-def test_programs(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
+def test_programs(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(seed)
     log_cosets = data.draw(st.integers(0, log_blowup))
     widths = tuple(data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4).filter(any)))
@@ -65,7 +64,7 @@ def test_programs(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: s
     assert np.array_equal(got, want)
 
 
-def test_trace_rows_and_several_blocks(rows: CpuRows) -> None:
+def test_trace_rows_and_several_blocks(rows: CpuGoldilocks) -> None:
     """(width, n) inputs, more rows than a block has, and the last row's next."""
     rng = np.random.default_rng(1)
     program = random_program(rng, (3, 0, 2), 60, folds=False)
@@ -74,7 +73,7 @@ def test_trace_rows_and_several_blocks(rows: CpuRows) -> None:
     assert np.array_equal(rows.evaluate(program, inputs, scalars), REFERENCE.evaluate(program, inputs, scalars))
 
 
-def test_many_live_values(rows: CpuRows) -> None:
+def test_many_live_values(rows: CpuGoldilocks) -> None:
     """More values alive at once than any cache holds, and a fold of more terms than one unreduced sum takes."""
     rng = np.random.default_rng(2)
     width = 1100
@@ -87,7 +86,7 @@ def test_many_live_values(rows: CpuRows) -> None:
     assert np.array_equal(rows.evaluate(program, [trace], scalars), REFERENCE.evaluate(program, [trace], scalars))
 
 
-def test_slots_and_steps_are_few(rows: CpuRows) -> None:
+def test_slots_and_steps_are_few(rows: CpuGoldilocks) -> None:
     """Values give their slots back after their last use; what nothing uses, or no row changes, costs no step."""
     code = [(Op.LOAD, 0, 0, 0), (Op.LOAD, 0, 1, 1), (Op.CONST, 0, 0, 0), (Op.MUL, 2, 2, 0), (Op.MUL, 0, 1, 0)]
     code += [(Op.ADD, v - 1, v % 4, 0) for v in range(5, 500)]
@@ -98,7 +97,7 @@ def test_slots_and_steps_are_few(rows: CpuRows) -> None:
     assert prepared.steps == 2 + 1 + 495 + 1  # loads, the product, sums, the output
 
 
-def test_worst_case_sums(rows: CpuRows) -> None:
+def test_worst_case_sums(rows: CpuGoldilocks) -> None:
     """All elements p - 1: the largest unreduced sums."""
     width = 2100
     code = [(Op.LOAD, 0, c, 0) for c in range(width)]
@@ -114,7 +113,7 @@ def test_worst_case_sums(rows: CpuRows) -> None:
     assert not rows.deep([DeepPoint((5, 0, 0), point.matrices, scalars, (value, value, value))]).any()
 
 
-def test_prepared_programs_end_with_their_program(rows: CpuRows) -> None:
+def test_prepared_programs_end_with_their_program(rows: CpuGoldilocks) -> None:
     rng = np.random.default_rng(3)
     trace = elements(rng, 2, 8)
     for seed in range(20):
@@ -129,29 +128,12 @@ def test_prepared_programs_end_with_their_program(rows: CpuRows) -> None:
     assert not rows._prepared
 
 
-def test_evaluate_refuses(rows: CpuRows) -> None:
+def test_evaluate_refuses(rows: CpuGoldilocks) -> None:
     program = RowProgram((2, 1), np.array([(Op.LOAD, 1, 0, 1)], dtype=np.int32), (), 1, (0,), 0)
     a, b, s = (np.zeros(shape, dtype=np.uint64) for shape in ((2, 2, 8), (1, 2, 8), (1, 3)))
     rows.evaluate(program, [a, b], s)
-    for inputs in (
-        [a],
-        [a, b[:, :, :4].copy()],
-        [a, None],
-        [b, b],
-        [None, None],
-        [a.astype(np.int64), b],
-        [a, b[0, 0]],
-    ):
-        with pytest.raises(SizeError):
-            rows.evaluate(program, inputs, s)
-    with pytest.raises(SizeError):
-        rows.evaluate(program, [a, b], s[:, :2])
-    with pytest.raises(SizeError):
+    with pytest.raises(SizeError, match="canonical"):
         rows.evaluate(program, [a, b], s + np.uint64(P))
-    with pytest.raises(SizeError):
-        rows.evaluate(program, [a, b], s, log_cosets=2)
-    with pytest.raises(SizeError):
-        rows.evaluate(program, [a, b], s, log_cosets=1, coset_factors=np.zeros(1, dtype=np.uint64))
 
 
 BAD_LINES = [(0, 1, 0, 0), (0, 0, 2, 0), (0, 0, 0, 2), (0, -1, 0, 0), (1, 0, 0, 0), (2, 1, 0, 0)]
@@ -178,7 +160,7 @@ def test_native_code_checks_outputs_itself() -> None:
 
 @few
 @given(seeds, log_heights, log_blowups, st.data())
-def test_selectors(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
+def test_selectors(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
     log_cosets = data.draw(st.integers(0, log_blowup))
     assert np.array_equal(
         rows.selectors(log_n, log_blowup, log_cosets), REFERENCE.selectors(log_n, log_blowup, log_cosets)
@@ -187,7 +169,7 @@ def test_selectors(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: 
 
 @few
 @given(seeds, st.integers(0, 11), st.integers(0, 4))
-def test_divide(rows: CpuRows, seed: int, log_n: int, m: int) -> None:
+def test_divide(rows: CpuGoldilocks, seed: int, log_n: int, m: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = elements(rng, 3 * m, 1 << log_n), elements(rng, 3 * m, 1 << log_n)
     b *= np.repeat(rng.random((m, 1 << log_n)) < 0.8, 3, axis=0).astype(np.uint64)
@@ -196,7 +178,7 @@ def test_divide(rows: CpuRows, seed: int, log_n: int, m: int) -> None:
 
 @few
 @given(seeds, st.integers(0, 11), st.integers(0, 4))
-def test_running_sum(rows: CpuRows, seed: int, log_n: int, m: int) -> None:
+def test_running_sum(rows: CpuGoldilocks, seed: int, log_n: int, m: int) -> None:
     terms = elements(np.random.default_rng(seed), 3 * m, 1 << log_n)
     got, want = rows.running_sum(terms), REFERENCE.running_sum(terms)
     assert got[1] == want[1]
@@ -208,7 +190,9 @@ def test_running_sum(rows: CpuRows, seed: int, log_n: int, m: int) -> None:
 
 @few
 @given(seeds, st.integers(0, 10), log_blowups, st.lists(st.integers(0, 20), min_size=1, max_size=3), st.booleans())
-def test_evaluate_at(rows: CpuRows, seed: int, log_n: int, log_blowup: int, widths: list[int], some: bool) -> None:
+def test_evaluate_at(
+    rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, widths: list[int], some: bool
+) -> None:
     rng = np.random.default_rng(seed)
     matrices = [elements(rng, w, 1 << log_blowup, 1 << log_n) for w in widths]
     next_row = [np.flatnonzero(rng.integers(0, 2, w)).tolist() for w in widths] if some else None
@@ -219,7 +203,7 @@ def test_evaluate_at(rows: CpuRows, seed: int, log_n: int, log_blowup: int, widt
     assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
 
 
-def test_evaluate_at_of_several_heights(rows: CpuRows) -> None:
+def test_evaluate_at_of_several_heights(rows: CpuGoldilocks) -> None:
     rng = np.random.default_rng(5)
     matrices = [elements(rng, w, 2, n) for w, n in ((3, 16), (1, 4), (2, 16), (4, 1))]
     next_row = [(1,), (), (), (0, 1, 3)]
@@ -228,7 +212,7 @@ def test_evaluate_at_of_several_heights(rows: CpuRows) -> None:
     assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
 
 
-def test_evaluate_at_refuses_points_of_the_coset(rows: CpuRows) -> None:
+def test_evaluate_at_refuses_points_of_the_coset(rows: CpuGoldilocks) -> None:
     matrix = elements(np.random.default_rng(4), 1, 2, 8)
     with pytest.raises(SizeError):
         rows.evaluate_at([matrix], (GENERATOR * root_of_unity(3) % P, 0, 0))
@@ -236,31 +220,18 @@ def test_evaluate_at_refuses_points_of_the_coset(rows: CpuRows) -> None:
         rows.evaluate_at([matrix], (1, 2, P))
 
 
-@pytest.mark.parametrize("next_row", [[], [(), ()], [(-1,)], [(2,)], [(0, 0)], [(1, 0)]])
-def test_evaluate_at_refuses_columns_that_are_not_there_or_do_not_ascend(rows: CpuRows, next_row: Any) -> None:
-    with pytest.raises(SizeError):
-        rows.evaluate_at([elements(np.random.default_rng(4), 2, 2, 8)], (1, 2, 3), next_row=next_row)
-
-
 @few
 @given(seeds, st.integers(0, 10), st.lists(st.tuples(st.integers(0, 70), log_blowups), min_size=1, max_size=4))
-def test_combine(rows: CpuRows, seed: int, log_n: int, shapes: list[tuple[int, int]]) -> None:
+def test_combine(rows: CpuGoldilocks, seed: int, log_n: int, shapes: list[tuple[int, int]]) -> None:
     rng = np.random.default_rng(seed)
     matrices = [elements(rng, width, 1 << log_cosets, 1 << log_n) for width, log_cosets in shapes]
     weights = elements(rng, sum(width for width, _ in shapes), 3)
     assert np.array_equal(rows.combine(matrices, weights), REFERENCE.combine(matrices, weights))
 
 
-def test_combine_refuses(rows: CpuRows) -> None:
-    a, b = np.zeros((1, 2, 8), dtype=np.uint64), np.zeros((1, 2, 4), dtype=np.uint64)
-    for matrices, count in (([], 0), ([a, b], 2), ([a], 2)):
-        with pytest.raises(SizeError):
-            rows.combine(matrices, np.zeros((count, 3), dtype=np.uint64))
-
-
 @few
 @given(seeds, log_heights, log_blowups, st.data())
-def test_deep(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
+def test_deep(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(seed)
     widths = data.draw(st.lists(st.integers(1, 70), min_size=1, max_size=3))
     matrices = tuple(elements(rng, w, 1 << log_blowup, 1 << log_n) for w in widths)
@@ -280,7 +251,7 @@ def test_deep(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.Da
     assert np.array_equal(out, REFERENCE.deep(points, start))
 
 
-def test_deep_at_a_point_of_the_domain(rows: CpuRows) -> None:
+def test_deep_at_a_point_of_the_domain(rows: CpuGoldilocks) -> None:
     """Nothing is divided by zero: that row's quotient counts as zero, the others are what they are."""
     rng = np.random.default_rng(5)
     matrix = elements(rng, 3, 2, 64)
@@ -291,21 +262,9 @@ def test_deep_at_a_point_of_the_domain(rows: CpuRows) -> None:
     assert np.array_equal(got, REFERENCE.deep([point]))
 
 
-def test_deep_refuses(rows: CpuRows) -> None:
-    a, b = np.zeros((1, 2, 8), dtype=np.uint64), np.zeros((1, 2, 4), dtype=np.uint64)
-    w = np.zeros((1, 3), dtype=np.uint64)
-    for points in ([], [DeepPoint((0, 0, 0), (a, b), w, (0, 0, 0))], [DeepPoint((0, 0, 0), (a, a), w, (0, 0, 0))]):
-        with pytest.raises(SizeError):
-            rows.deep(points)
-    good = [DeepPoint((0, 0, 0), (a,), w, (0, 0, 0))]
-    for out in (np.zeros((3, 2, 4), dtype=np.uint64), np.zeros((3, 2, 16), dtype=np.uint64)[:, :, ::2]):
-        with pytest.raises(SizeError):
-            rows.deep(good, out)
-
-
 @few
 @given(seeds, log_heights, log_blowups, st.data())
-def test_fold(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
+def test_fold(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(seed)
     log_arity = data.draw(st.integers(0, min(log_n, 6)))
     codeword = elements(rng, 3, 1 << log_blowup, 1 << log_n)
@@ -316,12 +275,6 @@ def test_fold(rows: CpuRows, seed: int, log_n: int, log_blowup: int, data: st.Da
     )
 
 
-def test_fold_refuses(rows: CpuRows) -> None:
-    codeword = np.zeros((3, 2, 8), dtype=np.uint64)
-    for log_arity in (-1, 4, 7):
-        with pytest.raises(SizeError):
-            rows.fold(codeword, log_arity, (1, 2, 3))
-    with pytest.raises(SizeError):
-        rows.fold(codeword[:2], 1, (1, 2, 3))
-    with pytest.raises(SizeError):
-        rows.fold(codeword, 1, (1, 2, 3), add=codeword)
+def test_fold_refuses_more_rows_than_it_keeps(rows: CpuGoldilocks) -> None:
+    with pytest.raises(SizeError, match="fold by"):
+        rows.fold(np.zeros((3, 1, 128), dtype=np.uint64), 7, (1, 2, 3))

@@ -9,7 +9,7 @@ import pytest
 
 from kernels.cpu import group
 from kernels.cpu.backend import CpuBackend
-from kernels.errors import BackendError, SizeError
+from kernels.errors import SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from tests.support.cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, unaligned
@@ -22,20 +22,23 @@ def backend(request: pytest.FixtureRequest) -> CpuBackend:
 
 
 def msm(backend: CpuBackend, known: KnownPoints, scalars: list[int], start: int = 0) -> np.ndarray:
-    table = backend.load_points(known.curve, known.which, known.points)
-    return backend.msm(table, encoding.scalars_from_ints(known.curve.fr, scalars), start=start).result()
+    table = backend.groups.load_points(known.curve, known.which, known.points)
+    return backend.groups.msm(table, encoding.scalars_from_ints(known.curve.fr, scalars), start=start).result()
 
 
 @pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
 def test_fixed_base_against_single_multiplications(backend: CpuBackend, curve: Curve, which: Group) -> None:
     scalars = edge_values(curve.fr, 30, random.Random(1))
     base = group.mul(curve, which, encoding.generator(curve, which), 12345)
-    got = backend.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, scalars))
+    got = backend.groups.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, scalars))
     for point, k in zip(got, scalars, strict=True):
         assert np.array_equal(point, group.mul(curve, which, base, k))
     infinity = np.zeros_like(base)
-    assert not backend.fixed_base(curve, which, infinity, encoding.scalars_from_ints(curve.fr, scalars)).any()
-    assert backend.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, [])).shape == (0, len(base))
+    assert not backend.groups.fixed_base(curve, which, infinity, encoding.scalars_from_ints(curve.fr, scalars)).any()
+    assert backend.groups.fixed_base(curve, which, base, encoding.scalars_from_ints(curve.fr, [])).shape == (
+        0,
+        len(base),
+    )
 
 
 @pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
@@ -73,8 +76,8 @@ def test_msm_in_scratch_memory_of_any_size_and_content(share: float) -> None:
     backend, rng, where = CpuBackend(2), random.Random(4), (BN254.name, Group.G1.value)
     known = KnownPoints(backend, BN254, Group.G1, [rng.randrange(BN254.fr.modulus) for _ in range(500)])
     scalars = edge_values(BN254.fr, 500, rng)
-    scratch = np.full(int(share * backend._native.msm_scratch(*where, 500)), 0xA5, dtype=np.uint8)
-    backend._empty = lambda shape, dtype: scratch
+    scratch = np.full(int(share * backend.pool.native.msm_scratch(*where, 500)), 0xA5, dtype=np.uint8)
+    backend.groups._empty = lambda shape, dtype: scratch
     assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
     assert share < 1 or not (scratch == 0xA5).all()
 
@@ -109,28 +112,28 @@ def test_msm_of_part_of_a_table(backend: CpuBackend) -> None:
 def test_points_are_used_in_place_at_any_address(backend: CpuBackend, curve: Curve, which: Group) -> None:
     known = KnownPoints(backend, curve, which, list(range(40)))
     view = unaligned(known.points)
-    table = backend.load_points(curve, which, view)
+    table = backend.groups.load_points(curve, which, view)
     assert table.nbytes == 0
     scalars = edge_values(curve.fr, 40, random.Random(4))
     words = unaligned(encoding.scalars_from_ints(curve.fr, scalars)).view(np.uint64)
-    assert np.array_equal(backend.msm(table, words).result(), known.combination(scalars))
-    assert backend.check_points(curve, which, view) is None
+    assert np.array_equal(backend.groups.msm(table, words).result(), known.combination(scalars))
+    assert backend.groups.check_points(curve, which, view) is None
 
 
 @pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
 def test_check_points_finds_the_first_bad_one(backend: CpuBackend, curve: Curve, which: Group) -> None:
     good = KnownPoints(backend, curve, which, list(range(200))).points
-    assert backend.check_points(curve, which, good) is None
+    assert backend.groups.check_points(curve, which, good) is None
     off = good.copy()
     off[150, 0] ^= np.uint64(1)
     off[180, 0] ^= np.uint64(1)
-    assert backend.check_points(curve, which, off) == 150
-    assert backend.check_points(curve, which, off, subgroup=False) == 150
+    assert backend.groups.check_points(curve, which, off) == 150
+    assert backend.groups.check_points(curve, which, off, subgroup=False) == 150
     excess = good.copy()  # x + p stands for the same element, in more bits
     limbs = curve.fq.limbs
     raised = encoding.unpack(excess[30:31, :limbs])[0] + curve.fq.modulus
     excess[30, :limbs] = encoding.pack([raised], limbs)[0]
-    assert backend.check_points(curve, which, excess) == 30
+    assert backend.groups.check_points(curve, which, excess) == 30
 
 
 def square_root(curve: Curve, which: Group, x: int) -> tuple[int, ...] | None:
@@ -165,30 +168,14 @@ def test_points_outside_the_subgroup_are_found(backend: CpuBackend, curve: Curve
     outside = np.stack([encoding.point_from_ints(curve, which, p) for p in found])
     for point in outside:
         rows = point.reshape(1, -1)
-        assert backend.check_points(curve, which, rows, subgroup=False) is None
+        assert backend.groups.check_points(curve, which, rows, subgroup=False) is None
         in_subgroup = not group.mul(curve, which, point, curve.fr.modulus).any()
-        assert (backend.check_points(curve, which, rows) is None) == in_subgroup
+        assert (backend.groups.check_points(curve, which, rows) is None) == in_subgroup
     assert any(group.mul(curve, which, point, curve.fr.modulus).any() for point in outside)
 
 
 def test_bn254_g1_has_no_other_subgroup(backend: CpuBackend) -> None:
     found = [p for p in (square_root(BN254, Group.G1, x) for x in range(1, 40)) if p is not None]
     points = np.stack([encoding.point_from_ints(BN254, Group.G1, p) for p in found])
-    assert backend.check_points(BN254, Group.G1, points) is None
+    assert backend.groups.check_points(BN254, Group.G1, points) is None
     assert all(not group.mul(BN254, Group.G1, p, BN254.fr.modulus).any() for p in points)
-
-
-def test_bad_shapes_are_refused() -> None:
-    backend = CpuBackend()
-    g1 = np.zeros((4, 8), dtype=np.uint64)
-    table = backend.load_points(BN254, Group.G1, g1)
-    with pytest.raises(SizeError, match="G2 points"):
-        backend.load_points(BN254, Group.G2, g1)
-    with pytest.raises(SizeError, match="points have shape"):
-        backend.check_points(BLS12_381, Group.G1, g1)
-    with pytest.raises(SizeError, match="uint64"):
-        backend.msm(table, np.zeros((4, 6), dtype=np.uint64))
-    with pytest.raises(SizeError):
-        backend.msm(table, np.zeros((5, 4), dtype=np.uint64))
-    with pytest.raises(BackendError, match="another backend"):
-        backend.msm(object(), np.zeros((4, 4), dtype=np.uint64))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cpu.sparse_points import combine
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
-from kernels.interface.backend import CsrMatrix
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 
@@ -21,7 +21,9 @@ LOGS = [0, 1, 2, 3, 2, 77, 2**100 + 5]
 
 def multiples(curve: Curve, group: Group, logs: list[int]) -> HostArray:
     backend = CpuBackend()
-    return backend.to_host(backend.fixed_base(curve, group, generator(curve, group), scalars_from_ints(curve.fr, logs)))
+    return backend.to_host(
+        backend.groups.fixed_base(curve, group, generator(curve, group), scalars_from_ints(curve.fr, logs))
+    )
 
 
 def matrix_of(curve: Curve, cols: int, rows: list[list[tuple[int, int]]]) -> CsrMatrix:

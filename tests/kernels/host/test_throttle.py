@@ -121,11 +121,11 @@ def test_loops_give_the_same_under_a_raised_word(tmp_path: Path) -> None:
     a[:, 3] = 0
     free, held = CpuBackend(threads=2), CpuBackend(threads=2)
     with Throttle(tmp_path) as throttle:
-        held.yield_to(throttle.path)
+        held.pool.yield_to(throttle.path)
         throttle.write(1)
-        assert np.array_equal(held.mul(field, a, a), free.mul(field, a, a))
-        held.limit_threads(1)
-        assert np.array_equal(held.mul(field, a, a), free.mul(field, a, a))
+        assert np.array_equal(held.vectors.mul(field, a, a), free.vectors.mul(field, a, a))
+        held.pool.limit_threads(1)
+        assert np.array_equal(held.vectors.mul(field, a, a), free.vectors.mul(field, a, a))
 
 
 def test_loops_make_way_and_group_sums_do_not(tmp_path: Path) -> None:
@@ -141,12 +141,12 @@ def test_loops_make_way_and_group_sums_do_not(tmp_path: Path) -> None:
     points = np.zeros((1 << 10, 8), dtype=np.uint64)
     with Throttle(tmp_path) as throttle:
         backend = CpuBackend(threads=1)
-        backend.yield_to(throttle.path)
+        backend.pool.yield_to(throttle.path)
         throttle.write(1)
-        assert naps(lambda: backend.mul(BN254.fr, a, a)) >= 5
-        table = backend.load_points(BN254, Group.G1, points)
+        assert naps(lambda: backend.vectors.mul(BN254.fr, a, a)) >= 5
+        table = backend.groups.load_points(BN254, Group.G1, points)
         throttle.write(1)
-        assert naps(lambda: backend.msm(table, a[: 1 << 10]).result()) < 5
+        assert naps(lambda: backend.groups.msm(table, a[: 1 << 10]).result()) < 5
 
 
 def _voluntary_switches() -> int:
@@ -187,7 +187,7 @@ def test_what_is_no_word_of_ours_is_refused_at_once(kind: str, tmp_path: Path) -
     with pytest.raises(OSError):  # noqa: PT011 (the system's errors and ours)
         Brake(path)
     with pytest.raises(OSError):  # noqa: PT011
-        CpuBackend().yield_to(path)
+        CpuBackend().pool.yield_to(path)
     with Throttle(tmp_path) as throttle:
         throttle.write(1)
 

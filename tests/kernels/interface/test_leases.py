@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.cpu import backend as cpu
+from kernels.cpu import leased_pool
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import CsrMatrix
 from kernels.interface.leases import CPU_MSM, PROVING, SPMV
+from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import BN254, Group
 from kernels.maths.encoding import field_from_ints
 
@@ -42,7 +42,7 @@ def vector() -> Any:
 
 
 def points(backend: CpuBackend) -> Any:
-    return backend.fixed_base(BN254, Group.G1, GENERATOR, vector())
+    return backend.groups.fixed_base(BN254, Group.G1, GENERATOR, vector())
 
 
 def diagonal() -> CsrMatrix:
@@ -51,14 +51,17 @@ def diagonal() -> CsrMatrix:
 
 
 OPERATIONS: dict[str, tuple[str, Callable[[CpuBackend], Any]]] = {
-    "mul": (PROVING, lambda b: b.mul(FR, vector(), vector())),
-    "batch_inverse": (PROVING, lambda b: b.batch_inverse(FR, vector())),
-    "scale_powers": (PROVING, lambda b: b.scale_powers(FR, vector(), 7)),
-    "ntt": (PROVING, lambda b: b.ntt(FR, vector(), coset=3)),
+    "mul": (PROVING, lambda b: b.vectors.mul(FR, vector(), vector())),
+    "batch_inverse": (PROVING, lambda b: b.vectors.batch_inverse(FR, vector())),
+    "scale_powers": (PROVING, lambda b: b.vectors.scale_powers(FR, vector(), 7)),
+    "ntt": (PROVING, lambda b: b.vectors.ntt(FR, vector(), coset=3)),
     "fixed_base": (PROVING, points),
-    "check_points": (PROVING, lambda b: b.check_points(BN254, Group.G1, points(CpuBackend()))),
-    "spmv": (SPMV, lambda b: b.spmv(b.load_matrix(FR, diagonal()), vector())),
-    "msm": (CPU_MSM, lambda b: b.msm(b.load_points(BN254, Group.G1, points(CpuBackend())), vector()).result()),
+    "check_points": (PROVING, lambda b: b.groups.check_points(BN254, Group.G1, points(CpuBackend()))),
+    "spmv": (SPMV, lambda b: b.sparse.spmv(b.sparse.load_matrix(FR, diagonal()), vector())),
+    "msm": (
+        CPU_MSM,
+        lambda b: b.groups.msm(b.groups.load_points(BN254, Group.G1, points(CpuBackend())), vector()).result(),
+    ),
 }
 
 
@@ -70,14 +73,14 @@ def test_an_operation_holds_a_lease_of_its_phase(name: str, monkeypatch: pytest.
     with CpuBackend(threads=3, lease=node.lease) as backend:
         assert np.array_equal(call(backend), expected)
         assert node.asked == [], "small operations ask nobody"
-        monkeypatch.setattr(cpu, "SMALL", 0)
+        monkeypatch.setattr(leased_pool, "SMALL", 0)
         assert np.array_equal(call(backend), expected)
         assert node.asked == [phase]
-        assert backend._pool.threads == 1
+        assert backend.pool.threads.threads == 1
 
 
 def test_a_lease_ends_with_an_operation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "SMALL", 0)
+    monkeypatch.setattr(leased_pool, "SMALL", 0)
     given: list[str] = []
 
     @contextmanager
@@ -92,7 +95,7 @@ def test_a_lease_ends_with_an_operation_that_fails(monkeypatch: pytest.MonkeyPat
             raise MemoryError
 
     with CpuBackend(lease=lease) as backend:
-        backend._native = Broken()
+        backend.pool.native = Broken()
         with pytest.raises(MemoryError):
-            backend.mul(FR, vector(), vector())
+            backend.vectors.mul(FR, vector(), vector())
     assert given == [PROVING]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.cuda.device import Device
-from kernels.errors import SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints
@@ -30,14 +29,6 @@ def group_source(name: str, curve: Curve, group: Group, *defines: tuple[str, int
 def sum_limbs(curve: Curve, group: Group) -> int:
     """Number of uint64 words of an XYZZ sum: X, Y, ZZ, ZZZ."""
     return 2 * curve.point_limbs(group)
-
-
-def require_words(what: str, array: object, columns: int) -> int:
-    """Return the number of rows of an (n, columns) uint64 array. Raises SizeError for any other array."""
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if shape is None or len(shape) != 2 or shape[1] != columns or dtype != np.uint64:
-        raise SizeError(f"{what} must be (n, {columns}) uint64, not {shape} {dtype}")
-    return int(shape[0])
 
 
 def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Array) -> None:

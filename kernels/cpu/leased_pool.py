@@ -1,0 +1,56 @@
+"""The threads of the CPU backend, and the leases under which they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kernels.host.throttle import open_word
+from kernels.interface.leases import Lease
+
+SMALL = 1 << 17
+"""Smallest work, in field multiplications, that asks for a lease: a few milliseconds of one thread. Waiting for
+the lease may take as long."""
+
+
+class LeasedPool:
+    """A pool of at most `threads` threads of `native`, a build of the extension, the caller's included.
+
+    `lease` is held during each computation that is not small. Nothing else is waited for while it is held; it may allow
+    fewer threads.
+    """
+
+    def __init__(self, native: Any, threads: int, lease: Lease | None = None) -> None:
+        self.native = native
+        self.most = threads
+        self.threads = native.Pool(threads)
+        self._lease = lease
+
+    def limit_threads(self, threads: int) -> None:
+        """From now on, compute on at most `threads` threads, and never on more than the pool was created with."""
+        wanted = max(1, min(threads, self.most))
+        if wanted != self.threads.threads:
+            before, self.threads = self.threads, self.native.Pool(wanted)
+            self.threads.yield_as(before)
+
+    def yield_to(self, throttle: Path) -> None:
+        """From here on loops make way while the throttle word in this file is raised (see `kernels.host.throttle`), but
+        for the sums of an MSM, which are what others make way to. Raises OSError for what is no such file."""
+        with open_word(throttle) as handle:
+            self.threads.yield_to(handle)
+
+    @contextmanager
+    def leased(self, phase: str, work: int) -> Iterator[Any]:
+        """Hold a lease of class `phase` for a computation of about `work` field multiplications; yields the threads."""
+        if self._lease is None or work < SMALL:
+            yield self.threads
+            return
+        with self._lease(phase) as threads:
+            self.limit_threads(threads)
+            yield self.threads
+
+    def close(self) -> None:
+        """End the threads."""
+        self.threads = None

@@ -1,0 +1,121 @@
+"""The family of operations on points of the curves' groups.
+
+An affine point has `curve.point_limbs(group)` words: x, y in Montgomery form (G2: c0, c1 each); all zero is infinity.
+Scalars have shape (n, limbs) and are canonical integers, not in Montgomery form.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from kernels.errors import BackendError, SizeError
+from kernels.interface import preconditions
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.staged import Staged
+from kernels.maths.curves import Curve, Group
+
+MAX_POINTS = 1 << 31
+"""An MSM takes fewer points than this: its sorted entries hold a point's index and a sign in 32 bits."""
+
+
+class PointTable(Protocol):
+    """Fixed points of an MSM, resident in the backend, possibly with precomputed multiples. Made by `load_points`."""
+
+    @property
+    def curve(self) -> Curve: ...
+    @property
+    def group(self) -> Group: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+class PendingPoint(Protocol):
+    """A point that the device may still be computing."""
+
+    def result(self) -> HostArray:
+        """Wait for the device and return the affine point, (point_limbs,) uint64 on the host."""
+
+
+@dataclass(frozen=True, repr=False)  # the sum may be of a witness
+class ReadyPoint:
+    """A `PendingPoint` that is already known."""
+
+    point: HostArray
+
+    def result(self) -> HostArray:
+        return self.point
+
+
+T = TypeVar("T", bound=PointTable)
+
+
+class Groups(ABC, Generic[T]):
+    """Points of one backend, whose tables are of class T. Raises SizeError for arrays that do not fit."""
+
+    def __init__(self, *loaded: type[T]) -> None:
+        """`loaded`: the classes of the tables that this family loads."""
+        self.loaded = loaded
+
+    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
+        """Load fixed points for `msm`.
+
+        `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file
+        that may not be aligned; the CPU backend uses it in place. `memory` bounds the bytes of the table with its
+        precomputed multiples (None: the backend chooses from what is free). Raises OutOfMemory.
+        """
+        n = preconditions.points(curve, group, points)
+        if n >= MAX_POINTS:
+            raise SizeError(f"an MSM takes fewer than {MAX_POINTS} points, not {n}")
+        return self._load_points(curve, group, points, memory)
+
+    def scalars(self, staged: Staged) -> Array:
+        """Return a staged array as scalars of `msm`, to be given whole or in slices of rows, and to nothing else."""
+        return staged.array()
+
+    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
+        """Begin sum_i scalars[i] * points[start + i] for canonical integers `scalars`, (m, limbs), start + m <= n."""
+        if not isinstance(table, self.loaded):
+            raise BackendError("these points were loaded by another backend")
+        m = preconditions.elements(table.curve.fr, scalars, "scalars")
+        if scalars.ndim != 2 or start < 0 or start + m > table.n:
+            raise SizeError(f"scalars of shape {scalars.shape} from point {start} on, of {table.n} points")
+        if m == 0:
+            return ReadyPoint(np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64))
+        return self._msm(table, scalars, start)
+
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
+        """Bytes of the backend's memory that an MSM of n points takes besides its table; 0 if that is no concern."""
+        return 0
+
+    def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
+        """Return scalars[i] * base for one affine `base`: (n, point_limbs) affine points in the backend's memory."""
+        preconditions.points(curve, group, base.reshape(1, -1))
+        preconditions.elements(curve.fr, scalars, "scalars")
+        if scalars.ndim != 2:
+            raise SizeError(f"scalars have shape (n, {curve.fr.limbs}), not {scalars.shape}")
+        return self._fixed_base(curve, group, base, scalars)
+
+    def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
+        """Return the index of the first point that is not a canonical point of the curve or its subgroup, or None."""
+        preconditions.points(curve, group, points)
+        return self._check_points(curve, group, points, subgroup)
+
+    # -- what a backend implements, on checked arguments ------------------------------------------------------------
+
+    @abstractmethod
+    def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> T: ...
+
+    @abstractmethod
+    def _msm(self, table: T, scalars: Array, start: int) -> PendingPoint: ...
+
+    @abstractmethod
+    def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array: ...
+
+    @abstractmethod
+    def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None: ...
