@@ -8,11 +8,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -33,12 +32,11 @@ class WorkerDied(Exception):
 class HostProcess:
     """A process that serves what its spec describes, started by `start`, and again after its death."""
 
-    def __init__(self, name: str, spec: Spec, governor: Governor, throttle: Callable[[], Path | None]) -> None:
-        """`governor` gives leases to a process that asks for any; `throttle` is where the node's throttle word is."""
+    def __init__(self, name: str, spec: Spec, governor: Governor) -> None:
+        """`governor` gives leases to a process that asks for any."""
         self._name = name
         self._spec = pickled(spec)
         self._governor = governor
-        self._throttle = throttle
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._over = False
@@ -51,7 +49,7 @@ class HostProcess:
             if self._child is not None and not self._child.ended:
                 return
             self._child = child = _Child(self._name, self._governor)
-        child.call("serve", self._spec, self._throttle())
+        child.call("serve", self._spec)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What the method `name` returns over there. Raises what it raises, or WorkerDied."""
@@ -87,10 +85,8 @@ class HostProcess:
 class SynthesiserProcess(HostProcess):
     """`SynthesiserWorker` in a process of its own: an `actors.worker.Maker`."""
 
-    def __init__(
-        self, name: str, spec: SynthesiserSpec, governor: Governor, throttle: Callable[[], Path | None]
-    ) -> None:
-        super().__init__(name, spec, governor, throttle)
+    def __init__(self, name: str, spec: SynthesiserSpec, governor: Governor) -> None:
+        super().__init__(name, spec, governor)
         self._receiver = Receiver()
 
     def load(self) -> Timed:
@@ -198,7 +194,6 @@ class _Child:
             "acquire": self._acquire,
             "release": self._release,
             "shrink": governor.shrink,
-            "moved": governor.moved,
         }
         self.channel = Channel(ours, handlers, self._gone)
 

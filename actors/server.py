@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,27 +56,26 @@ class _Server:
         self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
         self._made.set()
 
-    def _serve(self, spec: bytes, throttle: Path | None) -> None:
+    def _serve(self, spec: bytes) -> None:
         self._made.wait()
         wanted: Spec = pickle.loads(spec)
-        self._served = _SERVES[type(wanted)](wanted, self._channel, throttle)
+        self._served = _SERVES[type(wanted)](wanted, self._channel)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return getattr(self._served, name)(*arguments)
 
 
-def _worker(spec: WorkerSpec, channel: Channel, throttle: Path | None) -> Worker:
-    return worker_of(spec, _Asking(channel), throttle)
+def _worker(spec: WorkerSpec, channel: Channel) -> Worker:
+    return worker_of(spec, _Asking(channel))
 
 
 class _Synthesiser:
     """`SynthesiserWorker`, which keeps what it made until it is told to drop it."""
 
-    def __init__(self, spec: SynthesiserSpec, channel: Channel, throttle: Path | None) -> None:
+    def __init__(self, spec: SynthesiserSpec, channel: Channel) -> None:
         self._spec = spec
         self._arena = HostArena(lane=_Asking(channel).lane, shared=True)
         self._worker = SynthesiserWorker(spec.system, spec.threads, self._arena)
-        self._worker.yield_to(throttle)
         self._kept = Kept(self._arena)
 
     def load(self) -> Timed:
@@ -103,14 +101,13 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
     }
 
 
-def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None) -> Worker:
+def worker_of(spec: WorkerSpec, governor: Governor) -> Worker:
     """A worker whose synthesisers are processes."""
     arena = HostArena(lane=lambda: governor.lease(lane=True))
     prover = ProverWorker(spec.system, spec.choice, leases_from(governor, spec.choice), arena)
-    prover.yield_to(throttle)
     made = SynthesiserSpec(spec.system, spec.threads, spec.shared)
     makers: dict[str, Maker] = {
-        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, lambda: throttle)
+        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor)
         for name in spec.synthesisers
     }
     files = partial(_files_of, spec)
@@ -120,7 +117,7 @@ def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None) -> Wo
 class _Verifier:
     """Verifies proofs; nothing of them is secret."""
 
-    def __init__(self, spec: VerifierSpec, channel: Channel, throttle: Path | None) -> None:
+    def __init__(self, spec: VerifierSpec, channel: Channel) -> None:
         self._system = spec.system
 
     def load(self) -> dict[str, Any]:
@@ -150,15 +147,11 @@ class _Asking(Governor):
         with suppress(ChannelClosed):
             self._channel.tell("shrink", ticket, memory)
 
-    def moved(self, taken: int, returned: int, proven: int) -> None:
-        with suppress(ChannelClosed):
-            self._channel.tell("moved", taken, returned, proven)
-
     def lane(self) -> AbstractContextManager[Grant]:
         return self.lease(lane=True)
 
 
-_SERVES: dict[type, Callable[[Any, Channel, Path | None], Any]] = {
+_SERVES: dict[type, Callable[[Any, Channel], Any]] = {
     WorkerSpec: _worker,
     SynthesiserSpec: _Synthesiser,
     VerifierSpec: _Verifier,

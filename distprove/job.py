@@ -13,7 +13,7 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     [executor]                       # optional; see ExecutorSettings
     threads = 8
     memory = "48GiB"
-    policy = "static"                # or "off", "auto"
+    policy = "static"                # or "off"
     limits = { synthesis = 4 }       # threads by phase, for "static"
     place = { msm_g2 = "cpu" }       # or "auto"; see distprove.offload
 
@@ -55,8 +55,10 @@ ProofOptions = Groth16Options | StarkOptions
 _OPTIONS: dict[str, type[Groth16Options] | type[StarkOptions]] = {"groth16": Groth16Options, "stark": StarkOptions}
 SYSTEMS = tuple(_OPTIONS)
 MAX_JOB_FILE = 1 << 24
-POLICIES = ("off", "static", "auto")
+POLICIES = ("off", "static")
 """Of a node's governor."""
+GONE = "auto"
+"""A policy that was measured to gain nothing."""
 MAX_TIMEOUT = 7 * 24 * 3600
 _BOUNDS = {
     "gpus": (0, 4096),
@@ -127,6 +129,11 @@ class ExecutorSettings:
             value = getattr(self, name)
             if value is not None:
                 _check_bounds(name, value, least, most)
+        if self.policy == GONE:
+            raise UsageError(
+                f'the policy "{GONE}" is gone: write policy = "static", which may have limits of its own, '
+                'or policy = "off"'
+            )
         if self.policy not in POLICIES:
             raise UsageError(
                 f"unknown policy {self.policy!r}{nearest(self.policy, POLICIES)}; known: {', '.join(POLICIES)}"

@@ -37,7 +37,7 @@ def orchestration(
     """The same partitions in a bare loop and through the whole pipeline, in turn: what the pipeline costs.
 
     Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list:
-    off,static,auto.
+    off,static.
     """
     from cluster.lab import orchestration as bench
     from distprove.bench.results import report

@@ -75,7 +75,7 @@ class Execution(OptionGroup):
     ] = None
     policy: Annotated[
         str | None,
-        typer.Option(help="Who decides how much runs at once: off, static, auto.", rich_help_panel=EXECUTION),
+        typer.Option(help="Who decides how much runs at once: off or static.", rich_help_panel=EXECUTION),
     ] = None
 
     def given(self) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from kernels.cpu.points import Bytes, flat_bytes, point_bytes
 from kernels.errors import BackendError, SizeError
 from kernels.host.arena import HostArena
 from kernels.host.processor import processor_facts
-from kernels.host.throttle import open_word
 from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend, CsrMatrix, DeviceInfo, Matrix, PendingPoint, PointTable, Traffic
 from kernels.interface.leases import CPU_MSM, PROVING, SPMV, Lease
@@ -116,14 +114,7 @@ class CpuBackend(Backend):
         """From now on, compute on at most `threads` threads, and never on more than the backend was created with."""
         wanted = max(1, min(threads, self.threads))
         if wanted != self._pool.threads:
-            before, self._pool = self._pool, self._native.Pool(wanted)
-            self._pool.yield_as(before)
-
-    def yield_to(self, throttle: Path) -> None:
-        """From here on loops make way while the throttle word in this file is raised (see `kernels.host.throttle`), but
-        for the sums of an MSM, which are what others make way to. Raises OSError for what is no such file."""
-        with open_word(throttle) as handle:
-            self._pool.yield_to(handle)
+            self._pool = self._native.Pool(wanted)
 
     @contextmanager
     def _leased(self, phase: str, work: int) -> Iterator[Any]:
