@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,12 +113,10 @@ def place_operations(
     shared: dict[str, NDArray[np.uint8]],
     lease: Lease | None = None,
     arena: HostArena | None = None,
-    throttle: Path | None = None,
 ) -> Placed:
     """`device`, and beside it the host for the operations that `choice` places there, or that `system` chooses to.
 
-    `lease` is held while the host computes, in `arena`; its loops make way while the word in `throttle` is raised.
-    Raises InputError when the key is at fault.
+    `lease` is held while the host computes, in `arena`. Raises InputError when the key is at fault.
     """
     if not choice.placing:
         return Placed(device, Placement(), "nothing was placed")
@@ -127,9 +124,6 @@ def place_operations(
     from kernels.split import PlacedBackend
 
     host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
-    if throttle is not None:
-        with suppress(OSError):  # a file that is gone, as when its governor is started anew, holds nobody up
-            host.pool.yield_to(throttle)
     placement, reason = choice.placing.placement, "as asked for"
     if choice.placing.auto:
         reason = f"there is nothing to place of {system.name}"

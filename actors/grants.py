@@ -47,10 +47,6 @@ class Governor(ABC):
     def shrink(self, ticket: int, memory: int) -> None:
         """Give back the memory of a lease above `memory` bytes. Nothing is waited for."""
 
-    @abstractmethod
-    def moved(self, taken: int, returned: int, proven: int) -> None:
-        """So many partitions were begun and ended by the prover since the last call, and so many of these proven."""
-
     @contextmanager
     def lease(
         self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
@@ -75,9 +71,6 @@ class Ungoverned(Governor):
         pass
 
     def shrink(self, ticket: int, memory: int) -> None:
-        pass
-
-    def moved(self, taken: int, returned: int, proven: int) -> None:
         pass
 
 

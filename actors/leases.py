@@ -6,7 +6,6 @@ import itertools
 import os
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -16,7 +15,7 @@ from actors.grants import Governor, Grant
 from distprove.host.phases import Phase
 
 NAMESPACE = "distprove"
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 
@@ -40,11 +39,6 @@ class Governed(Governor):
         except ValueError:
             return None
 
-    def throttle(self) -> Path | None:
-        """Where the node's throttle word is; None where there is none."""
-        path = ray.get(self.governor.start.remote()) if self.governor is not None else None
-        return None if path is None else Path(path)
-
     def acquire(
         self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
     ) -> Grant:
@@ -63,9 +57,6 @@ class Governed(Governor):
     def shrink(self, ticket: int, memory: int) -> None:
         if ticket:
             self._tell("shrink", ticket, memory)
-
-    def moved(self, taken: int, returned: int, proven: int) -> None:
-        self._tell("moved", os.getpid(), taken, returned, proven)
 
     def _tell(self, name: str, *arguments: Any) -> None:
         # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.

@@ -8,12 +8,11 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
@@ -40,17 +39,15 @@ class HostProcess:
         name: str,
         spec: Spec | bytes,
         governor: Governor,
-        throttle: Callable[[], Path | None],
         nursery: Nursery | None = None,
     ) -> None:
-        """`spec` may be pickled. `governor` gives leases to a process that asks for any; `throttle` is where the node's
-        throttle word is. With a `nursery` the process is forked from it."""
+        """`spec` may be pickled. `governor` gives leases to a process that asks for any. With a
+        `nursery` the process is forked from it."""
         self._name = name
         self._spec = spec if isinstance(spec, bytes) else pickled(spec)
         self._nursery = nursery
         self._has_nursery = isinstance(spec, WorkerSpec) and not spec.given
         self._governor = governor
-        self._throttle = throttle
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._over = False
@@ -64,7 +61,7 @@ class HostProcess:
                 return
             started = _started(self._name, self._nursery, has_nursery=self._has_nursery)
             self._child = child = _Child(self._name, self._governor, *started)
-        child.call("serve", self._spec, self._throttle())
+        child.call("serve", self._spec)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What the method `name` returns over there. Raises what it raises, or WorkerDied."""
@@ -105,10 +102,9 @@ class SynthesiserProcess(HostProcess):
         name: str,
         spec: SynthesiserSpec | bytes,
         governor: Governor,
-        throttle: Callable[[], Path | None],
         nursery: Nursery | None = None,
     ) -> None:
-        super().__init__(name, spec, governor, throttle, nursery)
+        super().__init__(name, spec, governor, nursery)
         self._receiver = Receiver()
 
     def load(self) -> Timed:
@@ -240,7 +236,6 @@ class _Child:
             "acquire": self._acquire,
             "release": self._release,
             "shrink": governor.shrink,
-            "moved": governor.moved,
         }
         self.channel = Channel(connection, handlers, self._gone)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,12 +42,6 @@ class ProverWorker:
         self._placed: Placed | None = None
         self._prover: Prover | None = None
         self._in_flight = InFlight()
-        self._throttle: Path | None = None
-
-    def yield_to(self, throttle: Path | None) -> None:
-        """What is placed on the host makes way while the throttle word in this file is raised, group sums excepted.
-        Before `load`."""
-        self._throttle = throttle
 
     @property
     def on_cpu(self) -> bool:
@@ -115,9 +108,7 @@ class ProverWorker:
     def _open(self, shared: Shared) -> Placed:
         device: Backend = make_backend(self._choice, self._arena, self._leases.device)
         try:
-            return place_operations(
-                device, self._choice, self._system, shared, self._leases.host, self._arena, self._throttle
-            )
+            return place_operations(device, self._choice, self._system, shared, self._leases.host, self._arena)
         except BaseException:
             device.close()
             raise

@@ -62,8 +62,7 @@ class RemoteWorker:
         if not self._given:
             arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
             self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
-        governor = Governed()
-        self._process = HostProcess(spec.name, replace(spec, shared=self._given), governor, governor.throttle)
+        self._process = HostProcess(spec.name, replace(spec, shared=self._given), Governed())
         self._process.start()
 
     def ask(self, name: str, *arguments: Any) -> Any:

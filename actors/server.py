@@ -15,7 +15,6 @@ import time
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,13 +72,13 @@ class _Server:
         self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
         self._made.set()
 
-    def _serve(self, spec: bytes, throttle: Path | None) -> None:
+    def _serve(self, spec: bytes) -> None:
         self._made.wait()
         wanted: Spec = pickle.loads(spec)
         if isinstance(wanted, WorkerSpec):
-            self._served = worker_of(wanted, _Asking(self._channel), throttle, self._nursery)
+            self._served = worker_of(wanted, _Asking(self._channel), self._nursery)
         elif isinstance(wanted, SynthesiserSpec):
-            self._served = _Synthesiser(wanted, self._channel, throttle)
+            self._served = _Synthesiser(wanted, self._channel)
         else:
             self._served = _Verifier(wanted)
 
@@ -90,11 +89,10 @@ class _Server:
 class _Synthesiser:
     """`SynthesiserWorker`, which keeps what it made until it is told to drop it."""
 
-    def __init__(self, spec: SynthesiserSpec, channel: Channel, throttle: Path | None) -> None:
+    def __init__(self, spec: SynthesiserSpec, channel: Channel) -> None:
         self._spec = spec
         self._arena = HostArena(lane=_Asking(channel).lane, shared=True)
         self._worker = SynthesiserWorker(spec.system, spec.threads, self._arena)
-        self._worker.yield_to(throttle)
         self._kept = Kept(self._arena)
 
     def load(self) -> Timed:
@@ -120,16 +118,15 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
     }
 
 
-def worker_of(spec: WorkerSpec, governor: Governor, throttle: Path | None, nursery: Nursery | None = None) -> Worker:
+def worker_of(spec: WorkerSpec, governor: Governor, nursery: Nursery | None = None) -> Worker:
     """A worker whose synthesisers are processes, forked from the `nursery` if there is one."""
     arena = HostArena(lane=lambda: governor.lease(lane=True))
     prover = ProverWorker(spec.system, spec.choice, leases_from(governor, spec.choice), arena)
-    prover.yield_to(throttle)
     made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
     if nursery is not None:
         nursery.prepare(made)
     makers: dict[str, Maker] = {
-        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, lambda: throttle, nursery)
+        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, nursery)
         for name in spec.synthesisers
     }
     files = partial(_files_of, spec)
@@ -168,10 +165,6 @@ class _Asking(Governor):
     def shrink(self, ticket: int, memory: int) -> None:
         with suppress(ChannelClosed):
             self._channel.tell("shrink", ticket, memory)
-
-    def moved(self, taken: int, returned: int, proven: int) -> None:
-        with suppress(ChannelClosed):
-            self._channel.tell("moved", taken, returned, proven)
 
     def lane(self) -> AbstractContextManager[Grant]:
         return self.lease(lane=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from actors.backends import leases_from
@@ -22,13 +21,11 @@ from kernels.host.arena import HostArena
 class WorkerThreads:
     """A worker, as whoever carries messages to it sees it."""
 
-    def __init__(self, spec: WorkerSpec, governor: Governor, throttle: Path | None, arena: HostArena) -> None:
+    def __init__(self, spec: WorkerSpec, governor: Governor, arena: HostArena) -> None:
         system = spec.system
         self.prover = ProverWorker(system, spec.choice, leases_from(governor, spec.choice), arena)
-        self.prover.yield_to(throttle)
         makers: dict[str, Maker] = {
-            name: Given(spec.given) if spec.given else SynthesiserThread(spec, throttle, arena)
-            for name in spec.synthesisers
+            name: Given(spec.given) if spec.given else SynthesiserThread(spec, arena) for name in spec.synthesisers
         }
         self._worker = Worker(
             spec.name, system, system.shared, self.prover, makers, governor, spec.in_flight, spec.threads
@@ -53,10 +50,9 @@ class WorkerThreads:
 class SynthesiserThread:
     """`SynthesiserWorker` on whatever thread asks: an `actors.worker.Maker`."""
 
-    def __init__(self, spec: WorkerSpec, throttle: Path | None, arena: HostArena) -> None:
+    def __init__(self, spec: WorkerSpec, arena: HostArena) -> None:
         self._system = spec.system
         self._synthesiser = SynthesiserWorker(spec.system, spec.threads, arena)
-        self._synthesiser.yield_to(throttle)
 
     def load(self) -> Timed:
         started = time.time()

@@ -187,7 +187,6 @@ class Worker:
         self._told = 0.0
         self._changed = False
         """Whether something began since the last batch."""
-        self._moved = [0, 0, 0]
         self._epoch = 0
         self._permitted = False
         self._over = False
@@ -458,7 +457,6 @@ class Worker:
                 self._preparing[order.job] -= 1
                 if self._limits[order.job] is not None:
                     self._makeable.notify()
-            self._moved[0] += 1
             self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
         return order
 
@@ -508,9 +506,6 @@ class Worker:
                 self._held -= 1
                 if not at_prover:
                     self._preparing[order.job] -= 1
-            if at_prover:
-                self._moved[1] += 1
-                self._moved[2] += outcome.error is None
             self._under_way.pop(outcome.name, None)
             self._batch.outcomes.append(outcome)
             self._makeable.notify()
@@ -530,13 +525,10 @@ class Worker:
         return bool(batch.outcomes) and not self._under_way and not self._ready and not any(self._waiting.values())
 
     def _tick(self) -> None:
-        """Tell the governor, now and then, and give back what is not in use."""
+        """Give back, now and then, what is not in use."""
         while True:
             with self._lock:
                 over = self._over
-                moved, self._moved = self._moved, [0, 0, 0]
-            if any(moved):
-                self._governor.moved(*moved)
             self._purse.give_back(0.0 if over else 0.25)
             if over:
                 return

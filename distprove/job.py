@@ -13,7 +13,7 @@ A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_
     [executor]                       # optional; see distprove.settings
     threads = 8
     memory = "48GiB"
-    policy = "static"                # or "off", "auto"
+    policy = "static"                # or "off"
     limits = { synthesis = 4 }       # threads by phase, for "static"
     place = { msm_g2 = "cpu" }       # or "auto"; see distprove.offload
 

@@ -16,8 +16,10 @@ from distprove.host.phases import Phase
 from distprove.offload import parse_place
 from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
 
-POLICIES = ("off", "static", "auto")
+POLICIES = ("off", "static")
 """The policies of a node's governor."""
+GONE = "auto"
+"""A policy that was measured to gain nothing."""
 MAX_BYTES = 1 << 50
 MAX_TIMEOUT = 7 * 24 * 3600
 
@@ -105,7 +107,7 @@ class ExecutorSettings:
         bounds=(0, MAX_TIMEOUT),
     )
     policy: str = setting(
-        "Who decides how much runs at once on a node: off, static, auto (docs/scheduling.md).",
+        "Who decides how much runs at once on a node: off or static (docs/scheduling.md).",
         "static",
         choices=POLICIES,
         flag="--policy",
@@ -119,6 +121,11 @@ class ExecutorSettings:
             raise UsageError("local and address exclude each other")
         if self.isolate is not None and not self.local:
             raise UsageError("isolate is for local: over Ray every worker is a process")
+        if self.policy == GONE:
+            raise UsageError(
+                f'the policy "{GONE}" is gone: write policy = "static", which may have limits of its own, '
+                'or policy = "off"'
+            )
         settings = settings_of(ExecutorSettings)
         for name, told in settings.items():
             if getattr(self, name) is not None:

@@ -6,15 +6,11 @@ time, and beside a GPU that proves in milliseconds that is too much. Processes c
 
 from __future__ import annotations
 
-import itertools
-import os
 import sys
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from actors.backends import BackendChoice
-from actors.grants import Governor, Grant
 from actors.process import SentWitness, WorkerSpec
 from actors.processes import HostProcess
 from actors.prover import SWITCH_INTERVAL
@@ -31,40 +27,17 @@ from cluster.executor.placement import (
 )
 from cluster.executor.residents import of_node, of_prover
 from cluster.executor.verifiers import verifiers_for
-from cluster.governor import Budget, LocalGovernor, Request, node_budget
+from cluster.governor import Budget, LocalGovernor, node_budget
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.host.machine import usable_threads
 from distprove.host.phases import Phase
+from distprove.host.topology import read_topology
 from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available
-
-
-class GovernorHere(Governor):
-    """The governor of this process, as workers see it."""
-
-    def __init__(self, governor: LocalGovernor) -> None:
-        self._governor = governor
-        self._numbers = itertools.count(1)
-
-    def acquire(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
-    ) -> Grant:
-        number = next(self._numbers)
-        request = Request((os.getpid(), 1.0), threads, memory, lane, phase=phase, thread=number, least=least)
-        return Grant(*self._governor.acquire(request))
-
-    def release(self, ticket: int) -> None:
-        self._governor.release(ticket)
-
-    def shrink(self, ticket: int, memory: int) -> None:
-        self._governor.shrink(ticket, memory)
-
-    def moved(self, taken: int, returned: int, proven: int) -> None:
-        self._governor.moved(taken, returned, proven)
 
 
 class InProcessExecutor(Executor):
@@ -77,7 +50,6 @@ class InProcessExecutor(Executor):
         self._switch_interval = sys.getswitchinterval()
         self._governor = LocalGovernor(Budget(threads=1, memory=1))
         self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
-        self._throttle: Path | None = None
         self._given: tuple[SentWitness, ...] = ()
         """See `WorkerSpec`."""
 
@@ -91,10 +63,10 @@ class InProcessExecutor(Executor):
         files = sum(array.nbytes for array in system.shared().values())
         resident = of_node(files, [of_prover(system, choice) for choice in choices])
         budget = node_budget(settings, resident.memory)
-        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads))
+        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads), read_topology())
         # For as long as there are workers, and before there are witnesses: none of them waits for room while it loads.
         self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
-        self._throttle = self._governor.start(len(choices) * settings.in_flight)
+        self._governor.start()
         self._verifying = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         count = len(choices)
@@ -103,19 +75,18 @@ class InProcessExecutor(Executor):
             count = min(SYNTHESISERS_PER_GPU * len(devices), left)
         count = max(len(choices), settings.synthesisers or count)
         names = [f"synthesiser-{index}" for index in range(count)]
-        governor = GovernorHere(self._governor)
         workers = []
         for index, choice in enumerate(choices):
             name, own = f"prover-{index}", tuple(names[index :: len(choices)])
             spec = WorkerSpec(
                 name, system, choice, own, max(1, threads // count), settings.in_flight, given=self._given
             )
-            self._transports[name] = self._transport(spec, governor)
+            self._transports[name] = self._transport(spec)
             workers.append(Worker(name, "local", own))
         return workers
 
-    def _transport(self, spec: WorkerSpec, governor: Governor) -> Transport:
-        return WorkerThreads(spec, governor, self._throttle, self._arena)
+    def _transport(self, spec: WorkerSpec) -> Transport:
+        return WorkerThreads(spec, self._governor, self._arena)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return [{"node": "local", **self._governor.report(began)}]
@@ -141,8 +112,8 @@ class ProcessExecutor(InProcessExecutor):
         self.verifiers = verifiers_for(system, len(workers))
         return workers
 
-    def _transport(self, spec: WorkerSpec, governor: Governor) -> Transport:
-        return HostProcess(spec.name, spec, governor, lambda: self._throttle)
+    def _transport(self, spec: WorkerSpec) -> Transport:
+        return HostProcess(spec.name, spec, self._governor)
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)

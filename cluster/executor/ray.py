@@ -94,8 +94,6 @@ class RayExecutor(Executor):
         self._shared: dict[str, ray.ObjectRef] = {}
         self._name = f"job-{secrets.token_hex(8)}"
         """Among the drivers that share the governors."""
-        self._slots: dict[str, int] = {}
-        """Partitions that our provers take at once, by node."""
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._resident: dict[str, Residents] = {}
@@ -123,7 +121,6 @@ class RayExecutor(Executor):
         used = {spot.node.id for spot in (*provers, *synthesisers)}
         for node in nodes:
             here = [own for where, own in kept if where == node.id]
-            self._slots[node.id] = len(here) * self.settings.in_flight
             self._resident[node.id] = of_node(files if node.id in used else 0, here)
             self._governors[node.id] = self._govern(node)
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
@@ -195,7 +192,7 @@ class RayExecutor(Executor):
         node where that fails is gone, or does without. Raises ClusterError when one does not answer."""
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
         while waiting:
-            asked = {node: self._governors[node].attend.remote(self._name, self._slots[node]) for node in waiting}
+            asked = {node: self._governors[node].attend.remote(self._name) for node in waiting}
             for node, ref in asked.items():
                 try:
                     if ray.get(ref, timeout=self.settings.start_timeout):
@@ -217,8 +214,8 @@ class RayExecutor(Executor):
         """Say that we live, until the end."""
         while not self._over.wait(BEAT):
             with suppress(RayError):
-                for node, governor in self._governors.items():
-                    governor.attend.options(max_task_retries=0).remote(self._name, self._slots[node])
+                for governor in self._governors.values():
+                    governor.attend.options(max_task_retries=0).remote(self._name)
 
     def _leave(self) -> None:
         """End our part in the governors, and those that nobody else uses."""
@@ -281,9 +278,7 @@ class RayExecutor(Executor):
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         policy = policy_for(settings, threads)
-        governor = options.remote(threads, settings.memory, policy, keys=self._resident[node.id].memory)
-        governor.start.remote()
-        return governor
+        return options.remote(threads, settings.memory, policy, keys=self._resident[node.id].memory)
 
 
 def told(error: RayError) -> BaseException:

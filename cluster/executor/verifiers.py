@@ -24,7 +24,7 @@ class Verifiers:
         self._closed = False
         self._system = system
         self._processes = [
-            HostProcess(f"verifier-{index}", VerifierSpec(system), Ungoverned(), lambda: None) for index in range(count)
+            HostProcess(f"verifier-{index}", VerifierSpec(system), Ungoverned()) for index in range(count)
         ]
         self._free: SimpleQueue[HostProcess] = SimpleQueue()
         for process in self._processes:

@@ -1,17 +1,13 @@
 """The node's governor: leases of CPU threads by phase, host and pinned memory, resident keys and the deallocation lane.
 
-`state` is the state machine with its promises, `keys` the resident keys in it, `watch` what is seen of the node.
-`steward` brings them and a policy (`cluster.policy`) together; `shells` makes governors of it, for one process and for
-Ray.
+`state` is the state machine with its promises, and `keys` the resident keys in it. `local` is the governor as threads
+use it, with `samples` of what it sees of the node; `actor` makes it the Ray actor of a node. `budget` says what a node
+has.
 """
 
-from cluster.governor.service import (
-    LocalGovernor,
-    NodeGovernor,
-    default_memory,
-    node_budget,
-    predicted_bytes,
-)
+from cluster.governor.actor import NodeGovernor
+from cluster.governor.budget import default_memory, node_budget
+from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 
 __all__ = [
@@ -24,5 +20,4 @@ __all__ = [
     "Request",
     "default_memory",
     "node_budget",
-    "predicted_bytes",
 ]

@@ -32,7 +32,7 @@ from typing import Any
 from cluster.governor.keys import Keys
 from cluster.policy import Limits
 from distprove.errors import ClusterError
-from distprove.host.phases import CRITICAL, SHARING, Phase
+from distprove.host.phases import SHARING, Phase
 from kernels.host.units import format_bytes
 
 
@@ -104,8 +104,6 @@ class Governor:
     leases: dict[int, Request] = field(default_factory=dict)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
-    events: list[tuple[int, Phase, bool]] = field(default_factory=list)
-    """Leases of threads that began (True) and ended, in order, by ticket and phase: for whoever empties the list."""
     granted: int = 0
     reclaimed: int = 0
     peak_threads: int = 0
@@ -164,8 +162,6 @@ class Governor:
                     queue.remove(item)
         else:
             self._held.count(lease, -1)
-            if lease.threads:
-                self.events.append((ticket, lease.phase, False))
             if lease.key is not None:
                 self.keys.unpin(lease.key)
         self._grant()
@@ -201,11 +197,6 @@ class Governor:
         """An idle key that was in `keys.leaving` is gone: its memory is free."""
         self.keys.forget(key)
         self._grant()
-
-    def waits(self, ticket: int) -> bool:
-        """Whether that request is still to be granted."""
-        queues = (*self._queues.values(), self.lane_waiting)
-        return any(ticket == asked for queue in queues for asked, _ in queue)
 
     @property
     def waiting(self) -> list[tuple[int, Request]]:
@@ -245,11 +236,6 @@ class Governor:
         waiting = (request.phase for _, request in self.waiting if request.key is None)
         return dict(Counter(waiting))
 
-    @property
-    def critical(self) -> int:
-        """How many threads hold leases that others have to yield to."""
-        return sum(self._held.threads[phase] for phase in CRITICAL) if self._limits.yields else 0
-
     def report(self) -> dict[str, Any]:
         return {
             "threads": self.budget.threads,
@@ -270,8 +256,6 @@ class Governor:
         self._held.count(before, -1)
         self.leases[ticket] = lease
         self._held.count(lease, 1)
-        if before.threads and not lease.threads:
-            self.events.append((ticket, lease.phase, False))
         self._grant()
 
     def _grant(self) -> None:
@@ -332,8 +316,6 @@ class Governor:
             self.keys.pin(request.key, request.memory, request.pinned)
         self.leases[ticket] = request
         self._held.count(request, 1)
-        if request.threads:
-            self.events.append((ticket, request.phase, True))
         self.granted += 1
         self.peak_threads = max(self.peak_threads, self.threads)
         self.peak_memory = max(self.peak_memory, self.memory)

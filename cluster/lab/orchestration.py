@@ -30,7 +30,6 @@ from cluster.dispatch import draw_challenge
 from cluster.driver import prove
 from cluster.executor.base import Worker
 from cluster.executor.local import (
-    GovernorHere,
     InProcessExecutor,
     ProcessExecutor,
     isolates,
@@ -199,9 +198,9 @@ class PreparedProcesses(PreparedThreads, ProcessExecutor):
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
         """As many provers as the pipeline has, on the same devices, made in this process."""
-        threads, governor = self.settings.threads or usable_threads(), GovernorHere(self._governor)
+        threads = self.settings.threads or usable_threads()
         choices = prover_choices(self.settings, system, local_devices(self.settings), threads)
-        self._bare = [ProverWorker(system, choice, leases_from(governor, choice)) for choice in choices]
+        self._bare = [ProverWorker(system, choice, leases_from(self._governor, choice)) for choice in choices]
         return self._bare
 
     def close(self, *, now: bool = False) -> None:

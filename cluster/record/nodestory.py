@@ -1,10 +1,9 @@
-"""Reads what a node's governor wrote into report.json, as far as it is there: its decisions, and samples of the node.
+"""Reads what a node's governor wrote into report.json, as far as it is there: its limits, and samples of the node.
 
-    {"node", "policy", "limits": {phase: n}, "decisions": [{"t", "phase", "from", "to", "reason"}...],
-     "samples": [sample...]}
-    sample = {"t", "cpu", "memory_used", "memory_leased", "bandwidth", "leases": {phase: n}, "queue": {phase: n}}
+    {"node", "policy", "limits": {phase: n}, "samples": [sample...]}
+    sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {phase: n}, "queue": {phase: n}}
 
-Times are seconds since the session began. Reports of other versions have fewer fields; what is missing stays empty.
+Times are seconds since the session began. Reports of other versions have other fields; what is missing stays empty.
 """
 
 from __future__ import annotations
@@ -13,17 +12,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A limit that the governor moved."""
-
-    time: float
-    phase: str
-    before: str
-    after: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -36,8 +24,6 @@ class Sample:
     memory_used: float | None
     """Bytes."""
     memory_leased: float | None
-    bandwidth: float | None
-    """Bytes a second, of a probe."""
     leases: Mapping[str, float]
     """Leases held by phase, and those waited for."""
     queue: Mapping[str, float]
@@ -50,7 +36,6 @@ class NodeStory:
     node: str
     policy: str
     limits: Mapping[str, float]
-    decisions: tuple[Decision, ...]
     samples: tuple[Sample, ...]
     peak_memory: float | None
     """The most memory that was leased, in bytes."""
@@ -59,12 +44,10 @@ class NodeStory:
     def of(cls, record: Mapping[str, Any]) -> NodeStory:
         """Read a governor's report; whatever is not of the right kind counts as missing."""
         samples = [_sample(item) for item in _items(record.get("samples"))]
-        decisions = [_decision(item) for item in _items(record.get("decisions"))]
         return cls(
             str(record.get("node", "?")),
             str(record.get("policy", "")),
             _numbers(record.get("limits")),
-            tuple(sorted((d for d in decisions if d is not None), key=lambda d: d.time)),
             tuple(sorted((s for s in samples if s is not None), key=lambda s: s.time)),
             _number(record.get("peak_memory")),
         )
@@ -79,23 +62,8 @@ def _sample(item: Mapping[str, Any]) -> Sample | None:
         _number(item.get("cpu")),
         _number(item.get("memory_used")),
         _number(item.get("memory_leased")),
-        _number(item.get("bandwidth")),
         _numbers(item.get("leases")),
         _numbers(item.get("queue")),
-    )
-
-
-def _decision(item: Mapping[str, Any]) -> Decision | None:
-    time = _number(item.get("t"))
-    if time is None:
-        return None
-    before, after = (item.get(key) for key in ("from", "to"))
-    return Decision(
-        time,
-        str(item.get("phase", "")),
-        "-" if before is None else str(before),
-        "-" if after is None else str(after),
-        str(item.get("reason", "")),
     )
 
 

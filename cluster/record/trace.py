@@ -107,15 +107,10 @@ def _last(span: Span) -> float:
 
 
 def _governor(node: NodeStory, offset: float, tracks: _Tracks) -> Iterator[Event]:
-    for decision in node.decisions:
-        args = {"from": decision.before, "to": decision.after, "reason": decision.reason}
-        where = tracks.thread(node.node, "governor")
-        yield _instant(f"limit of {decision.phase}", decision.time + offset, where, args)
     for sample in node.samples:
         pid, at = tracks.process(node.node), sample.time + offset
-        measured = {"memory used": sample.memory_used, "memory leased": sample.memory_leased}
-        measured |= {"bandwidth": sample.bandwidth, "processors busy": sample.cpu}
-        for name, value in measured.items():
+        measured = ("memory used", sample.memory_used), ("memory leased", sample.memory_leased)
+        for name, value in (*measured, ("processors busy", sample.cpu)):
             if value is not None:
                 yield _counter(name, at, pid, {"value": value})
         if sample.leases:

@@ -48,10 +48,6 @@ COMMANDS: Mapping[str, Entry] = {
     "kernels": Entry(
         "kernels:app", "Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."
     ),
-    "simulate": Entry(
-        "simulate:simulate",
-        "Compare the policy auto with off and with the best static setting, on a model of a node (docs/scheduling.md).",
-    ),
     "doctor": Entry("doctor:doctor", "GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why."),
     "demo": Entry(
         "demo:demo",

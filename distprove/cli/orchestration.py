@@ -39,7 +39,7 @@ def orchestration(
     this machine, without Ray.
 
     Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list:
-    off,static,auto.
+    off,static.
     """
     from cluster.lab import orchestration as bench
     from distprove.bench.results import report

@@ -54,7 +54,7 @@ def sweep(
 ) -> None:
     """Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.
 
-    `--policy` may be a list too: off,static,auto.
+    `--policy` may be a list too: off,static.
 
     Writes sweep.json, sweep.csv, sweep.html with the plots, and best.toml, a job file with the best setting.
     """
@@ -153,7 +153,7 @@ def numbers(axis: str, text: str) -> list[int]:
 
 
 def policies(text: str) -> list[str]:
-    """["off", "auto"] from "off,auto". Raises UsageError."""
+    """["off", "static"] from "off,static". Raises UsageError."""
     from distprove.settings import POLICIES
 
     return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)

@@ -10,16 +10,13 @@ class Phase(str, Enum):
 
     SYNTHESIS = "synthesis"
     CPU_MSM = "cpu_msm"
-    """Multi-scalar multiplications on the host. Memory bandwidth bounds them, so that other phases yield to them."""
+    """Multi-scalar multiplications on the host. Memory bandwidth bounds them."""
     SPMV = "spmv"
     PROVING = "proving"
     """Other work of a prover without a GPU: transforms, vector operations, checks of points."""
     VERIFICATION = "verification"
     STAGING = "staging"
 
-
-CRITICAL = frozenset({Phase.CPU_MSM})
-"""Phases that all others yield to."""
 
 SHARING = frozenset({Phase.SYNTHESIS, Phase.STAGING})
 """Phases whose threads are counted together. The other phases are short or run in one pool per node of fixed size:

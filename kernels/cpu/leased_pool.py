@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from kernels.host.throttle import open_word
 from kernels.interface.leases import Lease
 
 SMALL = 1 << 17
@@ -32,14 +30,7 @@ class LeasedPool:
         """From now on, compute on at most `threads` threads, and never on more than the pool was created with."""
         wanted = max(1, min(threads, self.most))
         if wanted != self.threads.threads:
-            before, self.threads = self.threads, self.native.Pool(wanted)
-            self.threads.yield_as(before)
-
-    def yield_to(self, throttle: Path) -> None:
-        """From here on loops make way while the throttle word in this file is raised (see `kernels.host.throttle`), but
-        for the sums of an MSM, which are what others make way to. Raises OSError for what is no such file."""
-        with open_word(throttle) as handle:
-            self.threads.yield_to(handle)
+            self.threads = self.native.Pool(wanted)
 
     @contextmanager
     def leased(self, phase: str, work: int) -> Iterator[Any]:

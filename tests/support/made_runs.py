@@ -138,7 +138,7 @@ class MadeRun:
 
 
 def governor(node: str, seconds: float, phases: tuple[str, ...] = ("synthesis", "cpu_msm")) -> dict[str, Any]:
-    """A governor's report with samples and decisions over some time."""
+    """A governor's report with samples over some time."""
     chance = random.Random(7)
     samples = [
         {
@@ -146,16 +146,11 @@ def governor(node: str, seconds: float, phases: tuple[str, ...] = ("synthesis", 
             "cpu": 0.5 + 0.4 * chance.random(),
             "memory_used": int((20 + t / 4 + chance.random()) * 2**30),
             "memory_leased": int((5 + 3 * chance.random()) * 2**30),
-            "bandwidth": 9e10 * (0.6 + 0.3 * chance.random()) if t % 4 == 0 else None,
             "leases": {phase: chance.randint(0, 8) for phase in phases},
             "queue": {phase: chance.randint(0, 3) for phase in phases},
         }
         for t in range(41)
     ]
-    decisions = [
-        {"t": seconds * 0.3, "phase": "synthesis", "from": 4, "to": 6, "reason": "throughput grew by 8 %"},
-        {"t": seconds * 0.7, "phase": "cpu_msm", "from": 8, "to": 4, "reason": "throughput fell by 5 %"},
-    ]
     limits = {"synthesis": 6, "cpu_msm": 4}
-    report = {"node": node, "policy": "auto", "limits": limits, "decisions": decisions, "samples": samples}
+    report = {"node": node, "policy": "static", "limits": limits, "samples": samples}
     return {**report, "threads": 16, "memory": 64 << 30, "peak_memory": 7 << 30}

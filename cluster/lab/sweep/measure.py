@@ -251,9 +251,7 @@ def _figures(
         tuple(place.device for place in workers),
         counters,
         warmup,
-        tuple(
-            {"node": n.node, "policy": n.policy, "limits": dict(n.limits), "decisions": len(n.decisions)} for n in nodes
-        ),
+        tuple({"node": node.node, "policy": node.policy, "limits": dict(node.limits)} for node in nodes),
         bool(by_events) and all(by_events),
     )
 

@@ -60,7 +60,7 @@ class Measured:
     warmup: int = 0
     """Repeats before those that count."""
     governors: Sequence[Mapping[str, Any]] = ()
-    """State of each node's governor at the end: its policy, its limits by phase, and how many decisions led to them."""
+    """State of each node's governor at the end: its policy, and its limits by phase."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 

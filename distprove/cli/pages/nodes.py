@@ -1,4 +1,4 @@
-"""The parts of a run's page about its nodes: witnesses in flight, memory, bandwidth, leases, decisions."""
+"""The parts of a run's page about its nodes: witnesses in flight, memory, leases."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from cluster.record.analysis import witnesses_in_flight
 from cluster.record.nodestory import NodeStory
 from cluster.record.story import Story
 from cluster.record.timeline import Session
-from distprove.cli.console import format_seconds
-from distprove.cli.pages.html import COLOURS, chart, escape, folded, note, table
+from distprove.cli.pages.html import COLOURS, chart, escape, note
 from distprove.cli.pages.svg import Series, legend, line_chart
 from distprove.cli.pages.waterfall import seconds_axis
 from kernels.host.units import format_bytes
-
-LISTED = 60
-"""Decisions listed, at most."""
 
 Format = Callable[[float], str]
 
@@ -33,23 +29,21 @@ def witnesses(story: Story, session: Session) -> list[str]:
 
 
 def governor(session: Session, node: NodeStory) -> list[str]:
-    """Charts and tables of what the node's governor saw and decided."""
+    """Charts and tables of the limits of the node's governor, and of what it saw."""
     title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
     parts = [f"<h2>{escape(title)}</h2>"]
     if node.limits:
         limits = ", ".join(f"{phase} {_count(limit)}" for phase, limit in node.limits.items())
-        parts.append(f'<p class="dim">Limits at the end: {escape(limits)}</p>')
+        parts.append(f'<p class="dim">Limits: {escape(limits)}</p>')
     if node.peak_memory is not None:
         parts.append(f'<p class="dim">Most host memory leased: {escape(format_bytes(node.peak_memory))}</p>')
     end = session.seconds
     used = [(s.time, s.memory_used) for s in node.samples if s.memory_used is not None]
     leased = [(s.time, s.memory_leased) for s in node.samples if s.memory_leased is not None]
-    bandwidth = [(s.time, s.bandwidth) for s in node.samples if s.bandwidth is not None]
     cpu = [(s.time, s.cpu) for s in node.samples if s.cpu is not None]
     if node.samples:
         parts.append('<div class="half">')
         parts.append(_plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True))
-        parts.append(_plot("Memory bandwidth, by a probe", [("bandwidth", bandwidth)], end, _per_second))
         parts.append(_plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0))
         leases = _by_phase([(s.time, s.leases) for s in node.samples])
         queue = _by_phase([(s.time, s.queue) for s in node.samples])
@@ -57,12 +51,7 @@ def governor(session: Session, node: NodeStory) -> list[str]:
         parts.append(_plot("Waiting for a lease", queue, end, _count, stepped=True))
         parts.append("</div>")
     else:
-        parts.append(note("No samples of memory, bandwidth or leases were recorded."))
-    if node.decisions:
-        rows = [(format_seconds(d.time), d.phase, d.before, d.after, d.reason) for d in node.decisions]
-        decisions = table(("at", "phase", "from", "to", "why"), rows[:LISTED], numbers=(0, 2, 3))
-        more = note(f"and {len(rows) - LISTED} more, in report.json") if len(rows) > LISTED else ""
-        parts.append(folded(f"{len(rows)} decisions", decisions + more, opened=len(rows) <= 12))
+        parts.append(note("No samples of memory or leases were recorded."))
     return parts
 
 
@@ -105,7 +94,3 @@ def _count(value: float) -> str:
 
 def _percent(value: float) -> str:
     return f"{value * 100:.0f} %"
-
-
-def _per_second(value: float) -> str:
-    return f"{value / 1e9:.3g} GB/s"

@@ -112,19 +112,16 @@ def _session_facts(session: Session) -> list[tuple[str, str]]:
 
 def _session(story: Story, session: Session, against: Story | None, last: bool) -> list[str]:
     marks = [
-        Mark(event["time"], "event", _event_text(event))
+        Mark(event["time"], _event_text(event))
         for event in story.trouble
         if session.began <= event["time"] <= session.began + session.wall_seconds + 1
     ]
     nodes = [NodeStory.of(record) for record in story.report.get("governors", ())] if last else []
-    decided = [
-        Mark(session.began + d.time, "mark", f"{d.phase}: {d.before} to {d.after}") for n in nodes for d in n.decisions
-    ]
     present = {span.phase if span.outcome == "ok" else "bad" for span in session.spans}
     parts = ["<h2>Where the time went</h2>"]
     if session.spans:
         parts.append(legend([(cls, name) for cls, name in LEGEND if cls.removeprefix("p-") in present]))
-        parts.append(chart(waterfall(session, (marks + decided)[:MARKS])))
+        parts.append(chart(waterfall(session, marks[:MARKS])))
         parts.append(
             note("A prover's span is what the partition cost: staging hidden behind the one before is left out.")
         )

@@ -25,7 +25,6 @@ class Mark:
     """Something worth a line across the lanes. `time` in seconds since the epoch."""
 
     time: float
-    cls: str
     title: str
 
 
@@ -67,7 +66,7 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
     for mark in marks:
         x = along(mark.time - session.began)
         if LEFT <= x <= WIDTH - RIGHT:
-            drawing.line(x, 0, x, total + 2, mark.cls, mark.title)
+            drawing.line(x, 0, x, total + 2, "event", mark.title)
     return drawing.render()
 
 

@@ -177,12 +177,12 @@ def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
 def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     governor = LocalGovernor(Budget(threads=2, memory=1 << 20))
     gone, lives = (11, 1.0), (12, 1.0)
-    governor.acquire(Request(gone, threads=2))
+    governor.hold(Request(gone, threads=2))
     errors: list[BaseException] = []
 
     def waits() -> None:
         try:
-            governor.acquire(Request(gone, threads=1, thread=1))
+            governor.hold(Request(gone, threads=1, thread=1))
         except ClusterError as error:
             errors.append(error)
 
@@ -193,7 +193,7 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     governor.reclaim(gone)
     thread.join(60)
     assert [str(error) for error in errors] == ["the holder that asked is gone"]
-    assert governor.acquire(Request(lives, threads=2))[1] == 2
+    assert governor.hold(Request(lives, threads=2)).threads == 2
 
 
 def settled(executor: ProcessExecutor, kind: Kind) -> Finished:

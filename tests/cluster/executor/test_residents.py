@@ -82,8 +82,8 @@ def test_files_are_counted_once_and_provers_each() -> None:
 
 def test_the_default_budget_has_room_for_a_key_whose_files_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a control group's eyes cached files are used memory."""
-    monkeypatch.setattr("cluster.governor.service.memory_total", lambda: 8 << 30)
-    monkeypatch.setattr("cluster.governor.service.memory_available", lambda: 3 << 30)
+    monkeypatch.setattr("cluster.governor.budget.memory_total", lambda: 8 << 30)
+    monkeypatch.setattr("cluster.governor.budget.memory_available", lambda: 3 << 30)
     assert default_memory() == 3 << 29
     assert default_memory(5 << 30) == (5 << 30) + (3 << 29)
     assert default_memory(9 << 30) == 8 << 30, "what does not fit the machine is refused"

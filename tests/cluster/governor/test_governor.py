@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actors.grants import Memory, Purse, Shift
-from cluster.executor.local import GovernorHere
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
-from cluster.policy import Auto, Fixed, Limits
+from cluster.policy import Limits, Policy, static
 from distprove.errors import ClusterError
 from distprove.host.phases import SHARING, Phase
-from kernels.host.throttle import Brake
+from distprove.host.topology import read_topology
 
 BUDGET = Budget(threads=4, memory=100, pinned=50)
 PICK = st.randoms(use_true_random=False)
@@ -38,7 +37,6 @@ LIMITS = st.builds(
     phases=st.dictionaries(st.sampled_from(list(Phase)), st.integers(1, 4)),
     threads=st.none() | st.integers(1, 4),
     lane=st.none() | st.integers(1, 2),
-    yields=st.booleans(),
 )
 """Whatever a policy may come to want."""
 
@@ -322,7 +320,7 @@ POLICIES = {
     "off": Limits(lane=None),
     "static": Limits(threads=2),
     "narrow": Limits(dict.fromkeys(Phase, 1), threads=1),
-    "yielding": Limits({Phase.VERIFICATION: 1}, threads=2, yields=True),
+    "one verifier": Limits({Phase.VERIFICATION: 1}, threads=2),
 }
 
 
@@ -330,20 +328,19 @@ POLICIES = {
 def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
     """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
     wait. Whoever of them waited for one who waits for memory would wait for ever."""
-    governor = LocalGovernor(Budget(threads=2, memory=100), Fixed("static", limits))
+    governor = LocalGovernor(Budget(threads=2, memory=100), Policy("static", limits))
     made: SimpleQueue[Memory] = SimpleQueue()
     proven: SimpleQueue[Memory] = SimpleQueue()
     count, worst = 12, 0
-    here = GovernorHere(governor)
-    purse = Purse(here)
+    purse = Purse(governor)
 
     def synthesise() -> None:
-        shift = Shift(here, 1)
+        shift = Shift(governor, 1)
         for _ in range(count // 2):
             shift.end()
             memory = purse.take(100)
             shift.begin()
-            here.shrink(memory.ticket, 60)
+            governor.shrink(memory.ticket, 60)
             made.put(memory)
         shift.end()
 
@@ -406,29 +403,27 @@ def test_leases_of_a_dead_process_are_taken_back() -> None:
 
 
 def test_calls_of_a_process_that_are_read_after_its_death_hold_nothing() -> None:
-    async def story() -> tuple[dict[str, Any], int]:
+    async def story() -> dict[str, Any]:
         governor = NodeGovernor(4, 100)
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
         await governor.acquire(process.pid, threads=4)
-        await governor.moved(process.pid, 1, 0, 0)
-        return await governor.report(), governor._steward.proving
+        return await governor.report()
 
-    report, proving = asyncio.run(story())
-    assert (report["held"], report["reclaimed"], proving) == (0, 1, 0)
+    report = asyncio.run(story())
+    assert (report["held"], report["reclaimed"]) == (0, 1)
 
 
 def test_early_returns_and_keys_through_the_shell() -> None:
-    """Memory is given back before a lease ends; an idle key makes room when that is needed, in the lane."""
-    gone: list[str] = []
-    governor = LocalGovernor(BUDGET, evict=gone.append)
-    kept, _ = governor.acquire(Request((1, 0.0), memory=80))
+    """Memory is given back before a lease ends; an idle key makes room when that is needed."""
+    governor = LocalGovernor(BUDGET)
+    kept = governor.acquire(memory=80).ticket
     governor.shrink(kept, 30)
     assert governor.report()["peak_memory"] == 80
-    with governor.lease(key="a", memory=60):
-        pass
+    governor.release(governor.keep("a", memory=60))
+    assert governor.report()["keys"]["memory"] == 60
     with governor.lease(memory=70):
-        assert gone == ["a"]
+        assert governor.report()["keys"] == {"resident": 0, "memory": 0, "loaded": 1, "evicted": 1}
     governor.release(kept)
     with governor.lease(memory=100):
         pass
@@ -473,34 +468,14 @@ def test_a_node_keeps_what_the_driver_asks_for() -> None:
     assert (report["pinned"], report["peak_pinned"]) == (50, 40)
 
 
-def test_a_prover_that_died_has_no_partition() -> None:
-    """Else its node would never again be seen to starve."""
-
-    async def story() -> tuple[int, int]:
-        governor = NodeGovernor(4, 100)
-        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        try:
-            await governor.moved(os.getpid(), 1, 0, 0)
-            await governor.moved(process.pid, 1, 0, 0)
-            before = governor._steward.proving
-        finally:
-            process.kill()
-            process.wait()
-        await governor.report()  # it looks who lives
-        return before, governor._steward.proving
-
-    assert asyncio.run(story()) == (2, 1)
-
-
 def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
     async def story() -> None:
         governor = NodeGovernor(4, 100)
         governor.POLL = 0.01
         me = os.getpid()
-        assert await governor.attend("one", 2)
-        assert await governor.attend("two", 3)
-        assert await governor.attend("one", 2), "a sign of life"
-        assert governor._steward.slots == 5
+        assert await governor.attend("one")
+        assert await governor.attend("two")
+        assert await governor.attend("one"), "a sign of life"
         await governor.keep("one", 30)
         await governor.keep("two", 20)
         _, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
@@ -514,34 +489,27 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
         assert (report["reclaimed"], report["peak_memory"]) == (1, 100)
         assert report["keys"]["resident"] == 1, "the room of the key that is left was needed"
         governor.PATIENCE = 0.0
-        assert not await governor.attend("three", 1), "all are gone: it is at its end"
+        assert not await governor.attend("three"), "all are gone: it is at its end"
         assert await governor.leave("three")
 
     asyncio.run(story())
 
 
-def test_a_phase_with_a_limit_gets_that_many_threads_and_others_yield_to_it() -> None:
-    governor = LocalGovernor(BUDGET, Fixed("static", Limits({Phase.CPU_MSM: 2}, yields=True)))
-    brake = Brake(governor.start(slots=2))
-    try:
-        with governor.lease(phase="cpu_msm", threads=4) as lease:
-            assert lease.threads == 2
-            assert brake.raised
-        assert not brake.raised
-    finally:
-        governor.close()
+def test_a_phase_with_a_limit_gets_that_many_threads() -> None:
+    governor = LocalGovernor(BUDGET, static(4, {Phase.CPU_MSM: 2}))
+    with governor.lease(phase=Phase.CPU_MSM, threads=4) as lease:
+        assert lease.threads == 2
 
 
 def test_the_report_has_what_pages_and_plots_read() -> None:
-    governor = LocalGovernor(BUDGET, Auto(4))
-    governor.start(slots=1)
-    governor.moved(1, 0, 0)
+    governor = LocalGovernor(BUDGET, topology=read_topology())
+    governor.start()
     with governor.lease(threads=1, memory=50):
         time.sleep(1.2)
         report = governor.report(time.time() - 100.0)
     governor.close()
-    assert report["policy"] == "auto"
-    assert report["decisions"] == []
+    assert report["policy"] == "static"
+    assert set(report["topology"]) == {"cores", "siblings", "l3", "numa"}
     sample = report["samples"][-1]
     assert 99.0 < sample["t"] < 110.0
     assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"synthesis": 1}, {}, 50)

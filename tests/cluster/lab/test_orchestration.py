@@ -28,14 +28,14 @@ def test_both_ways_prove_every_partition(
 ) -> None:
     names = [f"{name}{i}" for name in ("partition-", "p") for i in range(7)]
     system = ToySystem(3, faults(slow=dict.fromkeys(names, 0.01)), needs_barrier=barrier, stages=stages)
-    settings = replace(local, gpu_workers=2, policy="auto", isolate=isolate)
+    settings = replace(local, gpu_workers=2, policy="off", isolate=isolate)
     count = 3 if barrier else 7
     cost, facts = measure_orchestration(
         system, settings, "squares", tmp_path, partitions=None if barrier else count, repeats=2
     )
     assert facts["device"] == "toy"
     assert not (tmp_path / "run").exists()
-    assert (cost.policy, cost.partitions, len(cost.bare), len(cost.pipeline)) == ("auto", count, 2, 2)
+    assert (cost.policy, cost.partitions, len(cost.bare), len(cost.pipeline)) == ("off", count, 2, 2)
     for each in (*cost.bare, *cost.pipeline):
         assert each.wall >= each.proving > 0
         assert each.device >= 0.01 * count / 2

@@ -77,7 +77,7 @@ def test_each_setting_has_a_ray_of_its_own(groth16_job: Path, tmp_path: Path) ->
     check(document, [(2, None)])
 
 
-@pytest.mark.parametrize(("job", "policies"), [("groth16_job", ["static", "auto"]), ("stark_job", ["off"])])
+@pytest.mark.parametrize(("job", "policies"), [("groth16_job", ["static", "off"]), ("stark_job", ["off"])])
 def test_a_cluster_is_joined_and_left_as_it_was(
     ray_cluster: Any, job: str, policies: list[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

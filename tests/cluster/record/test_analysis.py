@@ -141,7 +141,7 @@ def test_witnesses_in_flight_rise_and_fall() -> None:
 
 
 def test_what_a_governor_leaves_out_or_gets_wrong_is_missing_and_no_more() -> None:
-    assert NodeStory.of({}) == NodeStory("?", "", {}, (), (), None)
+    assert NodeStory.of({}) == NodeStory("?", "", {}, (), None)
     story = NodeStory.of(
         {
             "node": "n",
@@ -149,12 +149,10 @@ def test_what_a_governor_leaves_out_or_gets_wrong_is_missing_and_no_more() -> No
                 {"t": 2, "cpu": "high", "leases": {"synthesis": 3}},
                 {"cpu": 1},
                 7,
-                {"t": 1, "bandwidth": None},
+                {"t": 1, "memory_used": None},
             ],
-            "decisions": [{"t": 1.5, "phase": "spmv", "from": None, "to": 4, "reason": "r"}, None],
             "limits": [1],
         }
     )
     assert [(s.time, s.cpu, s.leases) for s in story.samples] == [(1.0, None, {}), (2.0, None, {"synthesis": 3.0})]
-    assert [(d.before, d.after) for d in story.decisions] == [("-", "4")]
     assert story.limits == {}

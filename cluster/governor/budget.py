@@ -1,0 +1,31 @@
+"""What a node has to lease, unless the settings of a job say otherwise."""
+
+from __future__ import annotations
+
+from cluster.governor.state import Budget
+from distprove.host.cgroup import memory_available, memory_total
+from distprove.host.machine import usable_threads
+from distprove.settings import ExecutorSettings
+
+
+def node_budget(settings: ExecutorSettings, keys: int = 0) -> Budget:
+    """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
+    return budget_of(settings.threads or usable_threads(), settings.memory, keys=keys)
+
+
+def budget_of(threads: int, memory: int | None = None, pinned: int | None = None, keys: int = 0) -> Budget:
+    """A budget of `memory` bytes (None: `default_memory`), half of them page-locked unless `pinned` says otherwise.
+
+    `keys`: bytes that the job's keys take, which the default leaves room for.
+    """
+    memory = memory or default_memory(keys)
+    return Budget(threads, memory, memory // 2 if pinned is None else pinned)
+
+
+def default_memory(keys: int = 0) -> int:
+    """Half of the memory that is free, in bytes, and `keys` more, within what there is in all.
+
+    Half, because the object store's copies of witnesses and what nobody predicts want room too. Beside it, because the
+    files of a key that was used before are in the page cache, and need not be free in a control group's eyes.
+    """
+    return max(1 << 20, min(memory_total(), memory_available() // 2 + keys))

@@ -1,0 +1,163 @@
+"""The governor of a node as threads use it: the state machine behind a lock, and what it sees of the node."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from actors import grants
+from actors.grants import Grant
+from cluster.governor.samples import PERIOD, Samples
+from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
+from cluster.policy import Policy, fitted, static
+from distprove.errors import ClusterError
+from distprove.host.phases import Phase
+from distprove.host.topology import Topology
+
+
+class Asked(NamedTuple):
+    """A request that was queued. Whoever does not wait for it to the end must release its ticket."""
+
+    ticket: int
+    threads: Future[int]
+    """How many threads the lease is of, once it is granted; ClusterError when the holder is reclaimed before."""
+
+
+class LocalGovernor(grants.Governor):
+    """A node's governor, for any thread of this process.
+
+    Workers here ask by `acquire` and `lease`. `ask` is for whoever speaks for other holders, and does not wait.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        policy: Policy | None = None,
+        topology: Topology | None = None,
+        lives: Callable[[Holder], bool] | None = None,
+    ) -> None:
+        """`policy`: None is `static` with no limits but the budget's threads; it is fitted to `topology`. `lives` tells
+        whether a holder still does; None: all do, until `reclaim`."""
+        self._policy = fitted(policy or static(budget.threads), topology or Topology())
+        self._topology = topology
+        self._lives = lives
+        self._state = Governor(budget)
+        self._state.set_limits(self._policy.limits)
+        self._lock = threading.RLock()
+        self._waiting: dict[int, Future[int]] = {}
+        """Who waits, by ticket."""
+        self._numbers = itertools.count(1)
+        self._samples = Samples()
+        self._epoch = time.time() - time.monotonic()
+        self._stop = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look at the node. Needs `close`."""
+        self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
+        self._ticker.start()
+
+    def close(self) -> None:
+        """Stop looking. Leases are still given and taken back."""
+        if self._ticker is not None:
+            self._stop.set()
+            self._ticker.join()
+            self._ticker = None
+
+    def acquire(
+        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+    ) -> Grant:
+        here, number = (os.getpid(), 0.0), next(self._numbers)
+        return self.hold(Request(here, threads, memory, lane, Phase(phase), thread=number, least=least))
+
+    def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
+        """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
+        return self.hold(Request(NOBODY, memory=memory, pinned=pinned, key=key)).ticket
+
+    def hold(self, request: Request) -> Grant:
+        """Wait for a lease. Raises ClusterError if it never can be had, or when its holder is reclaimed meanwhile."""
+        ticket, threads = self.ask(request)
+        try:
+            return Grant(ticket, threads.result())
+        except BaseException:
+            self.release(ticket)
+            raise
+
+    def ask(self, request: Request) -> Asked:
+        """Queue a request. Raises ClusterError if it never can be granted."""
+        with self._lock:
+            self.reclaim_dead()
+            asked = Asked(self._state.request(request), Future())
+            self._waiting[asked.ticket] = asked.threads
+            self._tell()
+            return asked
+
+    def release(self, ticket: int) -> None:
+        """Give back a lease, or withdraw a request. A ticket that is not known is ignored."""
+        self._change(lambda state: state.release(ticket))
+
+    def shrink(self, ticket: int, memory: int) -> None:
+        self._change(lambda state: state.shrink(ticket, memory))
+
+    def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
+        """Reduce a key that this lease alone keeps to so many bytes of memory and pinned memory."""
+        self._change(lambda state: state.shrink_key(ticket, memory, pinned))
+
+    def reclaim(self, holder: Holder) -> None:
+        """Take back what a holder has that is no more, and end its waiting."""
+        self._change(lambda state: state.reclaim(holder))
+
+    def reclaim_dead(self) -> None:
+        """Take back what holders have that do not live, and end their waiting."""
+        if self._lives is not None:
+            with self._lock:
+                for holder in self._state.holders:
+                    if not self._lives(holder):
+                        self.reclaim(holder)
+
+    def sample(self) -> None:
+        """Look at the node, if that is due."""
+        with self._lock:
+            self._samples.take(time.monotonic(), self._state)
+
+    def report(self, began: float | None = None) -> dict[str, Any]:
+        """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
+        shift = self._epoch - (began or 0.0)
+        with self._lock:
+            return {
+                **self._state.report(),
+                "policy": self._policy.name,
+                "topology": asdict(self._topology) if self._topology is not None else {},
+                "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in self._samples.taken],
+            }
+
+    def _change(self, change: Callable[[Governor], None]) -> None:
+        with self._lock:
+            change(self._state)
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell those whose waiting is over. Called with the lock held, after every change of the state."""
+        while leaving := self._state.keys.leaving:
+            self._state.evicted(leaving[0])  # its memory went with the last of its users
+        if not self._waiting:
+            return
+        still = {ticket for ticket, _ in (*self._state.waiting, *self._state.lane_waiting)}
+        for ticket in self._waiting.keys() - still:
+            future, lease = self._waiting.pop(ticket), self._state.leases.get(ticket)
+            if not future.set_running_or_notify_cancel():
+                continue  # whoever asked waits no more, and is about to release the ticket
+            if lease is None:
+                future.set_exception(ClusterError("the holder that asked is gone"))
+            else:
+                future.set_result(lease.threads)
+
+    def _tick(self) -> None:
+        while not self._stop.wait(PERIOD):
+            self.sample()
