@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 
-from cluster.dispatch import Dispatcher, Progress, draw_challenge, made_under
+from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
 from cluster.executor.base import Executor
 from cluster.record.report import PartitionReport, Report, WorkerReport, public_message
 from cluster.record.run import Barrier, Run
@@ -57,9 +57,9 @@ def prove(
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
-            dispatcher = Dispatcher(system, plan, done, barrier, executor, run, settings, report, session, progress)
+            state = State(system, plan, done, barrier, executor, run, settings, report, session, progress)
             with status:
-                proofs = dispatcher.run(status.post)
+                proofs = dispatch(state, status.post)
             failed = [p for p in report.partitions if p.status == "failed"]
             if failed:
                 more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
