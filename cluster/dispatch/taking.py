@@ -7,7 +7,7 @@ from typing import Any
 from actors.inflight import Timed
 from actors.process import WitnessGone
 from actors.processes import WorkerDied
-from actors.spans import span_json, with_attempt
+from actors.spans import quoted, span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Outcome
 from cluster.dispatch.barrier import made_under
 from cluster.dispatch.handing import HandingOut
@@ -244,16 +244,11 @@ class TakingIn:
             state.proofs[report.name] = item.proof
             member.report.partitions += 1
             self._items.move(item, Stage.DONE)
-            facts.append(
-                {
-                    "partition": report.name,
-                    "worker": item.home,
-                    "synthesise_seconds": round(report.synthesise_seconds, 6),
-                    "prove_seconds": round(report.prove_seconds, 6),
-                    "verify_seconds": round(report.verify_seconds, 6),
-                    "to_device": report.to_device,
-                    "to_host": report.to_host,
-                }
+            facts.append(  # as JSON, by hand: `json` takes five times as long
+                f'{{"partition":{quoted(report.name)},"worker":{quoted(item.home)},'
+                f'"synthesise_seconds":{report.synthesise_seconds:.6f},"prove_seconds":{report.prove_seconds:.6f},'
+                f'"verify_seconds":{report.verify_seconds:.6f},'
+                f'"to_device":{report.to_device},"to_host":{report.to_host}}}'
             )
             state.tell("proved", item, member)
         state.run.note_all("proved", facts, sync=False)  # the proofs themselves are
