@@ -8,6 +8,7 @@ rate.
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -65,10 +66,10 @@ class RemoteWorker:
         self._process = HostProcess(spec.name, replace(spec, shared=self._given), Governed())
         self._process.start()
 
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """What the worker's method `name` returns. Raises what it raises, or WorkerDied."""
+    def ask(self, name: str, arguments: bytes) -> Any:
+        """What the worker's method `name` returns, given pickled arguments. Raises what it raises, or WorkerDied."""
         assert self._process is not None, "serve first"
-        answer = self._process.call(name, *arguments)
+        answer = self._process.call(name, *pickle.loads(arguments))
         return _placed(answer) if isinstance(answer, Loaded) else answer
 
     @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]

@@ -27,16 +27,16 @@ def span_json(
 ) -> str:
     """A span as JSON, but for its attempt and the brace that closes it (`with_attempt`). Put together by hand: `json`
     takes ten times as long. Times are seconds since the epoch; `began` is when the session did."""
-    name = "null" if partition is None else _quoted(partition)
-    each = ", ".join([f"{_quoted(step)}: {seconds:.6f}" for step, seconds in inner.items()])
-    when = ", ".join([f"[{_quoted(step)}, {first - began:.6f}, {last - began:.6f}]" for step, first, last in steps])
+    name = "null" if partition is None else quoted(partition)
+    each = ", ".join([f"{quoted(step)}: {seconds:.6f}" for step, seconds in inner.items()])
+    when = ", ".join([f"[{quoted(step)}, {first - began:.6f}, {last - began:.6f}]" for step, first, last in steps])
     device = "null"
     if on_device is not None:
         stretches = ", ".join([f"[{first - began:.6f}, {last - began:.6f}]" for first, last in on_device.stretches])
         device = f'{{"by": "{"events" if on_device.by_events else "queue"}", "stretches": [{stretches}]}}'
     return (
-        f'{{"worker": {_quoted(worker)}, "partition": {name}, "phase": {_quoted(phase)}, '
-        f'"start": {start - began:.6f}, "end": {end - began:.6f}, "outcome": {_quoted(outcome)}, '
+        f'{{"worker": {quoted(worker)}, "partition": {name}, "phase": {quoted(phase)}, '
+        f'"start": {start - began:.6f}, "end": {end - began:.6f}, "outcome": {quoted(outcome)}, '
         f'"inner": {{{each}}}, "steps": [{when}], "on_device": {device}'
     )
 
@@ -52,5 +52,6 @@ def of_times(times: PhaseTimes | None) -> tuple[Mapping[str, float], Sequence[St
 
 
 @lru_cache(maxsize=1024)
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as JSON."""
     return json.dumps(text)

@@ -27,8 +27,11 @@ from actors.spans import of_times, span_json
 from distprove.errors import InputError
 from distprove.system import Partition, PhaseTimes, PredictsMemory, ProofSystem, Synthesised
 
-LINGER = 0.1
-"""Seconds between two batches, at least, unless there is trouble to tell or nothing left to do."""
+LINGER = 0.25
+"""Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
+second of work, and another one waits behind it: no worker runs dry before its news were told."""
+TICK = 0.1
+"""Seconds between two looks at what the governor is to be told."""
 IDLE = 0.02
 """Seconds for which a synthesiser beside a GPU keeps its threads while there is nothing for it to make."""
 
@@ -532,4 +535,4 @@ class Worker:
             self._purse.give_back(0.0 if over else 0.25)
             if over:
                 return
-            time.sleep(LINGER)
+            time.sleep(TICK)

@@ -31,7 +31,7 @@ guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -79,7 +79,7 @@ class Proof:
         """Bind verified partition proofs, given in the job's order, into one proof."""
         key = system.key_digest()
         bound = tuple(
-            replace(p, digest=partition_digest(key, index, p.name, p.public, heights_of(p)))
+            PartitionProof(p.name, partition_digest(key, index, p.name, p.public, heights_of(p)), p.public, p.data)
             for index, p in enumerate(partitions)
         )
         return cls(system.name, key, system.verification_key(), bound)
@@ -111,11 +111,11 @@ class Proof:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes, what: str = "proof", binding: bytes | None = None) -> Proof:
+    def from_bytes(cls, data: bytes, what: str = "proof", written: Proof | None = None) -> Proof:
         """Parse and check the binding; no partition proof is verified yet. Raises FormatError or InvalidProof.
 
-        `binding` is given by a caller that has just written `data`, and saves computing it again. A proof has only one
-        encoding, which decoding enforces; so if `data` states this binding, the parsed proof is the one it belongs to.
+        `written` is the proof that the caller has just written as `data`: where what is parsed equals it, its digests
+        are compared and not computed again.
         """
         top = canonical.decode(data, what)
         if not isinstance(top, dict) or top.get("format") != FORMAT:
@@ -132,7 +132,9 @@ class Proof:
         if len(top["key"]) != 32:
             raise FormatError(f"{what}: a key's digest has 32 bytes")
         proof = cls(top["system"], top["key"], top["verification_key"], partitions)
-        for index, partition in enumerate(partitions):
+        if proof == written:
+            proof = written
+        for index, partition in enumerate(partitions if proof is not written else ()):
             stated = partition.name, partition.public, heights_of(partition)
             if partition.digest != partition_digest(proof.key_digest, index, *stated):
                 raise InvalidProof(
@@ -141,7 +143,7 @@ class Proof:
                 )
         if proof.job_digest != top["job"]:
             raise InvalidProof(f"{what}: the partitions are not those that the job digest binds")
-        if (binding or proof.binding) != top["binding"]:
+        if proof.binding != top["binding"]:
             raise InvalidProof(f"{what}: the content does not match its binding")
         return proof
 

@@ -62,13 +62,19 @@ def test_round_trip(proof: Proof, tmp_path: Path) -> None:
     again.verify(Judge(), expected_job=proof.job_digest)
 
 
-def test_a_binding_that_is_known_is_compared_and_not_computed(proof: Proof, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_written_is_compared_and_not_hashed_again(proof: Proof, monkeypatch: pytest.MonkeyPatch) -> None:
     content = proof.to_bytes()
-    with pytest.raises(InvalidProof, match="its binding"):
-        Proof.from_bytes(content, binding=bytes(32))
-    known = proof.binding
-    monkeypatch.delattr(Proof, "binding")
-    assert Proof.from_bytes(content, binding=known) == proof
+    other = replace(proof, partitions=proof.partitions[::-1])
+    assert Proof.from_bytes(content, written=other) == proof, "checked as if nothing were known"
+    changed = canonical.decode(content, "proof")
+    for field in ("binding", "job"):
+        with pytest.raises(InvalidProof):
+            Proof.from_bytes(canonical.encode({**changed, field: bytes(32)}), written=proof)
+    changed["partitions"][0]["digest"] = bytes(32)
+    with pytest.raises(InvalidProof, match="not what its digest says"):
+        Proof.from_bytes(canonical.encode(changed), written=proof)
+    monkeypatch.setattr(canonical, "digest", None)
+    assert Proof.from_bytes(content, written=proof) is proof
 
 
 def test_anyone_can_compute_the_job_digest(proof: Proof) -> None:

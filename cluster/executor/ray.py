@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import secrets
 import threading
 import time
@@ -64,13 +65,13 @@ class RayTransport:
 
     def call(self, name: str, *arguments: Any) -> Any:
         try:
-            return ray.get(self.actor.ask.remote(name, *arguments))
+            return ray.get(self._ask(name, arguments))
         except RayError as error:
             raise told(error) from None
 
     def tell(self, name: str, *arguments: Any) -> None:
         with suppress(RayError):
-            self.actor.ask.remote(name, *arguments)
+            self._ask(name, arguments)
 
     def kill(self) -> None:
         try:
@@ -80,6 +81,10 @@ class RayTransport:
 
     def end(self) -> None:
         ray.kill(self.actor, no_restart=True)
+
+    def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
+        # As bytes: Ray's own way to pickle asks Python how to, for each of a chunk's orders.
+        return self.actor.ask.remote(name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
 
 
 class RayExecutor(Executor):

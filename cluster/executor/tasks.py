@@ -12,7 +12,7 @@ from typing import Any
 
 from distprove.system import PartitionProof
 
-LINGER = 0.1
+LINGER = 0.25
 """Seconds between two batches of proofs that are verified or kept together, at least."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,18 +58,19 @@ class Journal:
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Append one event, as `note_all` does."""
-        self.note_all(event, [facts], sync=sync)
+        told = {name: bounded(fact, MAX_TEXT) if isinstance(fact, str) else fact for name, fact in facts.items()}
+        self.note_all(event, [_LINE(told)], sync=sync)
 
-    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
-        """Append events of one kind, given by their facts, with one call to the system.
+    def note_all(self, event: str, each: Iterable[str], *, sync: bool = True) -> None:
+        """Append events of one kind, given by the JSON of their facts, with one call to the system.
 
         If `sync`, they are on disk when this returns, with all before them; otherwise they outlive this process, and a
         power cut once another event is synced. Events for which there is no room are left out.
         """
-        now, room, lines = round(time.time(), 6), MAX_JOURNAL - self._size, []
+        room, lines = MAX_JOURNAL - self._size, []
+        begin = _LINE({"time": round(time.time(), 6), "event": event})[:-1]
         for facts in each:
-            told = {name: bounded(fact, MAX_TEXT) if isinstance(fact, str) else fact for name, fact in facts.items()}
-            line = _LINE({"time": now, "event": event, **told}).encode() + b"\n"
+            line = f"{begin}{',' if len(facts) > 2 else ''}{facts[1:]}\n".encode()
             room -= len(line)
             if room < 0:
                 break

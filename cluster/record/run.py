@@ -152,9 +152,9 @@ class Run:
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Append an event to the journal, as `Journal.note_all` does."""
-        self._journal.note_all(event, [facts], sync=sync)
+        self._journal.note(event, sync=sync, **facts)
 
-    def note_all(self, event: str, each: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
+    def note_all(self, event: str, each: Iterable[str], *, sync: bool = True) -> None:
         """Append several events of a kind to the journal, as `Journal.note_all` does."""
         self._journal.note_all(event, each, sync=sync)
 

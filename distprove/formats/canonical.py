@@ -9,6 +9,7 @@ one pass over the bytes, before any object is made. Format: https://github.com/m
 from __future__ import annotations
 
 import hashlib
+import threading
 from typing import Any
 
 import msgpack
@@ -22,7 +23,8 @@ FREE_COST = 1 << 24
 COST_PER_BYTE = 8
 """The decoded objects of a file may take `FREE_COST` bytes, plus `COST_PER_BYTE` for each byte of the file."""
 
-_PLAIN = frozenset({bytes, str, bool, type(None)})
+_PLAIN = frozenset({bytes, str, bool, int, type(None)})
+_TEXTS = frozenset({str})
 
 _CONSTANT, _NUMBER, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP = range(7)
 # Maximum bytes that a decoded object of each kind takes, and bytes for each unit of its length.
@@ -49,8 +51,22 @@ _FORMS |= {0xDE + i: _form(_MAP, 2 << i, 0, least) for i, least in enumerate((1 
 
 def encode(value: Any) -> bytes:
     """The canonical bytes of `value`. Tuples count as arrays. Raises TypeError for a value that has no encoding."""
-    packed: bytes = msgpack.packb(_normal(value, 0), use_bin_type=True, strict_types=True)
+    normal = _normal(value, 0)
+    try:
+        packed: bytes = _packer.pack(normal)
+    except OverflowError:
+        raise TypeError("an integer beyond 64 bits; encode it as bytes") from None
     return packed
+
+
+class _Packer(threading.local):
+    """A packer for each thread: to make one for each value takes longer than most values do."""
+
+    def __init__(self) -> None:
+        self.pack = msgpack.Packer(use_bin_type=True, strict_types=True).pack
+
+
+_packer = _Packer()
 
 
 def decode(data: bytes, what: str) -> Any:
@@ -71,22 +87,18 @@ def _normal(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise TypeError(f"nested deeper than {MAX_DEPTH}")
     kind = type(value)
-    if kind is bytes or kind is str or kind is bool or value is None:
-        return value
-    if kind is int:
-        if not -(1 << 63) <= value < 1 << 64:
-            raise TypeError("an integer beyond 64 bits; encode it as bytes")
+    if kind in _PLAIN:
         return value
     # Most values are plain ones in a container: they are passed on here, unless they are nested too deeply.
-    plain = _PLAIN if depth < MAX_DEPTH else ()
+    plain = _PLAIN if depth < MAX_DEPTH else frozenset()
     if isinstance(value, (list, tuple)):
+        if plain.issuperset(map(type, value)):
+            return list(value)
         return [item if type(item) in plain else _normal(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
+        if not _TEXTS.issuperset(map(type, value)):
             raise TypeError("a map key that is not a string")
-        return {
-            key: value[key] if type(value[key]) in plain else _normal(value[key], depth + 1) for key in sorted(value)
-        }
+        return {key: item if type(item := value[key]) in plain else _normal(item, depth + 1) for key in sorted(value)}
     raise TypeError(f"{kind.__name__} has no canonical encoding")
 
 

@@ -1,0 +1,68 @@
+"""The dispatch loop: which partition goes to which worker, and what happens when one fails.
+
+    waiting -> handed -> synthesising -> ready -> [committing -> committed -> handed ->] proving
+        ^                                                                               -> verifying -> keeping -> done
+        '------------------------------- diagnosing <--------------------------------------'            | failed
+
+Rules:
+
+* A worker has orders for about `CHUNK` seconds of work, and as many again behind them. It makes the witness of a
+  partition that it proves. Near the end of the job each worker gets its share of what is left, and what it has not
+  begun is asked back when another one has nothing to do.
+* Nothing is proven before one prover has checked the key, for systems that have such a check.
+* No proof counts before it has been verified here, and is on disk. After a bad one the witness is diagnosed; if that is
+  not to blame, the partition goes to another prover if there is one.
+* This loop waits for nothing but what is over, and takes in all that is over before it hands out.
+* An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
+* A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that hangs is
+  ended (`cluster.hangs`). One that fails three times with nothing good in between, or does not come back in time, is
+  retired. The same holds for synthesisers. With no prover or synthesiser left, what remains fails; what is done is
+  kept.
+* With a barrier, every partition is committed before any is proven, by the worker that committed to it. A partition
+  that moves to another worker after that must reproduce its commitment.
+
+It hands out (`handing`), takes in (`taking`) and sees to what goes wrong (`trouble`). These share one `state`: the
+partitions by stage, the members (provers and synthesisers), and what is told of them (`progress`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.dispatch.barrier import draw_challenge, made_under
+from cluster.dispatch.handing import HandingOut
+from cluster.dispatch.progress import Progress
+from cluster.dispatch.state import State
+from cluster.dispatch.taking import TakingIn
+from cluster.dispatch.trouble import Trouble
+from distprove.system import PartitionProof
+
+__all__ = ["Progress", "State", "dispatch", "draw_challenge", "made_under"]
+
+
+def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None]) -> dict[str, PartitionProof]:
+    """Take the partitions that are not done through the executor, until each is done or has failed. Returns the proofs
+    there are, by name. Raises InputError when the key itself is at fault.
+
+    `post` is offered a view of the work now and then, for status.json.
+    """
+    items, members, executor, tell = state.items, state.members, state.executor, state.tell
+    handing = HandingOut(state)
+    trouble = Trouble(state, handing)
+    taking = TakingIn(state, handing, trouble)
+    if items.open:
+        executor.waits_for = tell.wait
+        for worker in executor.start(state.system):
+            members.add(worker, state.deadline())
+            executor.load(worker, state.key_checked)
+        state.report.workers += members.reports()
+        tell.loading()
+    while items.open:
+        handing.hand_out()
+        for finished in executor.wait(timeout=1.0):
+            taking.take(finished)
+        trouble.look()
+        tell.moved()
+        post(tell.view)
+    return state.proofs

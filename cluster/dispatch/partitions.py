@@ -1,0 +1,89 @@
+"""The partitions of a job, each at one stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cluster.record.report import PartitionReport
+from distprove.system import Partition, PartitionProof, PhaseTimes
+
+
+class Stage(str, Enum):
+    WAITING = "waiting"
+    HANDED = "handed"
+    SYNTHESISING = "synthesising"
+    READY = "ready"
+    COMMITTING = "committing"
+    COMMITTED = "committed"
+    PROVING = "proving"
+    VERIFYING = "verifying"
+    KEEPING = "keeping"
+    DIAGNOSING = "diagnosing"
+    DONE = "done"
+    FAILED = "failed"
+
+
+PREPARING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.DIAGNOSING)
+SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
+"""Stages that need no worker."""
+OVER = (Stage.DONE, Stage.FAILED)
+
+
+@dataclass
+class Item:
+    """A partition under way."""
+
+    partition: Partition
+    report: PartitionReport
+    stage: Stage = Stage.WAITING
+    commitment: bytes | None = None
+    home: str | None = None
+    """The worker it is with, or whose proof or commitment of it we have."""
+    avoid: set[str] = field(default_factory=set)
+    """Provers whose proof of it was bad."""
+    suspicion: str = ""
+    """Why its last proof is held to be bad, while that is diagnosed."""
+    proof: PartitionProof | None = None
+    times: PhaseTimes = field(default_factory=PhaseTimes)
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How often each phase of it was tried, for the timeline."""
+    charged: int = 0
+    """Attempts that failed and count against `max_retries`."""
+
+
+class Items(dict[str, Item]):
+    """All partitions by name, and by stage."""
+
+    def __init__(self, plan: list[Partition], reports: list[PartitionReport], done: dict[str, PartitionProof]) -> None:
+        super().__init__({p.name: Item(p, r) for p, r in zip(plan, reports, strict=True)})
+        self.at: dict[Stage, dict[str, Item]] = {stage: {} for stage in Stage}
+        """Each stage in order of arrival: no event costs a walk over the whole job."""
+        for name, item in self.items():
+            item.stage = Stage.DONE if name in done else Stage.WAITING
+            self.at[item.stage][name] = item
+
+    def move(self, item: Item, stage: Stage) -> None:
+        """To another stage."""
+        name = item.partition.name
+        del self.at[item.stage][name]
+        item.stage = stage
+        self.at[stage][name] = item
+
+    def count(self, *stages: Stage) -> int:
+        """Partitions at any of these stages."""
+        return sum(len(self.at[stage]) for stage in stages)
+
+    @property
+    def open(self) -> bool:
+        """Whether some partition is neither done nor failed."""
+        return self.count(*OVER) < len(self)
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing is left but to verify and to keep."""
+        return self.count(*SAFE) == len(self)
+
+    def stages(self) -> dict[str, int]:
+        """How many partitions are at each stage."""
+        return {stage.value: len(items) for stage, items in self.at.items() if items}

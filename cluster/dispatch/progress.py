@@ -1,0 +1,104 @@
+"""What is told of a job under way: to the live display, and to status.json."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from cluster.dispatch.members import Member, Members
+from cluster.dispatch.partitions import Item, Items, Stage
+from cluster.record.report import Report
+from cluster.record.status import status_view
+
+TELL = 0.1
+"""Seconds between two events "stage", at least."""
+
+RECENT = 60.0
+"""Seconds over which the rate in status.json is taken."""
+
+
+class Progress(NamedTuple):
+    """Something happened; for the live display. `done`, `failed` and `total` count partitions."""
+
+    event: str
+    """A journal event; "stage", ten times a second at most: partitions moved from one stage to another; or "waiting"
+    before there is work: `detail` says for what."""
+    partition: str | None
+    worker: str | None
+    stage: str | None
+    done: int
+    failed: int
+    total: int
+    detail: str | None = None
+    stages: Mapping[str, int] | None = None
+    """Number of partitions at each stage. Set for the event "stage" only."""
+
+
+class Teller:
+    """Tells `progress` what happens, and what the job is at whoever asks."""
+
+    def __init__(
+        self, items: Items, members: Members, report: Report, progress: Callable[[Progress], None] | None
+    ) -> None:
+        self._items = items
+        self._members = members
+        self._report = report
+        self._progress = progress
+        self._due = 0.0
+        self._recent: deque[tuple[float, int]] = deque(maxlen=10_000)
+        """When partitions were done, and how many."""
+
+    def __call__(
+        self, event: str, item: Item | None = None, member: Member | None = None, detail: str | None = None
+    ) -> None:
+        if self._progress is None:
+            return
+        self._progress(
+            Progress(
+                event,
+                item.partition.name if item else None,
+                member.report.id if member else None,
+                item.stage.value if item else None,
+                self._items.count(Stage.DONE),
+                self._items.count(Stage.FAILED),
+                len(self._items),
+                detail,
+                self._items.stages() if event == "stage" else None,
+            )
+        )
+
+    def wait(self, what: str) -> None:
+        """There is no work yet, but what is waited for."""
+        self("waiting", detail=what)
+
+    def loading(self) -> None:
+        """Provers that have the key, of those that there are."""
+        provers = self._members.provers.values()
+        ready = sum(member.ready for member in provers)
+        if ready < len(provers):
+            self.wait(f"the key, loaded on {ready} of {len(provers)} provers")
+
+    def moved(self) -> None:
+        """What moves comes by the thousand, and who looks sees ten pictures a second."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + TELL
+            self("stage")
+
+    def done(self, count: int) -> None:
+        """So many partitions are proven, verified and on disk, just now."""
+        self._recent.append((time.time(), count))
+
+    def view(self) -> dict[str, Any]:
+        """What status.json says while the dispatcher runs."""
+        now = time.time()
+        recent = sum(count for done, count in self._recent if done > now - RECENT)
+        begun: dict[str, list[list[str]]] = {}
+        for member in self._members.provers.values():
+            for name, stage, worker in member.under_way:
+                if name in member.tasks:
+                    begun.setdefault(worker, []).append([name, stage])
+        rate = recent / min(RECENT, max(1.0, now - self._report.started))
+        return status_view(self._report, self._items.stages(), rate=rate, tasks=begun)
