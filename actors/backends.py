@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from distprove.offload import ChoosesPlacement, Placing
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
+from kernels.interface.entry import BackendEntry
 from kernels.interface.leases import Lease
 from kernels.interface.placement import Placement
 
@@ -28,9 +28,9 @@ class BackendChoice:
     """Which backend a prover gets. Plain data, so that it can be sent to an actor."""
 
     name: str
-    """"cpu", "cuda", or "module:factory": a callable with the keyword arguments device, threads and budget."""
+    """A name that `entry_of` knows."""
     device: int = 0
-    """CUDA device number as the process sees it; an actor with one GPU sees it as 0."""
+    """Device number as the process sees it; an actor with one GPU sees it as 0."""
     threads: int = 1
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
@@ -73,28 +73,42 @@ def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
     return Leases(leased(choice.threads, least_of(choice.threads)), leased(choice.host_threads))
 
 
+BACKENDS = {"cpu": "kernels.cpu.entry:ENTRY", "cuda": "kernels.cuda.entry:ENTRY"}
+"""Where the backends that ship say what they are, by name."""
+
+
+def entry_of(name: str) -> BackendEntry:
+    """What the backend `name` says of itself. A plain factory, "module:factory", computes on the CPU and takes device,
+    threads and budget. Raises UsageError for an unknown name, or a backend that is not installed."""
+    module, _, attribute = BACKENDS.get(name, name).partition(":")
+    if not attribute:
+        raise UsageError(f'unknown backend {name!r}; known: {", ".join(BACKENDS)}, or "module:factory"')
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"backend {name} is not installed here: {error}") from None
+    if isinstance(found, BackendEntry):
+        return found
+    return BackendEntry(name, lambda device, threads, budget, **_: found(device=device, threads=threads, budget=budget))
+
+
+def device_backend(asked: str) -> str | None:
+    """The backend that has a prover on each device where `asked` is asked for; None where provers are on the CPUs."""
+    return next((name for name in (BACKENDS if asked == "auto" else [asked]) if entry_of(name).devices), None)
+
+
 def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:
-    """The backend; the CPU's has its vectors in `arena` and computes under `lease`.
+    """The backend; one on the CPU has its vectors in `arena` and computes under `lease`.
 
     Raises UsageError for an unknown name or a backend that is not installed, BackendError from it.
     """
-    module, _, factory = {"cpu": "kernels.cpu.backend:CpuBackend", "cuda": "kernels.cuda.backend:CudaBackend"}.get(
-        choice.name, choice.name
-    ).partition(":")
-    if not factory:
-        raise UsageError(f'unknown backend {choice.name!r}; known: cpu, cuda, or "module:factory"')
-    try:
-        make = getattr(import_module(module), factory)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
+    entry = entry_of(choice.name)
     budget = None if choice.budget is None else choice.budget // choice.share
-    arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": budget}
-    if choice.name == "cpu":
-        del arguments["device"]
-        arguments |= {"arena": arena, "lease": lease}
-    if choice.name == "cuda":
-        arguments["share"] = choice.share
-    backend: Backend = make(**arguments)
+    given = {"device": choice.device, "threads": choice.threads, "budget": budget, "share": choice.share}
+    try:
+        backend: Backend = entry.open(**given, arena=arena, lease=lease)
+    except ImportError as error:
+        raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
     return backend
 
 

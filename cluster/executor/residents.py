@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, entry_of
 from distprove.system import PredictsKey, ProofSystem
-from kernels.cuda.pinned import PINNED_BYTES
 
 
 @dataclass(frozen=True)
@@ -24,10 +23,10 @@ class Residents:
 
 def of_prover(system: ProofSystem, choice: BackendChoice) -> Residents:
     """A prover's: its transfers' buffers on a GPU, what it makes of the key for operations on the processors."""
-    pinned = PINNED_BYTES if choice.name == "cuda" else 0
-    computes = choice.name != "cuda" or bool(choice.placing)
+    backend = entry_of(choice.name)
+    computes = backend.devices is None or bool(choice.placing)
     made = system.key_bytes() if computes and isinstance(system, PredictsKey) else 0
-    return Residents(made + pinned, pinned)
+    return Residents(made + backend.pinned, backend.pinned)
 
 
 def of_node(files: int, provers: Iterable[Residents]) -> Residents:
