@@ -49,7 +49,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A job file of the toy system, which one line makes known."""
     monkeypatch.setitem(SYSTEMS, "toy", "tests.support.toy_entry")
     job = tmp_path / "job.toml"
-    job.write_text(f'system = "toy"\nfolder = "."\ncount = 3\n[executor]\nbackend = "{TOY_BACKEND}"\n')
+    job.write_text(f'system = "toy"\nfolder = "{tmp_path}"\ncount = 3\n[executor]\nbackend = "{TOY_BACKEND}"\n')
     return job
 
 
