@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,7 @@ class BackendChoice:
     """Which backend a prover gets. Plain data, so that it can be sent to an actor."""
 
     name: str
-    """A name that `entry_of` knows."""
+    """A name that `find_backend` knows."""
     device: int = 0
     """Device number as the process sees it; an actor with one GPU sees it as 0."""
     threads: int = 1
@@ -73,42 +75,48 @@ def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
     return Leases(leased(choice.threads, least_of(choice.threads)), leased(choice.host_threads))
 
 
-BACKENDS = {"cpu": "kernels.cpu.entry:ENTRY", "cuda": "kernels.cuda.entry:ENTRY"}
-"""Where the backends that ship say what they are, by name."""
+BACKENDS = {"cuda": "kernels.cuda.entry:ENTRY", "cpu": "kernels.cpu.backend:CpuBackend"}
+"""The backends that ship: a `BackendEntry` for what has devices, else the factory."""
 
 
-def entry_of(name: str) -> BackendEntry:
-    """What the backend `name` says of itself. A plain factory, "module:factory", computes on the CPU and takes device,
-    threads and budget. Raises UsageError for an unknown name, or a backend that is not installed."""
+def find_backend(name: str) -> Any:
+    """The `BackendEntry` or factory of a backend: one that ships, or "module:name". A factory computes on the CPUs.
+
+    Raises UsageError for an unknown name or a backend that is not installed.
+    """
     module, _, attribute = BACKENDS.get(name, name).partition(":")
     if not attribute:
-        raise UsageError(f'unknown backend {name!r}; known: {", ".join(BACKENDS)}, or "module:factory"')
+        raise UsageError(f'unknown backend {name!r}; known: {", ".join(sorted(BACKENDS))}, or "module:factory"')
     try:
-        found = getattr(import_module(module), attribute)
+        return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"backend {name} is not installed here: {error}") from None
-    if isinstance(found, BackendEntry):
-        return found
-    return BackendEntry(name, lambda device, threads, budget, **_: found(device=device, threads=threads, budget=budget))
 
 
-def device_backend(asked: str) -> str | None:
-    """The backend that has a prover on each device where `asked` is asked for; None where provers are on the CPUs."""
-    return next((name for name in (BACKENDS if asked == "auto" else [asked]) if entry_of(name).devices), None)
+def device_backend(asked: str) -> tuple[str, BackendEntry] | None:
+    """The backend, by name, that has a prover on each device where `asked` is asked for ("auto": the first that has
+    devices at all); None where provers are on the CPUs."""
+    for name in BACKENDS if asked == "auto" else (asked,):
+        found = find_backend(name)
+        if isinstance(found, BackendEntry):
+            return name, found
+    return None
 
 
 def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:
-    """The backend; one on the CPU has its vectors in `arena` and computes under `lease`.
+    """The backend, with those of device, threads, budget, share, arena and lease that its factory names, or else the
+    first three. One on the CPU has its vectors in `arena` and computes under `lease`.
 
     Raises UsageError for an unknown name or a backend that is not installed, BackendError from it.
     """
-    entry = entry_of(choice.name)
+    make = find_backend(choice.name)
+    if isinstance(make, BackendEntry):
+        make = find_backend(make.factory)
     budget = None if choice.budget is None else choice.budget // choice.share
-    given = {"device": choice.device, "threads": choice.threads, "budget": budget, "share": choice.share}
-    try:
-        backend: Backend = entry.open(**given, arena=arena, lease=lease)
-    except ImportError as error:
-        raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
+    plain = {"device": choice.device, "threads": choice.threads, "budget": budget}
+    every = {**plain, "share": choice.share, "arena": arena, "lease": lease}
+    named = {name: every[name] for name in signature(make).parameters if name in every}
+    backend: Backend = make(**(named or plain))
     return backend
 
 

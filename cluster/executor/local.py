@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from actors.backends import BackendChoice, device_backend, entry_of
+from actors.backends import BackendChoice, device_backend
 from actors.grants import Governor, Grant
 from actors.process import SentWitness, WorkerSpec
 from actors.processes import HostProcess
@@ -167,9 +167,8 @@ def prover_choices(
 ) -> list[BackendChoice]:
     """What each prover of this machine computes on: the `devices`, or without any the processors."""
     spread = shares(len(devices), settings.gpu_workers)
-    name = settings.backend
-    if name == "auto":
-        name = (devices and device_backend(name)) or "cpu"
+    name, _ = (device_backend("auto") if devices else None) or ("cpu", None)
+    name = name if settings.backend == "auto" else settings.backend
     if devices:
         each, beside = min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
     else:
@@ -191,13 +190,13 @@ def prover_choices(
 
 def local_devices(settings: ExecutorSettings) -> list[int]:
     """Devices of this machine that the settings allow. Raises ClusterError when asked-for ones are missing."""
-    backend = device_backend(settings.backend)
-    if backend is None or settings.gpus == 0:
+    chosen = device_backend(settings.backend)
+    if chosen is None or settings.gpus == 0:
         return []
-    entry = entry_of(backend)
-    found = entry.devices() if entry.devices else 0
+    name, entry = chosen
+    found = entry.devices()
     wanted = found if settings.gpus is None else settings.gpus
-    if wanted > found or (settings.backend == backend and not found):
+    if wanted > found or (settings.backend == name and not found):
         raise ClusterError(
             f"{max(1, wanted)} {entry.title} devices asked for, {found} usable here (see `distprove doctor`)"
         )

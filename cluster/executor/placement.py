@@ -86,8 +86,8 @@ def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], l
     nodes = [node for node in nodes if node.cpus > 0]
     if not nodes:
         raise ClusterError("the cluster has no node with CPUs")
-    backend = device_backend(settings.backend)
-    on_gpus = backend if settings.gpus != 0 and any(node.gpus for node in nodes) else None
+    backend, _ = device_backend(settings.backend) or ("", None)
+    on_gpus = backend if settings.gpus != 0 and any(node.gpus for node in nodes) else ""
     if settings.backend == backend and not on_gpus:
         raise ClusterError(f"backend {backend} was asked for, and the cluster has no GPU to give")
     if settings.gpus and not on_gpus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from actors.backends import BackendChoice, entry_of
+from actors.backends import BackendChoice, device_backend
 from distprove.system import PredictsKey, ProofSystem
 
 
@@ -23,10 +23,11 @@ class Residents:
 
 def of_prover(system: ProofSystem, choice: BackendChoice) -> Residents:
     """A prover's: its transfers' buffers on a GPU, what it makes of the key for operations on the processors."""
-    backend = entry_of(choice.name)
-    computes = backend.devices is None or bool(choice.placing)
+    on_device = device_backend(choice.name)
+    pinned = on_device[1].pinned if on_device else 0
+    computes = on_device is None or bool(choice.placing)
     made = system.key_bytes() if computes and isinstance(system, PredictsKey) else 0
-    return Residents(made + backend.pinned, backend.pinned)
+    return Residents(made + pinned, pinned)
 
 
 def of_node(files: int, provers: Iterable[Residents]) -> Residents:

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 @contextmanager
 def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = None) -> Iterator[Backend]:
     """The backend, closed at the end. Raises UsageError for one that is not to be had."""
-    from actors.backends import BACKENDS, BackendChoice, device_backend, entry_of, make_backend
+    from actors.backends import BACKENDS, BackendChoice, device_backend, make_backend
     from distprove.host.machine import inspect_machine
 
     if name not in ("auto", *BACKENDS):
-        raise UsageError(f"unknown backend {name!r}; known: auto, {', '.join(BACKENDS)}")
-    chosen = device_backend(name) or "cpu"
-    count = entry_of(chosen).devices
-    found = count() if count else 0
-    if name == chosen and count and device >= found:
-        raise UsageError(
-            f"{entry_of(chosen).title} device {device} asked for, {found} usable here (see distprove doctor)"
-        )
+        raise UsageError(f"unknown backend {name!r}; known: auto, {', '.join(sorted(BACKENDS))}")
+    chosen = device_backend(name)
+    found = chosen[1].devices() if chosen else 0
+    if chosen and chosen[0] == name and device >= found:
+        raise UsageError(f"{chosen[1].title} device {device} asked for, {found} usable here (see distprove doctor)")
+    with_device = (chosen[0], device) if chosen and found else ("cpu", 0)
     cpus = threads or inspect_machine().processor.threads
-    backend = make_backend(BackendChoice(chosen if found else "cpu", device=device if found else 0, threads=cpus))
+    backend = make_backend(BackendChoice(*with_device, threads=cpus))
     try:
         yield backend
     finally:

@@ -1,20 +1,12 @@
-"""The way into the CUDA backend."""
+"""What the CUDA backend says of itself."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from kernels.cuda.pinned import PINNED_BYTES
 from kernels.interface.entry import BackendEntry
 
 
-def _open(*, arena: Any, lease: Any, **arguments: Any) -> Any:
-    from kernels.cuda.backend import CudaBackend
-
-    return CudaBackend(**arguments)
-
-
-def _devices() -> int:
+def devices() -> int:
     """CUDA devices that CuPy can use here; 0 without CuPy, a driver or a device."""
     try:
         import cupy
@@ -26,4 +18,4 @@ def _devices() -> int:
         return 0
 
 
-ENTRY = BackendEntry("CUDA", _open, _devices, PINNED_BYTES)
+ENTRY = BackendEntry("CUDA", "kernels.cuda.backend:CudaBackend", devices, PINNED_BYTES)

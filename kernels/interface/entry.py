@@ -1,22 +1,19 @@
-"""What a backend says of itself before it is loaded: the `ENTRY` in the `entry.py` of its package."""
+"""What a backend that computes on devices says of itself, before it is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
 class BackendEntry:
-    """The way into a backend. Its functions import what they need when they are called."""
+    """A backend that gets a prover on each of its devices; over Ray on each GPU that Ray knows of."""
 
     title: str
-    open: Callable[..., Any]
-    """Makes the `Backend` from keyword arguments: device, threads, budget (of its memory), share (how many share the
-    device), and for what computes on the CPU arena and lease. Raises BackendError."""
-    devices: Callable[[], int] | None = None
-    """Counts the devices that can be used here. Each gets a prover of its own, over Ray too, where a device is one of
-    Ray's GPUs. None for a backend that computes on a node's CPUs, all of them with one prover."""
+    factory: str
+    """Where it is made, as "module:factory"."""
+    devices: Callable[[], int]
+    """Counts the devices that can be used here."""
     pinned: int = 0
     """Bytes of page-locked host memory that one prover takes."""

@@ -60,7 +60,11 @@ def test_one_prover_per_gpu() -> None:
     assert [spot.node.id for spot in makers] == ["a"] * 15 + ["bb"] * 7  # 16 and 8 are wanted, a core is the provers'
 
 
-TITAN = BackendEntry("Titan", lambda **given: given, devices=lambda: 3, pinned=5)
+def titan(device: int, budget: int | None, share: int) -> Any:
+    return device, budget, share
+
+
+TITAN = BackendEntry("Titan", f"{__name__}:titan", devices=lambda: 3, pinned=5)
 """A backend of somebody else's, with devices."""
 
 
@@ -80,8 +84,7 @@ def test_a_backend_of_ones_own_gets_a_prover_on_each_device() -> None:
     toy = ToySystem(1, Faults(Path()))
     choices = prover_choices(local, toy, [0, 1, 2], 8)
     assert [(choice.name, choice.device) for choice in choices] == [(settings.backend, n) for n in range(3)]
-    made: Any = make_backend(replace(choices[2], budget=100, share=4))
-    assert (made["device"], made["budget"], made["share"]) == (2, 25, 4)
+    assert make_backend(replace(choices[2], budget=100, share=4)) == (2, 25, 4)
     assert of_prover(toy, choices[0]) == Residents(5, 5)
 
 
