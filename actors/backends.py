@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from distprove.offload import ChoosesPlacement, Placing
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
+from kernels.interface.entry import BackendEntry
 from kernels.interface.leases import Lease
 from kernels.interface.placement import Placement
 
@@ -27,9 +29,9 @@ class BackendChoice:
     """Which backend a prover gets. Plain data, so that it can be sent to an actor."""
 
     name: str
-    """"cpu", "cuda", or "module:factory": a callable with the keyword arguments device, threads and budget."""
+    """A name that `find_backend` knows."""
     device: int = 0
-    """CUDA device number as the process sees it; an actor with one GPU sees it as 0."""
+    """Device number as the process sees it; an actor with one GPU sees it as 0."""
     threads: int = 1
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
@@ -72,28 +74,48 @@ def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
     return Leases(leased(choice.threads, least_of(choice.threads)), leased(choice.host_threads))
 
 
+BACKENDS = {"cuda": "kernels.cuda.entry:ENTRY", "cpu": "kernels.cpu.backend:CpuBackend"}
+"""The backends that ship: a `BackendEntry` for what has devices, else the factory."""
+
+
+def find_backend(name: str) -> Any:
+    """The `BackendEntry` or factory of a backend: one that ships, or "module:name". A factory computes on the CPUs.
+
+    Raises UsageError for an unknown name or a backend that is not installed.
+    """
+    module, _, attribute = BACKENDS.get(name, name).partition(":")
+    if not attribute:
+        raise UsageError(f'unknown backend {name!r}; known: {", ".join(sorted(BACKENDS))}, or "module:factory"')
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"backend {name} is not installed here: {error}") from None
+
+
+def device_backend(asked: str) -> tuple[str, BackendEntry] | None:
+    """The backend, by name, that has a prover on each device where `asked` is asked for ("auto": the first that has
+    devices at all); None where provers are on the CPUs."""
+    for name in BACKENDS if asked == "auto" else (asked,):
+        found = find_backend(name)
+        if isinstance(found, BackendEntry):
+            return name, found
+    return None
+
+
 def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:
-    """The backend; the CPU's has its vectors in `arena` and computes under `lease`.
+    """The backend, with those of device, threads, budget, share, arena and lease that its factory names, or else the
+    first three. One on the CPU has its vectors in `arena` and computes under `lease`.
 
     Raises UsageError for an unknown name or a backend that is not installed, BackendError from it.
     """
-    module, _, factory = {"cpu": "kernels.cpu.backend:CpuBackend", "cuda": "kernels.cuda.backend:CudaBackend"}.get(
-        choice.name, choice.name
-    ).partition(":")
-    if not factory:
-        raise UsageError(f'unknown backend {choice.name!r}; known: cpu, cuda, or "module:factory"')
-    try:
-        make = getattr(import_module(module), factory)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"backend {choice.name} is not installed here: {error}") from None
+    make = find_backend(choice.name)
+    if isinstance(make, BackendEntry):
+        make = find_backend(make.factory)
     budget = None if choice.budget is None else choice.budget // choice.share
-    arguments: dict[str, Any] = {"device": choice.device, "threads": choice.threads, "budget": budget}
-    if choice.name == "cpu":
-        del arguments["device"]
-        arguments |= {"arena": arena, "lease": lease}
-    if choice.name == "cuda":
-        arguments["share"] = choice.share
-    backend: Backend = make(**arguments)
+    plain = {"device": choice.device, "threads": choice.threads, "budget": budget}
+    every = {**plain, "share": choice.share, "arena": arena, "lease": lease}
+    named = {name: every[name] for name in signature(make).parameters if name in every}
+    backend: Backend = make(**(named or plain))
     return backend
 
 

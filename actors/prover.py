@@ -99,7 +99,7 @@ class ProverWorker:
             "kind": info.kind,
             "memory_total": info.memory_total,
             "memory_budget": info.memory_budget,
-            "gpus": [str(self._choice.device)] if info.kind == "cuda" else [],
+            "gpus": [str(self._choice.device)] if info.kind != "cpu" else [],
             "placement": str(self._placed.placement),
             "placement_reason": self._placed.reason,
             **process_facts(),

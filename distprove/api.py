@@ -63,10 +63,7 @@ def prove(
     """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
 
     Takes either `job` (a `Job`, or the path of a job file), or `system` with the keys of its job file as `options`:
-
-    * "groth16": zkey, with wasm and inputs, or with witnesses; these take files, globs and folders, and partitions are
-      named after their files; vk is optional.
-    * "stark": program, and optionally arguments, partitions, blowup, security, grinding.
+    docs/jobs.md lists them.
 
     `executor` overrides the job's own settings. With `resume_existing` a run that already exists at `out` is continued;
     it must be a run of the same job.

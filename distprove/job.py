@@ -1,33 +1,8 @@
 """A job: which proof system, which program and key, which inputs, and how to run it.
 
 A job comes from a TOML file (`Job.from_toml`), from flags or Python (`Job.from_options`), or from a run's job.json
-(`Job.from_record`); all three go through the same checks. In a job file:
-
-    system = "groth16"
-    title = "votes of May"           # optional
-    zkey = "circuit.zkey"
-    wasm = "circuit.wasm"            # with inputs; or: witnesses = ["w/*.wtns"]
-    inputs = ["inputs/*.json"]       # files, globs and folders
-    vk = "verification_key.json"     # optional: must equal the key inside the zkey
-
-    [executor]                       # optional; see distprove.settings
-    threads = 8
-    memory = "48GiB"
-    policy = "static"                # or "off"
-    limits = { synthesis = 4 }       # threads by phase, for "static"
-    place = { msm_g2 = "cpu" }       # or "auto"; see distprove.offload
-
-or, for a STARK:
-
-    system = "stark"
-    program = "fibonacci"            # one that ships, or a class of your own as "module:Class"
-    partitions = 4
-    blowup = 2                       # these three have defaults
-    security = 128
-    grinding = 16
-    arguments = { rows = "2^20" }    # the program's own
-
-Paths are relative to the file. Unknown keys are refused with the nearest right name.
+(`Job.from_record`); all three go through the same checks. docs/jobs.md has the keys of a job file. Unknown ones are
+refused with the nearest right name.
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 import glob
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
+from distprove.formats.files import is_file
 from distprove.formats.names import name_after, natural_key, unique
 
 MAX_PARTITIONS = 1 << 20
@@ -48,10 +49,11 @@ class Setting:
     flag: str = ""
     """The option of the command line; empty for none."""
     metavar: str | None = None
+    suffix: str = ""
+    """What the files of a folder end in that stands for them, where it is a list of files."""
     type: Any = None
     default: Any = None
-    required: bool = False
-    """Of the field; `settings_of` fills these three in."""
+    """The field's type and default, MISSING for none: `settings_of` fills them in."""
 
     @property
     def kinds(self) -> tuple[type, ...]:
@@ -76,8 +78,9 @@ class Setting:
             raise UsageError(f"{name} must be at most {most}, not {value}")
 
 
-def setting(about: str, default: Any = MISSING, **said: Any) -> Any:
-    """A field of settings with what it says of itself; `said` are fields of `Setting`. A default may be a factory."""
+def setting(about: str, default: Any = None, **said: Any) -> Any:
+    """A field of settings with what it says of itself; `said` are fields of `Setting`. A default may be a factory, or
+    MISSING where a value must be given."""
     metadata = {"setting": Setting(about, **said)}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
@@ -92,13 +95,9 @@ def settings_of(owner: Any) -> Mapping[str, Setting]:
 @cache
 def _settings_of(owner: Any) -> Mapping[str, Setting]:
     hints = get_type_hints(owner)
-    return {f.name: _with_field(f.metadata["setting"], f, hints[f.name]) for f in fields(owner)}
-
-
-def _with_field(told: Setting, made: Field[Any], hint: Any) -> Setting:
-    given = made.default is not MISSING
-    required = not given and made.default_factory is MISSING
-    return replace(told, type=hint, default=made.default if given else None, required=required)
+    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(owner)}
+    said = {f.name: f.metadata["setting"] for f in fields(owner)}
+    return {name: replace(told, type=hints[name], default=defaults[name]) for name, told in said.items()}
 
 
 def keys_of(owner: Any) -> Keys:
@@ -136,23 +135,75 @@ KINDS = {
 }
 
 
-class Options(Protocol):
-    """What a job says to its proof system: a frozen dataclass whose fields are made by `setting`.
+Own = TypeVar("Own", bound="Options")
+
+
+class Options:
+    """What a job says to its proof system: the base of frozen dataclasses whose fields are made by `setting`.
 
     A field `program` is the only one that may name code of the user's own, as MODULE:CLASS.
     """
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], base: Path) -> Options:
+    def from_table(cls: type[Own], table: Mapping[str, Any], base: Path) -> Own:
         """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
+        settings = settings_of(cls)
+        for name, told in settings.items():
+            if name not in table and told.default is MISSING:
+                raise UsageError(f"no `{name}`: {told.about}")
+        return cls(**{n: _read(n, told, table[n], base) for n, told in settings.items() if n in table})._checked(base)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Options:
+    def from_record(cls: type[Own], record: Mapping[str, Any]) -> Own:
         """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
+        settings = settings_of(cls)
+        kinds = {n: (*told.kinds, *((NoneType,) if told.default is None else ())) for n, told in settings.items()}
+        check_keys(record, kinds, "options.")
+        return cls(**{n: _recall(told, record[n]) for n, told in settings.items()})._checked(Path())
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
         """The files that are proven about, in order."""
+        return ()
+
+    def completed(self: Own, base: Path) -> Own:
+        """These options with what follows from several of them; paths are relative to `base`. Raises UsageError."""
+        return self
+
+    def check(self) -> None:
+        """Raise UsageError for numbers out of range, InputError for files that do not exist."""
+        for name, told in settings_of(type(self)).items():
+            value, (least, most) = getattr(self, name), told.bounds or (0, 0)
+            if told.bounds and value is not None and not least <= value <= most:
+                raise UsageError(f"{name} must be from {least} to {most}, not {value}")
+            if isinstance(value, Path) and not is_file(value):
+                raise InputError(f"{name}: no file at {value}")
+
+    def _checked(self: Own, base: Path) -> Own:
+        made = self.completed(base)
+        made.check()
+        return made
+
+
+def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
+    """A setting from the value in a job file."""
+    if str in told.kinds and Path in (told.type, *get_args(told.type)):
+        return base / value
+    if get_origin(told.type) is not tuple:
+        return value
+    patterns = [value] if isinstance(value, str) else value
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise UsageError(f"{name} must be a list of strings")
+    return expand(patterns, base, told.suffix)
+
+
+def _recall(told: Setting, value: Any) -> Any:
+    """A setting from the value in a run's record."""
+    if value is not None and Path in (told.type, *get_args(told.type)):
+        return Path(value)
+    if get_origin(told.type) is not tuple:
+        return value
+    return tuple(InputFile(str(item["name"]), Path(item["path"])) for item in value)
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:

@@ -20,7 +20,7 @@ POLICIES = ("off", "static")
 """The policies of a node's governor."""
 GONE = "auto"
 """A policy that was measured to gain nothing."""
-MAX_BYTES = 1 << 50
+BYTES: Any = {"bounds": (1 << 20, 1 << 50), "size": True}
 MAX_TIMEOUT = 7 * 24 * 3600
 
 
@@ -29,91 +29,58 @@ class ExecutorSettings:
     """How a job is run. None means: chosen from what the machine or cluster has. Bounds are beyond what a machine has,
     and within what one survives."""
 
-    local: bool = setting("Run on this machine, without Ray.", False, flag="--local")
+    local: bool = setting("run on this machine, without Ray", False, flag="--local")
     isolate: bool | None = setting(
-        "With `local`: each worker in a process of its own, or all on threads of this one. Default: the former with "
-        "GPUs.",
-        None,
+        "with `local`: each worker in a process of its own, or all on threads of this one; by default with GPUs",
         flag="--isolate/--no-isolate",
     )
     address: str | None = setting(
-        "Join this Ray cluster (auto: your own on this machine, or host:port) instead of starting one.",
-        None,
-        flag="--address",
+        "join this Ray cluster (auto: your own on this machine, or host:port) instead of starting one", flag="--address"
     )
-    backend: str = setting("auto, cpu, cuda, or module:factory for one of your own.", "auto", flag="--backend")
-    gpus: int | None = setting("GPUs to use, at most; 0 for none.", None, bounds=(0, 4096), flag="--gpus")
-    threads: int | None = setting(
-        "CPU threads per node, at most, for provers without a GPU, synthesis and verification.",
-        None,
-        bounds=(1, 4096),
-        flag="--threads",
-    )
+    backend: str = setting("auto, cpu, cuda, or module:factory for one of your own", "auto", flag="--backend")
+    gpus: int | None = setting("GPUs to use, at most; 0 for none", bounds=(0, 4096), flag="--gpus")
+    threads: int | None = setting("CPU threads per node, at most", bounds=(1, 4096), flag="--threads")
     synthesisers: int | None = setting(
-        "Synthesisers in all, shared out among the workers, at least one for each.", None, bounds=(1, 1024)
+        "synthesisers in all, shared out among the workers, at least one for each", bounds=(1, 1024)
     )
-    memory: int | None = setting(
-        "Host memory per node for keys and witnesses, such as 48GiB.",
-        None,
-        bounds=(1 << 20, MAX_BYTES),
-        size=True,
-        flag="--memory",
-    )
+    memory: int | None = setting("host memory per node for keys and witnesses, like 48GiB", **BYTES, flag="--memory")
     place: str | Mapping[str, str] | None = setting(
-        "Run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed.",
-        None,
+        "run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed",
         flag="--place",
         metavar="OPERATION=cpu,...",
     )
     device_memory: int | None = setting(
-        "Memory of each device to use, at most, such as 16GiB. Default: what is free there.",
-        None,
-        bounds=(1 << 20, MAX_BYTES),
-        size=True,
-        flag="--device-memory",
+        "memory of each device to use, at most; by default what is free there", **BYTES, flag="--device-memory"
     )
     in_flight: int = setting(
-        "Partitions with a prover at a time: the second one's data travels while the first is proven, and the third is "
-        "there when that is over.",
+        "partitions with a prover at a time: one computes, the next one's data travels, the third waits there",
         3,
         bounds=(1, 64),
     )
     parallel: int | None = setting(
-        "Partitions whose witness may be in the making or ready, and not yet with a prover, at a time, shared out "
-        "among the workers.",
-        None,
+        "partitions whose witness is in the making or ready, and not yet with a prover, at a time, over all workers",
         bounds=(1, MAX_PARTITIONS),
     )
     gpu_workers: int | None = setting(
-        "Provers per node. Default: one on each of its GPUs, or one on its CPUs. Several may share a GPU and its "
-        "memory, or the CPUs.",
-        None,
+        "provers per node; several may share a GPU, or the CPUs; by default one on each GPU, or one on the CPUs",
         bounds=(1, 64),
     )
     max_retries: int = setting(
-        "How often a partition is tried again after a bad proof, a fault or a death before it counts as failed.",
-        3,
-        bounds=(0, 1000),
+        "how often a partition is tried again after a bad proof, a fault or a death", 3, bounds=(0, 1000)
     )
     start_timeout: float = setting(
-        "Seconds a worker may take to load its key, first or after a restart, before it is given up.",
-        600.0,
-        bounds=(0, MAX_TIMEOUT),
+        "seconds a worker may take to load its key before it is given up", 600.0, bounds=(0, MAX_TIMEOUT)
     )
     hang_timeout: float = setting(
-        "Seconds after which a worker that gives no sign of life is ended, and the least that one step of a partition "
-        "may take; else it may take many times as long as the longest so far.",
+        "seconds of silence after which a worker is ended, and the least that a step of a partition may take",
         60.0,
         bounds=(0, MAX_TIMEOUT),
     )
     policy: str = setting(
-        "Who decides how much runs at once on a node: off or static (docs/scheduling.md).",
-        "static",
-        choices=POLICIES,
-        flag="--policy",
+        "who decides how much runs at once on a node: off or static", "static", choices=POLICIES, flag="--policy"
     )
     limits: Mapping[str, int] = setting(
-        "Threads that a phase may have at once per node, such as { synthesis = 4 }; for the policy static.", dict
+        "threads that a phase may have at once per node, like { synthesis = 4 }; for the policy static", dict
     )
 
     def __post_init__(self) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import InvalidProof, UntrustedKey, UsageError
+from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
-from distprove.registry import entry_of, load_verifier
+from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Explains
 
 
@@ -48,7 +48,10 @@ def verify_proof(
     if vk is not None and trust_own_key:
         raise UsageError("a verification key and the trust in the proof's own key exclude each other")
     begin = time.perf_counter()
-    verifier = load_verifier(proof.system, proof.verification_key, vk)
+    if proof.system not in SYSTEMS:
+        raise FormatError(f"the proof is of system {proof.system!r}, which this distprove cannot verify")
+    entry = entry_of(proof.system)
+    verifier = entry.verifier(proof.verification_key, vk)
     if vk is None and verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
     proof.verify(verifier, expected_job)
@@ -56,7 +59,7 @@ def verify_proof(
     bits = proven.get("security", {}).get("bits", math.inf)
     if bits < least_security:
         raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")
-    if vk is None and not trust_own_key and not entry_of(proof.system).remakes_key:
+    if vk is None and not trust_own_key and not entry.remakes_key:
         raise UntrustedKey(
             "the proof holds only under the key that the file itself carries, and anyone can make such a key; name the "
             "verification key that you trust (--vk, vk=), or say that you trust this one (--trust-own-key, "

@@ -12,7 +12,9 @@ import pytest
 from distprove.errors import FormatError, UsageError
 from distprove.groth16.options import Groth16Options
 from distprove.job import Job
-from distprove.registry import SYSTEMS, load_verifier
+from distprove.proof import Proof
+from distprove.registry import SYSTEMS, entry_of
+from distprove.verification import verify_proof
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
 from tests.support.toy_system import TOY_BACKEND
@@ -49,7 +51,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A job file of the toy system, which one line makes known."""
     monkeypatch.setitem(SYSTEMS, "toy", "tests.support.toy_entry")
     job = tmp_path / "job.toml"
-    job.write_text(f'system = "toy"\nfolder = "."\ncount = 3\n[executor]\nbackend = "{TOY_BACKEND}"\n')
+    job.write_text(f'system = "toy"\nfolder = "{tmp_path}"\ncount = 3\n[executor]\nbackend = "{TOY_BACKEND}"\n')
     return job
 
 
@@ -81,8 +83,8 @@ def test_a_system_that_is_one_entry_is_proven_verified_resumed_and_exported(
 def test_what_is_wrong_with_a_job_of_it_is_told_from_its_settings(toy: Path, tmp_path: Path) -> None:
     text = toy.read_text()
     for wrong, told in (
-        (text.replace("count", "counts"), "did you mean `count`"),
-        (text.replace("3", '"3"'), "`count` must be an integer"),
+        (text.replace("count = 3", "counts = 3"), "did you mean `count`"),
+        (text.replace("count = 3", 'count = "3"'), "`count` must be an integer"),
         (text + 'place = "squaring=gpu"', "squaring runs on cpu"),
         (text.replace('"toy"', '"tory"'), "did you mean `toy`"),
     ):
@@ -98,9 +100,9 @@ def test_other_names_are_refused() -> None:
     with pytest.raises(UsageError, match="the options of a job of stark must be StarkOptions"):
         Job("stark", Groth16Options(zkey=Path("c.zkey"))).load()
     with pytest.raises(FormatError, match="of system 'plonk', which this distprove cannot verify"):
-        load_verifier("plonk", {}, None)
+        verify_proof(Proof("plonk", bytes(32), {}, ()))
 
 
 def test_a_key_that_came_with_the_proof_is_not_believed_unread() -> None:
     with pytest.raises(FormatError, match="verification key"):
-        load_verifier("groth16", {"curve": "bn128"}, None)
+        entry_of("groth16").verifier({"curve": "bn128"}, None)

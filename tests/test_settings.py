@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, get_args, get_origin
 
@@ -28,13 +28,13 @@ HEAD = "| key | option | value | default | |\n|---|---|---|---|---|\n"
 class Oven:
     """Settings of something that distprove has not."""
 
-    recipe: Path = setting("What to bake.", flag="--recipe")
-    trays: tuple[Path, ...] = setting("What goes in.", (), flag="--tray")
-    degrees: int = setting("How hot.", 180, bounds=(50, 300), flag="--degrees")
-    minutes: float = setting("How long.", 30.0, bounds=(0, 600))
-    room: int | None = setting("Bytes of room.", None, bounds=(1, 1 << 30), size=True, flag="--room")
-    heat: str = setting("From where.", "below", choices=("below", "above"), flag="--heat")
-    notes: Mapping[str, str] = setting("Of the cook.", dict)
+    recipe: Path = setting("what to bake", MISSING, flag="--recipe")
+    trays: tuple[Path, ...] = setting("what goes in", (), flag="--tray")
+    degrees: int = setting("how hot", 180, bounds=(50, 300), flag="--degrees")
+    minutes: float = setting("how long", 30.0, bounds=(0, 600))
+    room: int | None = setting("bytes of room", bounds=(1, 1 << 30), size=True, flag="--room")
+    heat: str = setting("from where", "below", choices=("below", "above"), flag="--heat")
+    notes: Mapping[str, str] = setting("of the cook", dict)
 
 
 class OvenOptions(SettingsGroup):
@@ -126,6 +126,6 @@ def values(told: Setting) -> str:
 
 
 def shown(default: object) -> str:
-    if isinstance(default, bool):
-        return str(default).lower()
+    if default is MISSING or isinstance(default, bool):
+        return "" if default is MISSING else str(default).lower()
     return f"{default:g}" if isinstance(default, (int, float)) else str(default or "")

@@ -10,13 +10,12 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, device_backend
 from actors.process import SentWitness, WorkerSpec
 from actors.processes import HostProcess
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import WorkerThreads
 from cluster.executor.base import Executor, Transport, Worker, end_all
-from cluster.executor.devices import cuda_devices
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
@@ -70,7 +69,7 @@ class InProcessExecutor(Executor):
         self._verifying = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         count = len(choices)
-        if choices[0].name == "cuda":
+        if devices:
             left = synthesis_threads(threads, choices[0].host_threads, len(choices), choices[0].placing)
             count = min(SYNTHESISERS_PER_GPU * len(devices), left)
         count = max(len(choices), settings.synthesisers or count)
@@ -137,12 +136,13 @@ def isolates(settings: ExecutorSettings) -> bool:
 def prover_choices(
     settings: ExecutorSettings, system: ProofSystem, devices: list[int], threads: int
 ) -> list[BackendChoice]:
-    """What each prover of this machine computes on: the CUDA `devices`, or without any the processors."""
+    """What each prover of this machine computes on: the `devices`, or without any the processors."""
     spread = shares(len(devices), settings.gpu_workers)
+    name, _ = (device_backend("auto") if devices else None) or ("cpu", None)
+    name = name if settings.backend == "auto" else settings.backend
     if devices:
-        name, each, beside = "cuda", min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
+        each, beside = min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
     else:
-        name = "cpu" if settings.backend == "auto" else settings.backend
         each, beside = split_threads(max(1, threads // len(spread)), settings)
     placing = parse_place(settings.place, system.name)
     return [
@@ -160,11 +160,15 @@ def prover_choices(
 
 
 def local_devices(settings: ExecutorSettings) -> list[int]:
-    """CUDA devices of this machine that the settings allow. Raises ClusterError when asked-for ones are missing."""
-    if settings.backend not in ("auto", "cuda") or settings.gpus == 0:
+    """Devices of this machine that the settings allow. Raises ClusterError when asked-for ones are missing."""
+    chosen = device_backend(settings.backend)
+    if chosen is None or settings.gpus == 0:
         return []
-    found = cuda_devices()
+    name, entry = chosen
+    found = entry.devices()
     wanted = found if settings.gpus is None else settings.gpus
-    if wanted > found or (settings.backend == "cuda" and not found):
-        raise ClusterError(f"{max(1, wanted)} CUDA devices asked for, {found} usable here (see `distprove doctor`)")
+    if wanted > found or (settings.backend == name and not found):
+        raise ClusterError(
+            f"{max(1, wanted)} {entry.title} devices asked for, {found} usable here (see `distprove doctor`)"
+        )
     return list(range(wanted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actors.backends import device_backend
 from distprove.errors import ClusterError
 from distprove.offload import Placing, parse_place
 from distprove.settings import ExecutorSettings
@@ -85,16 +86,17 @@ def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], l
     nodes = [node for node in nodes if node.cpus > 0]
     if not nodes:
         raise ClusterError("the cluster has no node with CPUs")
-    on_gpus = settings.backend in ("auto", "cuda") and settings.gpus != 0 and any(node.gpus for node in nodes)
-    if settings.backend == "cuda" and not on_gpus:
-        raise ClusterError("backend cuda was asked for, and the cluster has no GPU to give")
+    backend, _ = device_backend(settings.backend) or ("", None)
+    on_gpus = backend if settings.gpus != 0 and any(node.gpus for node in nodes) else ""
+    if settings.backend == backend and not on_gpus:
+        raise ClusterError(f"backend {backend} was asked for, and the cluster has no GPU to give")
     if settings.gpus and not on_gpus:
-        raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not cuda")
-    provers = _gpu_provers(nodes, settings) if on_gpus else _cpu_provers(nodes, settings)
+        raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not for GPUs")
+    provers = _gpu_provers(nodes, settings, on_gpus) if on_gpus else _cpu_provers(nodes, settings)
     return provers, _synthesisers(nodes, provers, settings)
 
 
-def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
+def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str) -> list[Place]:
     most_threads = min(GPU_THREADS, settings.threads or GPU_THREADS)
     fed = {node.id: max(0, min(node.gpus, int(2 * node.cpus) - 1)) for node in nodes}
     wanted = settings.gpus or sum(fed.values())
@@ -118,7 +120,7 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
         # kernels at the start and copy to pinned memory.
         threads = max(1, min(most_threads, int(node.cpus) // max(node.gpus, len(each))))
         beside = host_threads(_threads(node, settings), len(each))
-        places += [Place(node, "cuda", 0.5, 1 / share, threads, beside, share) for share in each]
+        places += [Place(node, backend, 0.5, 1 / share, threads, beside, share) for share in each]
     return places
 
 

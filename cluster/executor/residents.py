@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, device_backend
 from distprove.system import PredictsKey, ProofSystem
-from kernels.cuda.pinned import PINNED_BYTES
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,9 @@ class Residents:
 
 def of_prover(system: ProofSystem, choice: BackendChoice) -> Residents:
     """A prover's: its transfers' buffers on a GPU, what it makes of the key for operations on the processors."""
-    pinned = PINNED_BYTES if choice.name == "cuda" else 0
-    computes = choice.name != "cuda" or bool(choice.placing)
+    on_device = device_backend(choice.name)
+    pinned = on_device[1].pinned if on_device else 0
+    computes = on_device is None or bool(choice.placing)
     made = system.key_bytes() if computes and isinstance(system, PredictsKey) else 0
     return Residents(made + pinned, pinned)
 

@@ -11,24 +11,22 @@ from distprove.errors import UsageError
 if TYPE_CHECKING:
     from kernels.interface.backend import Backend
 
-NAMES = ("auto", "cpu", "cuda")
-
 
 @contextmanager
 def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = None) -> Iterator[Backend]:
     """The backend, closed at the end. Raises UsageError for one that is not to be had."""
-    from actors.backends import BackendChoice, make_backend
-    from cluster.executor.devices import cuda_devices
+    from actors.backends import BACKENDS, BackendChoice, device_backend, make_backend
     from distprove.host.machine import inspect_machine
 
-    if name not in NAMES:
-        raise UsageError(f"unknown backend {name!r}; known: {', '.join(NAMES)}")
-    found = cuda_devices() if name != "cpu" else 0
-    if name == "cuda" and device >= found:
-        raise UsageError(f"CUDA device {device} asked for, {found} usable here (see distprove doctor)")
-    chosen = "cuda" if found else "cpu"
-    count = threads or inspect_machine().processor.threads
-    backend = make_backend(BackendChoice(chosen, device=device if found else 0, threads=count))
+    if name not in ("auto", *BACKENDS):
+        raise UsageError(f"unknown backend {name!r}; known: auto, {', '.join(sorted(BACKENDS))}")
+    chosen = device_backend(name)
+    found = chosen[1].devices() if chosen else 0
+    if chosen and chosen[0] == name and device >= found:
+        raise UsageError(f"{chosen[1].title} device {device} asked for, {found} usable here (see distprove doctor)")
+    with_device = (chosen[0], device) if chosen and found else ("cpu", 0)
+    cpus = threads or inspect_machine().processor.threads
+    backend = make_backend(BackendChoice(*with_device, threads=cpus))
     try:
         yield backend
     finally:

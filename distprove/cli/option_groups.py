@@ -67,9 +67,14 @@ class SettingsGroup(OptionGroup):
             kind = list[str]
         least, most = told.bounds if told.bounds and kind is int else (None, None)
         said = typer.Option(
-            told.flag, help=told.about, min=least, max=most, metavar=told.metavar, rich_help_panel=cls.panel
+            told.flag,
+            help=told.about[0].upper() + told.about[1:] + ".",
+            min=least,
+            max=most,
+            metavar=told.metavar,
+            rich_help_panel=cls.panel,
         )
-        if told.required:
+        if told.default is MISSING:
             return option(name, Annotated[kind, said], NEEDED)
         default = None if cls.unset or told.default == () else told.default
         return option(name, Annotated[kind | None if default is None else kind, said], default)

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from distprove.cli.console import escape, reports_errors
-from distprove.cli.option_groups import SettingsGroup
+from distprove.cli.option_groups import NEEDED, SettingsGroup, option
 from distprove.errors import UsageError
 from distprove.stark.options import StarkOptions
 
@@ -46,14 +46,7 @@ class Soundness(SettingsGroup):
         """The parameters for `program` in so many partitions. Raises UsageError."""
         from distprove.stark.security import choose_parameters
 
-        return choose_parameters(
-            program,
-            partitions,
-            blowup=self.values["blowup"],
-            security_bits=self.values["security"],
-            grinding_bits=self.values["grinding"],
-            queries=self.values["queries"],
-        )
+        return choose_parameters(program, partitions, **self.values)
 
 
 With = Annotated[
@@ -103,15 +96,7 @@ def _shipped(entry: ProgramEntry, run: Run) -> Any:
         arguments = {a.name: given.pop(_parameter(a)) for a in entry.arguments}
         run(entry.name, {name: value for name, value in arguments.items() if value is not None}, **given)
 
-    options = [
-        inspect.Parameter(
-            _parameter(argument),
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None if argument.default is not None else inspect.Parameter.empty,
-            annotation=_annotation(argument),
-        )
-        for argument in entry.arguments
-    ]
+    options = [option(_parameter(a), _annotation(a), NEEDED if a.default is None else None) for a in entry.arguments]
     return command_of(entry.name, escape(entry.help), command, options, run)
 
 
@@ -120,8 +105,8 @@ def _own(name: str, run: Run) -> Any:
         import_from_here()
         run(name, _pairs(arguments or []), **given)
 
-    option = inspect.Parameter("arguments", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=With)
-    return command_of(name, "A program of your own: package.module:Class.", command, [option], run)
+    help = "A program of your own: package.module:Class."
+    return command_of(name, help, command, [option("arguments", With, None)], run)
 
 
 def command_of(
@@ -153,10 +138,10 @@ def _annotation(argument: Argument) -> Any:
     metavar = {"integer": "N", "path": "PATH", "text": "TEXT"}[argument.kind]
     default = shown(argument.default) if argument.default is not None else None
     help = argument.help if default is None else f"{argument.help} (default {default})"
-    option = typer.Option(
+    said = typer.Option(
         f"--{argument.name.replace('_', '-')}", metavar=metavar, help=escape(help), rich_help_panel=PROGRAM
     )
-    return Annotated[str if argument.default is None else (str | None), option]
+    return Annotated[str if argument.default is None else (str | None), said]
 
 
 def shown(value: int | str) -> str:

@@ -110,7 +110,6 @@ def job_file(
     """Prove the job that a file describes."""
     from distprove.job import Job
 
-    import_from_here()
     if path.suffix != ".toml" and not path.exists():
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
     _prove(Job.from_toml(path), folder, execution, as_json)
@@ -183,6 +182,8 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
     if resume_existing and folder.overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     job = replace(job, executor=job.executor.changed(execution.given()))
+    if job.code:
+        import_from_here()
     if is_run(out) and not resume_existing:
         if not folder.overwrite:
             raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")

@@ -283,17 +283,17 @@ def choose_parameters(
     partitions: int,
     *,
     blowup: int = 2,
-    security_bits: int = SECURITY_BITS,
-    grinding_bits: int = 16,
+    security: int = SECURITY_BITS,
+    grinding: int = 16,
     queries: int | None = None,
 ) -> Parameters:
-    """Choose parameters under which every partition's proof, and the job's, has `security_bits` proven bits.
+    """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
     Raises UsageError.
     """
     log_blowup = blowup.bit_length() - 1
-    params = Parameters(log_blowup, queries or 1, grinding_bits, security_bits)
+    params = Parameters(log_blowup, queries or 1, grinding, security)
     if queries is not None:
         return params
     key = compile_program(program, params)
@@ -301,7 +301,7 @@ def choose_parameters(
     if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in h) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
     needed = [
-        choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security_bits, grinding_bits)
+        choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security, grinding)
         for shape in sorted(set(heights))
     ]
     return replace(params, queries=max(needed))

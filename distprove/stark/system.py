@@ -113,8 +113,8 @@ class StarkSystem:
             program,
             options.partitions,
             blowup=options.blowup,
-            security_bits=options.security,
-            grinding_bits=options.grinding,
+            security=options.security,
+            grinding=options.grinding,
             queries=options.queries,
         )
         check_program(program, params, options.partitions)

@@ -146,7 +146,7 @@ def test_what_is_proven_by_default_is_what_is_asked_for_by_default() -> None:
     def default(function: Callable[..., Any], name: str) -> Any:
         return inspect.signature(function).parameters[name].default
 
-    proven = {StarkOptions("p").security, Soundness().values["security"], default(choose_parameters, "security_bits")}
+    proven = {StarkOptions("p").security, Soundness().values["security"], default(choose_parameters, "security")}
     asked = {default(verify_command, "security"), default(distprove.verify, "least_security")}
     assert proven == asked == {default(verify_proof, "least_security")} == {128}
 

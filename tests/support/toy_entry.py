@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
 from distprove.entry import CPU, Entry, Exported
-from distprove.options import InputFile, setting
+from distprove.options import Options, setting
 from tests.support.toy_system import Faults, ToySystem
 
 KEY = "toy.key"
 
 
 @dataclass(frozen=True)
-class ToyOptions:
-    folder: Path = setting("Where faults are counted.", flag="--folder")
-    count: int = setting("Partitions.", 1, bounds=(1, 100), flag="--count")
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], base: Path) -> ToyOptions:
-        return cls(base / table["folder"], table.get("count", 1))
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> ToyOptions:
-        return cls(Path(record["folder"]), record["count"])
-
-    @property
-    def sources(self) -> tuple[InputFile, ...]:
-        return ()
+class ToyOptions(Options):
+    folder: str = setting("where faults are counted", MISSING, flag="--folder")
+    count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> ToySystem:
@@ -46,7 +33,7 @@ ENTRY = Entry(
     title="Toy",
     help="Prove squares.",
     options=ToyOptions,
-    load=lambda options: ToySystem(options.count, Faults(options.folder)),
+    load=lambda options: ToySystem(options.count, Faults(Path(options.folder))),
     verifier=verifier,
     remakes_key=False,
     export=export,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.backends import BackendChoice, make_backend
+from cluster.executor.local import local_devices, prover_choices
 from cluster.executor.placement import Node, place
+from cluster.executor.residents import Residents, of_prover
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
+from kernels.interface.entry import BackendEntry
+from tests.support.toy_system import Faults, ToySystem
 
 
 def node(cpus: float, gpus: int = 0, name: str = "n") -> Node:
@@ -52,6 +58,34 @@ def test_one_prover_per_gpu() -> None:
         ("bb", "cuda", 1)
     ]
     assert [spot.node.id for spot in makers] == ["a"] * 15 + ["bb"] * 7  # 16 and 8 are wanted, a core is the provers'
+
+
+def titan(device: int, budget: int | None, share: int) -> Any:
+    return device, budget, share
+
+
+TITAN = BackendEntry("Titan", f"{__name__}:titan", devices=lambda: 3, pinned=5)
+"""A backend of somebody else's, with devices."""
+
+
+def test_a_backend_of_ones_own_gets_a_prover_on_each_device() -> None:
+    """Over Ray, and on one machine, where the devices are counted by the backend itself."""
+    settings = ExecutorSettings(backend=f"{__name__}:TITAN")
+    provers, _ = place([node(16, 2, "a"), node(8, 0, "bb")], settings)
+    assert [(spot.node.id, spot.backend, spot.num_gpus) for spot in provers] == [("a", settings.backend, 1)] * 2
+    with pytest.raises(ClusterError, match="TITAN was asked for, and the cluster has no GPU"):
+        place([node(8)], settings)
+
+    local = replace(settings, local=True)
+    assert local_devices(local) == [0, 1, 2]
+    assert local_devices(replace(local, gpus=2)) == [0, 1]
+    with pytest.raises(ClusterError, match="4 Titan devices asked for, 3 usable here"):
+        local_devices(replace(local, gpus=4))
+    toy = ToySystem(1, Faults(Path()))
+    choices = prover_choices(local, toy, [0, 1, 2], 8)
+    assert [(choice.name, choice.device) for choice in choices] == [(settings.backend, n) for n in range(3)]
+    assert make_backend(replace(choices[2], budget=100, share=4)) == (2, 25, 4)
+    assert of_prover(toy, choices[0]) == Residents(5, 5)
 
 
 def test_without_gpus_every_node_proves() -> None:

@@ -1,9 +1,12 @@
-"""The CUDA devices that provers can be given."""
+"""What the CUDA backend says of itself."""
 
 from __future__ import annotations
 
+from kernels.cuda.pinned import PINNED_BYTES
+from kernels.interface.entry import BackendEntry
 
-def cuda_devices() -> int:
+
+def devices() -> int:
     """CUDA devices that CuPy can use here; 0 without CuPy, a driver or a device."""
     try:
         import cupy
@@ -13,3 +16,6 @@ def cuda_devices() -> int:
         return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
         return 0
+
+
+ENTRY = BackendEntry("CUDA", "kernels.cuda.backend:CudaBackend", devices, PINNED_BYTES)

@@ -1,0 +1,19 @@
+"""What a backend that computes on devices says of itself, before it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BackendEntry:
+    """A backend that gets a prover on each of its devices; over Ray on each GPU that Ray knows of."""
+
+    title: str
+    factory: str
+    """Where it is made, as "module:factory"."""
+    devices: Callable[[], int]
+    """Counts the devices that can be used here."""
+    pinned: int = 0
+    """Bytes of page-locked host memory that one prover takes."""
