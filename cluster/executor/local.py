@@ -16,7 +16,7 @@ from typing import Any
 from actors.backends import BackendChoice
 from actors.grants import Governor, Grant
 from actors.process import SentWitness, WorkerSpec
-from actors.processes import HostProcess
+from actors.processes import HostProcess, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import WorkerThreads
 from cluster.executor.base import Executor, Transport, Worker, end_all
@@ -134,7 +134,13 @@ class InProcessExecutor(Executor):
 
 class ProcessExecutor(InProcessExecutor):
     """Workers are processes, and their synthesisers processes of these. One that dies is started again when it is
-    loaded again."""
+    loaded again. The processes start at once, before it is known what they are to prove: they import meanwhile."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        count = len(shares(len(local_devices(settings)), settings.gpu_workers))
+        names = [f"prover-{index}" for index in range(count)]
+        self._started = {name: start_process(name, has_nursery=True) for name in names}
 
     def start(self, system: ProofSystem) -> list[Worker]:
         workers = super().start(system)
@@ -142,10 +148,14 @@ class ProcessExecutor(InProcessExecutor):
         return workers
 
     def _transport(self, spec: WorkerSpec, governor: Governor) -> Transport:
-        return HostProcess(spec.name, spec, governor, lambda: self._throttle)
+        return HostProcess(
+            spec.name, spec, governor, lambda: self._throttle, started=self._started.pop(spec.name, None)
+        )
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)
+        for started in self._started.values():
+            started.end()
         if self.verifiers is not None:
             self.verifiers.close()
 
