@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import psutil
 
@@ -40,12 +40,14 @@ class HostProcess:
         spec: Spec | bytes,
         governor: Governor,
         nursery: Nursery | None = None,
+        started: Started | None = None,
     ) -> None:
-        """`spec` may be pickled. `governor` gives leases to a process that asks for any. With a
-        `nursery` the process is forked from it."""
+        """`spec` may be pickled. `governor` gives leases to a process that asks for any. With a `nursery` the process
+        is forked from it. One that is `started` lives its first life."""
         self._name = name
         self._spec = spec if isinstance(spec, bytes) else pickled(spec)
         self._nursery = nursery
+        self._started = started
         self._has_nursery = isinstance(spec, WorkerSpec) and not spec.given
         self._governor = governor
         self._lock = threading.Lock()
@@ -59,7 +61,10 @@ class HostProcess:
                 raise WorkerDied(f"{self._name} was ended")
             if self._child is not None and not self._child.ended:
                 return
-            started = _started(self._name, self._nursery, has_nursery=self._has_nursery)
+            started, self._started = self._started, None
+            if started is None and self._nursery is not None:
+                started = _forked(self._name, self._nursery)
+            started = started or start_process(self._name, has_nursery=self._has_nursery)
             self._child = child = _Child(self._name, self._governor, *started)
         child.call("serve", self._spec)
 
@@ -83,8 +88,10 @@ class HostProcess:
         with self._lock:
             self._over = True
             child, self._child = self._child, None
-        if child is not None:
-            child.end()
+            started, self._started = self._started, None
+        for life in (child, started):
+            if life is not None:
+                life.end()
 
     def _living(self) -> _Child:
         with self._lock:
@@ -188,7 +195,7 @@ class GivenWitness:
         """It stays."""
 
 
-class _Started(Protocol):
+class Process(Protocol):
     """What `subprocess.Popen` and `actors.nursery.Forked` have in common."""
 
     @property
@@ -199,14 +206,20 @@ class _Started(Protocol):
     def kill(self) -> None: ...
 
 
-def _started(name: str, nursery: Nursery | None, *, has_nursery: bool) -> tuple[_Started, Connection]:
-    """A new process that serves at the other end of the connection: forked from the `nursery`, or one that imports what
-    it needs, where there is no nursery or it has died."""
-    if nursery is not None:
-        ours, theirs = Pipe()
-        with theirs, suppress(OSError):
-            return nursery.fork(name, theirs.fileno()), ours
-        ours.close()
+class Started(NamedTuple):
+    """A process that serves what it will be told, at the other end of the connection."""
+
+    process: Process
+    connection: Connection
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def start_process(name: str, *, has_nursery: bool) -> Started:
+    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for."""
     ours, theirs = Pipe()
     command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={})"
     with theirs:
@@ -216,13 +229,22 @@ def _started(name: str, nursery: Nursery | None, *, has_nursery: bool) -> tuple[
             start_new_session=True,  # Ctrl-C is for us; the process ends when we do
             pass_fds=[theirs.fileno()],
         )
-    return process, ours
+    return Started(process, ours)
+
+
+def _forked(name: str, nursery: Nursery) -> Started | None:
+    """A process from the nursery; None where that has died."""
+    ours, theirs = Pipe()
+    with theirs, suppress(OSError):
+        return Started(nursery.fork(name, theirs.fileno()), ours)
+    ours.close()
+    return None
 
 
 class _Child:
     """One life of a process."""
 
-    def __init__(self, name: str, governor: Governor, process: _Started, connection: Connection) -> None:
+    def __init__(self, name: str, governor: Governor, process: Process, connection: Connection) -> None:
         """Of a `process` that serves at the other end of the `connection`."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from cluster.dispatch import Progress
@@ -13,7 +14,7 @@ from distprove.errors import UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import Job
 from distprove.proof import Proof
-from distprove.settings import ExecutorSettings, Settings
+from distprove.settings import Settings
 from distprove.system import ProofSystem
 
 
@@ -24,9 +25,11 @@ def prove_job(
 
     `system` is given by callers that made it already, so that the key is not read twice.
     """
-    system = system or job.load()
-    with Run.create(out, system, system.plan(), job) as run:
-        return _run(system, run, job.executor, progress)
+    with ExitStack() as opened:
+        executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
+        system = system or job.load()
+        with Run.create(out, system, system.plan(), job) as run, opened.pop_all():
+            return prove(system, executor, run, job.executor, progress)
 
 
 def resume_job(
@@ -52,13 +55,7 @@ def resume_job(
             raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
         for name in job.code:
             require_outside(name, path)
-        system = job.load()
-        run.keep_key(system)
-        return _run(system, run, job.executor, progress)
-
-
-def _run(
-    system: ProofSystem, run: Run, settings: ExecutorSettings, progress: Callable[[Progress], None] | None
-) -> Proof:
-    with open_executor(settings) as executor:
-        return prove(system, executor, run, settings, progress)
+        with open_executor(job.executor) as executor:
+            system = job.load()
+            run.keep_key(system)
+            return prove(system, executor, run, job.executor, progress)

@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.backends import BackendChoice, device_backend
 from actors.process import SentWitness, WorkerSpec
-from actors.processes import HostProcess
+from actors.processes import HostProcess, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import WorkerThreads
 from cluster.executor.base import Executor, Transport, Worker, end_all
@@ -104,7 +104,13 @@ class InProcessExecutor(Executor):
 
 class ProcessExecutor(InProcessExecutor):
     """Workers are processes, and their synthesisers processes of these. One that dies is started again when it is
-    loaded again."""
+    loaded again. The processes start at once, before it is known what they are to prove: they import meanwhile."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        count = len(shares(len(local_devices(settings)), settings.gpu_workers))
+        names = [f"prover-{index}" for index in range(count)]
+        self._started = {name: start_process(name, has_nursery=True) for name in names}
 
     def start(self, system: ProofSystem) -> list[Worker]:
         workers = super().start(system)
@@ -112,10 +118,12 @@ class ProcessExecutor(InProcessExecutor):
         return workers
 
     def _transport(self, spec: WorkerSpec) -> Transport:
-        return HostProcess(spec.name, spec, self._governor)
+        return HostProcess(spec.name, spec, self._governor, started=self._started.pop(spec.name, None))
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)
+        for started in self._started.values():
+            started.end()
         if self.verifiers is not None:
             self.verifiers.close()
 

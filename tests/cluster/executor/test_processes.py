@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -446,3 +447,14 @@ def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         local_executor(ExecutorSettings(local=True, isolate=True))
     with pytest.raises(UsageError, match="isolate is for local"):
         ExecutorSettings(isolate=True)
+
+
+def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:
+    before = set(psutil.Process().children())
+    with ProcessExecutor(apart) as executor:
+        (early,) = set(psutil.Process().children()) - before
+        _, loaded = started(executor, ToySystem(1, faults()))
+        assert loaded.prover.value["pid"] == early.pid
+    with ProcessExecutor(replace(apart, gpu_workers=2)):  # and end with one that is not used
+        assert len(unused := set(psutil.Process().children()) - before) == 2
+    assert not any(process.is_running() for process in unused)
