@@ -41,10 +41,11 @@ from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import read_bounded
+from distprove.formats.nearest import nearest
 from distprove.formats.owncode import names_code
 from distprove.host.phases import Phase
 from distprove.offload import parse_place
-from distprove.options import MAX_PARTITIONS, Groth16Options, InputFile, StarkOptions, check_keys, nearest
+from distprove.options import MAX_PARTITIONS, Groth16Options, InputFile, StarkOptions, check_keys
 
 if sys.version_info >= (3, 11):
     import tomllib

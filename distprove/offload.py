@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from distprove.errors import UsageError
-from distprove.options import nearest
+from distprove.formats.nearest import nearest
 from kernels.interface.placement import OPERATIONS, Placement
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ Each class reads its keys from a job file's table (`from_table`, paths relative 
 
 from __future__ import annotations
 
-import difflib
 import glob
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import is_file
 from distprove.formats.names import is_name, name_after, natural_key, unique
+from distprove.formats.nearest import nearest
 from distprove.formats.owncode import names_code
 
 MAX_PARTITIONS = 1 << 20
@@ -243,8 +243,3 @@ _KINDS = {
     dict: "a table",
     type(None): "nothing",
 }
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean `{close[0]}`?" if close else ""
