@@ -15,9 +15,10 @@ from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import read_bounded
+from distprove.formats.nearest import nearest
 from distprove.formats.owncode import names_code
 from distprove.offload import parse_place
-from distprove.options import InputFile, Options, check_keys, keys_of, nearest
+from distprove.options import InputFile, Options, check_keys, keys_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, Settings, settings_from
 from distprove.system import ProofSystem

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from distprove.entry import CPU
 from distprove.errors import UsageError
-from distprove.options import nearest
+from distprove.formats.nearest import nearest
 from distprove.registry import SYSTEMS, entry_of
 from kernels.interface.placement import OPERATIONS, Placement
 

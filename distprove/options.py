@@ -6,7 +6,6 @@ the file) and from a run's job.json (`from_record`), with the same checks.
 
 from __future__ import annotations
 
-import difflib
 import glob
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -18,6 +17,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import is_file
 from distprove.formats.names import name_after, natural_key, unique
+from distprove.formats.nearest import nearest
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
@@ -240,8 +240,3 @@ def _matches(path: Path, pattern: str, base: Path, suffix: str | None) -> list[P
     if path.is_file():
         return [path]
     return [p for p in (base / match for match in glob.iglob(pattern, root_dir=base, recursive=True)) if p.is_file()]
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean `{close[0]}`?" if close else ""

@@ -286,9 +286,9 @@ def test_files_of_a_program_are_relative_to_the_job_file_and_must_exist(folder: 
         (STARK + "grinding = 41", "grinding must be from 0 to 40"),
         (STARK.replace("partitions = 3", "partitions = 0"), "partitions must be from 1"),
         (STARK.replace("partitions = 3", 'partitions = "3"'), "`partitions` must be an integer, not a string"),
-        (STARK.replace("rows", "row"), "has no argument row; did you mean rows?"),
+        (STARK.replace("rows", "row"), "has no argument row; did you mean `rows`?"),
         (STARK.replace('"2^10"', "1.5"), "`arguments.rows` must be an integer or a string"),
-        (STARK.replace("fibonacci", "fibonaci"), "did you mean fibonacci?"),
+        (STARK.replace("fibonacci", "fibonaci"), "did you mean `fibonacci`?"),
         ('system = "stark"\nprogram = "file-root"', "needs the argument file"),
     ],
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 import textwrap
 import traceback
@@ -38,9 +39,18 @@ LONGEST = 1e10
 
 def escape(text: str) -> str:
     """Text from anywhere, for use inside of markup: one line of bounded length that has no power of its own."""
-    from rich.markup import escape as escape_markup
+    return _without_markup(visible(bounded(text)))
 
-    return escape_markup(visible(bounded(text)))
+
+# What may begin a tag of Rich's: also one that goes on in the next line, or ends in what follows the text. Rich's own
+# `escape` sees neither.
+_TAG = re.compile(r"(\\*)(\[[a-z#/@][^\[\]]*(?:\]|\Z)|\[\Z)")
+
+
+def _without_markup(text: str) -> str:
+    text = _TAG.sub(r"\1\1\\\2", text)
+    # An odd number of backslashes at the end would take the power of a tag of ours behind them.
+    return text + "\\" * ((len(text) - len(text.rstrip("\\"))) % 2)
 
 
 def out() -> Console:
@@ -81,7 +91,7 @@ def print_json(value: Any) -> None:
 
 def message(text: str) -> str:
     """A message for use inside of markup: of bounded length, long names in quotes cut, its further lines indented."""
-    return f"\n{' ' * INDENT}".join(escape(line) for line in _bounded(text).split("\n"))
+    return _without_markup(f"\n{' ' * INDENT}".join(visible(line) for line in _bounded(text).split("\n")))
 
 
 def _bounded(text: str) -> str:

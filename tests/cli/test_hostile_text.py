@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import typer
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from rich.console import Group
 from rich.progress import Progress as Bar
 from rich.progress import TextColumn
@@ -23,7 +25,7 @@ from typer.testing import CliRunner
 from cluster.dispatch import Progress
 from distprove.cli import console as consoles
 from distprove.cli.app import app
-from distprove.cli.console import escape, fail, plain_table, warn
+from distprove.cli.console import escape, fail, message, plain_table, warn
 from distprove.cli.pages import html, svg
 from distprove.cli.progress import NOTABLE, ProgressDisplay
 from distprove.cli.safe_console import SafeConsole
@@ -111,6 +113,31 @@ def test_messages_are_one_of_ours_bounded_and_without_markup(
     assert "\nresult" not in shown
     assert len(shown) < 10_000
     assert "characters left out" in shown
+
+
+@settings(deadline=None)
+@given(*[st.lists(st.sampled_from(["\\", "[", "]", "/", "bold", "@", "=", " ", "\n"]), max_size=8).map("".join)] * 2)
+@example("x[/red\ny]", "")
+@example("x[bold\n]", "")
+@example("x\\\\\\", "")
+@example("x[bold", "]")
+def test_no_text_is_markup_wherever_it_is_cut(first: str, second: str) -> None:
+    """Neither over two lines of a message, nor together with the next name, nor by what stands before our own tags."""
+    names, messages = (f"[red]{tell(first)}[/] {tell(second)} [red]{tell(second)}[/]" for tell in (escape, message))
+    for markup in (names, messages):
+        shown = Text.from_markup(markup)
+        assert [str(span.style) for span in shown.spans] == ["red", "red"]
+        assert shown.plain.count("[") == (first + 2 * second).count("[")
+
+
+def test_an_error_about_a_proof_is_told_whatever_it_names(proven: Path, tmp_path: Path) -> None:
+    held = Proof.read(proven / "proof.msgpack")
+    named = {"program": "fibonacci", "arguments": {"x[/red\ny]": 1}, "params": {}, "version": 2}
+    path = tmp_path / "proof.msgpack"
+    path.write_bytes(Proof("stark", held.key_digest, named, held.partitions).to_bytes())
+    done = run("verify", path)
+    assert done.exit_code == 2
+    assert "x[/red\n  y]" in done.stderr
 
 
 LIKENESS = "result  verified: 3 partitions"
@@ -299,11 +326,11 @@ def calls(tree: ast.AST) -> Iterator[str]:
 
 
 def test_nothing_prints_around_the_console() -> None:
-    """Only `console` makes consoles, escapes markup or writes to the streams of the process."""
+    """Only `console` makes consoles or writes to the streams of the process."""
     banned = {"print", "Console", "rich.print", "typer.echo", "typer.secho", "rich.markup.escape", "html.escape"}
     banned |= {f"sys.{stream}.{method}" for stream in ("stdout", "stderr") for method in ("write", "writelines")}
     banned |= {"traceback.print_exc", "traceback.print_exception", "logging.getLogger", "warnings.warn"}
-    allowed = {"distprove/cli/console.py": {"sys.stdout.write", "rich.markup.escape"}}
+    allowed = {"distprove/cli/console.py": {"sys.stdout.write"}}
     allowed["distprove/cli/pages/html.py"] = {"html.escape"}
     allowed["distprove/cli/app.py"] = {"typer.echo"}  # the version
     allowed["distprove/groth16/wasm_modules.py"] = {"print"}  # of a child, into an error of its parent

@@ -151,7 +151,7 @@ def test_the_same_from_python(fibonacci: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ("stark fibonaci --out R", "did you mean fibonacci"),
+        ("stark fibonaci --out R", "did you mean `fibonacci`"),
         ("stark nothing --out R", "there is no program"),
         ("stark fibonacci", "--out"),
         ("stark fibonacci --out R --row 8", "--rows"),

@@ -154,8 +154,8 @@ def test_keccak_f_padding_that_counts(monkeypatch: pytest.MonkeyPatch, column: s
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("fibonaci", {}, "did you mean fibonacci"),
-        ("fibonacci", {"row": 8}, "did you mean rows"),
+        ("fibonaci", {}, "did you mean `fibonacci`"),
+        ("fibonacci", {"row": 8}, "did you mean `rows`"),
         ("fibonacci", {"rows": 9}, "power of two"),
         ("fibonacci", {"rows": "many"}, "integer"),
         ("fibonacci", {"first": P}, "field elements"),

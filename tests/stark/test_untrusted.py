@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from distprove.errors import DistproveError, FormatError
 from distprove.formats import canonical
+from distprove.job import Job
 from distprove.proof import Proof, decode_partition, encode_public
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
+from distprove.stark.keyfile import shipped_key
+from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.statement import Statement
 from distprove.stark.system import StarkVerifier
@@ -269,3 +272,27 @@ def test_a_key_that_says_a_thing_often_is_not_searched_as_often() -> None:
     assert boundary
     assert names
     assert reads(50) == reads(5)
+
+
+LONG = "rows" * (MIB // 4)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: shipped_key({**KEYS["fibonacci"].named(), "program": "fibonacci", "arguments": {LONG: 16}}),
+        lambda: load_program(LONG, {}),
+        lambda: Job.from_record({"system": "stark", "title": "", "options": {LONG: 1}, "executor": {}}),
+    ],
+    ids=["an argument in a proof", "a program in a run", "an option in a run"],
+)
+def test_a_name_that_is_not_known_costs_no_more_than_its_length(read: Callable[[], object]) -> None:
+    """A search for the name that was meant takes forty times the memory of the one that was given."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DistproveError):
+            read()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * MIB

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from distprove.errors import UsageError
+from distprove.formats.nearest import nearest
 from distprove.formats.owncode import names_code
 from distprove.stark.params import MAX_LOG_HEIGHT
 
@@ -52,8 +52,7 @@ class ProgramEntry:
         known = {a.name: a for a in self.arguments}
         for name in given:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(known) or 'none'}"
+                hint = nearest(name, known) or f"; it takes {', '.join(known) or 'none'}"
                 raise UsageError(f"program {self.name} has no argument {name}{hint}")
         values: dict[str, int | str] = {}
         for argument in self.arguments:
@@ -136,9 +135,8 @@ def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
 def find_program(name: str) -> ProgramEntry:
     """Find the entry of the shipped program `name`. Raises UsageError."""
     if name not in PROGRAMS:
-        near = difflib.get_close_matches(name, PROGRAMS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
-        raise UsageError(f"there is no program {name!r}; {hint}")
+        hint = nearest(name, PROGRAMS) or f"; there are {', '.join(PROGRAMS)}, and your own as MODULE:CLASS"
+        raise UsageError(f"there is no program {name!r}{hint}")
     return PROGRAMS[name]
 
 
