@@ -142,11 +142,7 @@ void bind_fields(nb::module_& m) {
             pool.run(count, [&](size_t task, int) { call(reinterpret_cast<void*>(context), task); });
           },
           nb::arg("count"), nb::arg("function"), nb::arg("context"),
-          "function(context, task) for every task below count, by their addresses: code that another library holds.")
-      .def(
-          "yield_to", [](Pool& pool, int file) { pool.yield_to(std::make_shared<Throttle>(file)); }, nb::arg("file"),
-          "Loops make way while the throttle word in this open file is raised, group sums excepted.")
-      .def("yield_as", &Pool::yield_as, nb::arg("other"), "Loops make way as those of another pool do.");
+          "function(context, task) for every task below count, by their addresses: code that another library holds.");
   m.def("field_add", &binary<&FieldOps::add>);
   m.def("field_sub", &binary<&FieldOps::sub>);
   m.def("field_mul", &binary<&FieldOps::mul>);

@@ -18,7 +18,6 @@ GroupOps make_group_ops(const char* curve, const char* group) {
   ops.point_bytes = sizeof(Point);
   ops.scalar_bytes = sizeof(Fr);
   ops.msm = [](Pool& pool, const u8* points, const u8* scalars, size_t n, u8* scratch, size_t scratch_bytes, u8* out) {
-    Pool::Critical critical(pool);
     Out<Point>(out).put(0, Msm<Fr, F>(pool, points, scalars, scratch, scratch_bytes).run(n).to_affine());
   };
   ops.msm_scratch = [](size_t n) { return Msm<Fr, F>::scratch_bytes(n); };

@@ -6,13 +6,10 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
-
-#include "throttle.h"
 
 namespace dp {
 
@@ -35,23 +32,6 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   int threads() const { return (int)workers_.size() + 1; }
-
-  // From here on loops make way, between tasks, to critical phases elsewhere. Not while a loop runs.
-  void yield_to(std::shared_ptr<const Throttle> throttle) { throttle_ = std::move(throttle); }
-  void yield_as(const Pool& other) { throttle_ = other.throttle_; }
-
-  // While it lives, the pool's loops are the critical phase: they do not make way.
-  class Critical {
-   public:
-    explicit Critical(Pool& pool) : pool_(pool), before_(pool.critical_) { pool_.critical_ = true; }
-    ~Critical() { pool_.critical_ = before_; }
-    Critical(const Critical&) = delete;
-    Critical& operator=(const Critical&) = delete;
-
-   private:
-    Pool& pool_;
-    bool before_;
-  };
 
   // body(task, worker) for every task in [0, count), worker in [0, threads()). Tasks are handed out one at a time, in
   // order. Rethrows the first exception.
@@ -82,8 +62,7 @@ class Pool {
   template <class Body>
   void ranges(size_t n, size_t grain, const Body& body) {
     size_t pieces = std::max<size_t>(1, n / std::max<size_t>(grain, 1));
-    // Pieces of one grain, some hundred microseconds at most, where there may be somebody to make way to.
-    if (!makes_way()) pieces = threads() == 1 ? 1 : std::min(pieces, (size_t)threads() * 4);
+    pieces = threads() == 1 ? 1 : std::min(pieces, (size_t)threads() * 4);
     run(pieces, [&](size_t i, int) {
       size_t begin = n / pieces * i + std::min(i, n % pieces);
       size_t end = n / pieces * (i + 1) + std::min(i + 1, n % pieces);
@@ -92,9 +71,7 @@ class Pool {
   }
 
  private:
-  bool makes_way() const { return throttle_ != nullptr && !critical_; }
   void work(int worker) {
-    auto since = Throttle::Clock::now();
     for (;;) {
       size_t task = next_.fetch_add(1, std::memory_order_relaxed);
       if (task >= count_) return;
@@ -105,7 +82,6 @@ class Pool {
         if (!error_) error_ = std::current_exception();
         next_.store(count_, std::memory_order_relaxed);
       }
-      if (makes_way() && throttle_->raised()) since = throttle_->make_way(since);
     }
   }
   void serve(int worker) {
@@ -133,8 +109,6 @@ class Pool {
   int busy_ = 0;
   unsigned round_ = 0;
   bool stopping_ = false;
-  bool critical_ = false;
-  std::shared_ptr<const Throttle> throttle_;
 };
 
 }  // namespace dp
