@@ -61,8 +61,9 @@ class PlacedBackend(Backend):
         return replace(info, details={**info.details, "placement": str(self.placement)})
 
     def stage(self, host: HostArray) -> Staged:
-        read_by_device = not {SPMV, MSM[Group.G1]} <= self.placement.host
-        return PlacedStaged(self._device, host, ahead=read_by_device)
+        if {SPMV, MSM[Group.G1]} <= self.placement.host:  # the device is not expected to read it
+            return PlacedStaged(host, MadeOnUse(lambda: self._device.to_device(host)))
+        return PlacedStaged(host, self._device.stage(host))
 
     def to_device(self, host: HostArray) -> Array:
         return self._device.to_device(host)
@@ -98,19 +99,18 @@ class PlacedBackend(Backend):
         self._device.close()
 
 
+@dataclass(frozen=True, repr=False)
 class PlacedStaged:
-    """A staged array whose original the host reads, and of which the device has a copy if it asks for one."""
+    """A staged array whose original the host reads, and the device's copy of it."""
 
-    def __init__(self, device: Backend, host: HostArray, *, ahead: bool) -> None:
-        """`ahead` begins to copy now; otherwise no operation of the device is expected to read the array."""
-        self.host = host
-        self._staged = device.stage(host) if ahead else MadeOnUse(lambda: device.to_device(host))
+    host: HostArray
+    copy: Staged
 
     def array(self) -> Array:
-        return self._staged.array()
+        return self.copy.array()
 
     def release(self) -> None:
-        self._staged.release()
+        self.copy.release()
 
 
 class PlacedScalars:
@@ -129,42 +129,32 @@ class PlacedScalars:
 class HostSparse(Sparse[CpuMatrix]):
     """Products that the host computes for a device, on `thread`."""
 
+    loaded = CpuMatrix
+
     def __init__(self, device: Backend, host: CpuBackend, thread: ThreadPoolExecutor) -> None:
-        super().__init__(CpuMatrix, device.empty)
+        super().__init__(device.empty)
         self._device, self._host, self._thread = device, host.sparse, thread
 
     def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
         if not isinstance(x, PlacedStaged):
             raise BackendError("this array was staged by another backend")
-        return _HostProduct(self._device, self._begin(matrix, x.host, standard_form))
+        product = self._begin(matrix, x.host, standard_form)
+        return MadeOnUse(lambda: self._fetch(product), product.cancel)
 
     def _load_matrix(self, field: Field, matrix: CsrMatrix) -> CpuMatrix:
         return self._host._load_matrix(field, matrix)
 
     def _spmv(self, matrix: CpuMatrix, x: Array, out: Array, standard_form: bool) -> None:
-        product = self._begin(matrix, self._device.to_host(x), standard_form)
-        self._device.host_waits()
-        out[...] = self._device.to_device(product.result())
+        out[...] = self._fetch(self._begin(matrix, self._device.to_host(x), standard_form))
 
     def _begin(self, matrix: Matrix, x: HostArray, standard_form: bool) -> Future[HostArray]:
         return self._thread.submit(lambda: self._host.spmv(matrix, x, standard_form=standard_form))
 
-
-class _HostProduct(MadeOnUse):
-    """A product that the host computes. It goes to the device only when it is asked for: earlier it would take memory
-    that the previous proof may need."""
-
-    def __init__(self, device: Backend, product: Future[HostArray]) -> None:
-        def fetch() -> Array:
-            device.host_waits()
-            return device.to_device(product.result())
-
-        super().__init__(fetch)
-        self._cancel = product.cancel
-
-    def release(self) -> None:
-        self._cancel()
-        super().release()
+    def _fetch(self, product: Future[HostArray]) -> Array:
+        """Copy a product to the device, when it is asked for: earlier it would take memory that the previous proof may
+        need."""
+        self._device.host_waits()
+        return self._device.to_device(product.result())
 
 
 class PlacedGroups(Groups[PointTable]):
@@ -173,7 +163,7 @@ class PlacedGroups(Groups[PointTable]):
     def __init__(
         self, device: Backend, host: CpuBackend, offloaded: frozenset[Group], thread: ThreadPoolExecutor
     ) -> None:
-        super().__init__(*device.groups.loaded, *host.groups.loaded)
+        self.loaded = (*device.groups.loaded, *host.groups.loaded)
         self._to_host = device.to_host
         self._device, self._host = device.groups, host.groups
         self._offloaded, self._thread = offloaded, thread
@@ -195,20 +185,10 @@ class PlacedGroups(Groups[PointTable]):
         if table.group not in self._offloaded:
             return self._device._msm(table, scalars.device() if placed else scalars, start)
         values = scalars.host if placed else self._to_host(scalars)
-        return _HostPoint(self._thread.submit(lambda: self._host._msm(table, values, start).result()))
+        return self._thread.submit(lambda: self._host._msm(table, values, start).result())
 
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         return self._device._fixed_base(curve, group, base, scalars)
 
     def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None:
         return self._device._check_points(curve, group, points, subgroup)
-
-
-@dataclass(frozen=True)
-class _HostPoint:
-    """The `PendingPoint` of an MSM on the host's thread."""
-
-    point: Future[HostArray]
-
-    def result(self) -> HostArray:
-        return self.point.result()

@@ -34,8 +34,9 @@ class CpuPoints:
 class CpuGroups(Groups[CpuPoints]):
     """Points, on the threads of `pool`; scratch memory comes from `empty`."""
 
+    loaded = (CpuPoints,)
+
     def __init__(self, pool: LeasedPool, empty: Empty) -> None:
-        super().__init__(CpuPoints)
         self._pool = pool
         self._empty = empty
 

@@ -30,8 +30,10 @@ class CpuMatrix:
 class CpuSparse(Sparse[CpuMatrix]):
     """Products of sparse matrices, on the threads of `pool`."""
 
+    loaded = CpuMatrix
+
     def __init__(self, pool: LeasedPool, empty: Empty) -> None:
-        super().__init__(CpuMatrix, empty)
+        super().__init__(empty)
         self._pool = pool
 
     def _load_matrix(self, field: Field, matrix: CsrMatrix) -> CpuMatrix:

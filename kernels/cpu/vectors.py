@@ -32,14 +32,9 @@ class CpuVectors(Vectors):
         self._roots.clear()
 
     def _elementwise(self, operation: Elementwise, field: Field, n: int, inputs: tuple[Array, ...], out: Array) -> None:
-        self._run(_NAMES.get(operation, operation), field, n, inputs, out)
-
-    def _batch_inverse(self, field: Field, n: int, a: Array, out: Array) -> None:
-        self._run("batch_inverse", field, n, (a,), out)
-
-    def _run(self, function: str, field: Field, n: int, inputs: tuple[Array, ...], out: Array) -> None:
+        function = getattr(self._pool.native, _NAMES.get(operation, operation))
         with self._pool.leased(PROVING, n) as threads:
-            getattr(self._pool.native, function)(threads, field.name, *map(flat_bytes, inputs), flat_bytes(out))
+            function(threads, field.name, *map(flat_bytes, inputs), flat_bytes(out))
 
     def _scale_powers(self, field: Field, n: int, a: Array, base: int, first: int, out: Array) -> None:
         with self._pool.leased(PROVING, n) as threads:

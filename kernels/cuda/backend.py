@@ -50,7 +50,11 @@ class CudaBackend(Backend):
 
         Raises BackendError if CuPy, the driver or the GPU is missing, OutOfMemory if the budget is not there.
         """
-        self.device: Device = _open(device, budget, share, threads, cache_dir) if isinstance(device, int) else device
+        if isinstance(device, int):
+            from kernels.cuda.launch import CudaDevice  # here, so that this module can be imported without CuPy
+
+            device = CudaDevice(device, budget=budget, share=share, threads=threads, cache_dir=cache_dir)
+        self.device: Device = device
         self.name = "cuda"
         self.traffic = self.device.traffic
         self.vectors = CudaVectors(self.device, ntt_profile)
@@ -113,9 +117,3 @@ class CudaBackend(Backend):
         if self._goldilocks is not None:
             self._goldilocks.clear_transforms()
         self.device.close()
-
-
-def _open(index: int, budget: int | None, share: int, threads: int, cache_dir: Path | None) -> Device:
-    from kernels.cuda.launch import CudaDevice  # here, so that this module can be imported without CuPy
-
-    return CudaDevice(index, budget=budget, share=share, threads=threads, cache_dir=cache_dir)

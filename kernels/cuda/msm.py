@@ -157,8 +157,8 @@ class FetchedPoint:
         return sum_to_affine(self._curve, self._group, self._fetch.result())
 
 
-class CudaMsm:
-    """MSMs on one device. Each call takes its scratch from the device's arena and gives it back."""
+class CudaSums:
+    """The MSMs of `CudaGroups`. Each call takes its scratch from the device's arena and gives it back."""
 
     def __init__(self, device: Device, profile: MsmProfile | None = None) -> None:
         self.device = device
@@ -176,7 +176,7 @@ class CudaMsm:
 
     # -- tables -----------------------------------------------------------------------------------------------------
 
-    def load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None = None) -> CudaPointTable:
+    def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> CudaPointTable:
         """Upload points and compute as many multiples as `memory` bytes hold. None allows a quarter of what is free, or
         what the points alone take if that is more.
 
@@ -207,7 +207,7 @@ class CudaMsm:
             after = multiple * n + begin
             normalise(self.device, curve, group, sums, table[after : after + count])
 
-    def scratch_bytes(self, curve: Curve, group: Group, n: int) -> int:
+    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
         """Predict the bytes of scratch of `msm` with n scalars, however many multiples the table holds.
 
         Counts the entries twice, for the sort's passes, and XYZZ sums: one for each bucket, two for each thread of the
@@ -232,11 +232,7 @@ class CudaMsm:
 
     # -- sums -------------------------------------------------------------------------------------------------------
 
-    def msm(self, table: CudaPointTable, scalars: Array, start: int = 0) -> PendingPoint:
-        """Begin sum_i scalars[i] * points[start + i]; scalars are (m, 4) uint64 canonical integers on the device.
-
-        Raises OutOfMemory if the arena cannot hold the scratch.
-        """
+    def _msm(self, table: CudaPointTable, scalars: Array, start: int) -> PendingPoint:
         entries, entry_count = self.sorted_entries(table, scalars, start)
         buckets = self._bucket_sums(table, entries, entry_count, scalars.shape[0] * table.plan.windows)
         return FetchedPoint(table.curve, table.group, self.device.fetch(self._weighted_sum(table, buckets)))

@@ -46,8 +46,10 @@ class CudaMatrix:
 class CudaSparse(Sparse[CudaMatrix]):
     """Products of sparse matrices on one device."""
 
+    loaded = CudaMatrix
+
     def __init__(self, device: Device) -> None:
-        super().__init__(CudaMatrix, device.empty)
+        super().__init__(device.empty)
         self._device = device
 
     def prepare(self, field: Field) -> None:

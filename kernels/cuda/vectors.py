@@ -41,7 +41,10 @@ class CudaVectors(Vectors):
         self._transforms.clear()
 
     def _elementwise(self, operation: Elementwise, field: Field, n: int, inputs: tuple[Array, ...], out: Array) -> None:
-        self._kernel("vector", field, f"vector_{operation}").launch_items(n, (*inputs, out, np.uint64(n)))
+        if operation == "batch_inverse":
+            self._invert(field, n, inputs[0], out)
+        else:
+            self._kernel("vector", field, f"vector_{operation}").launch_items(n, (*inputs, out, np.uint64(n)))
 
     def _scale_powers(self, field: Field, n: int, a: Array, base: int, first: int, out: Array) -> None:
         if n == 0:
@@ -59,7 +62,7 @@ class CudaVectors(Vectors):
         )
         kernel.launch(grid, block, arguments)
 
-    def _batch_inverse(self, field: Field, n: int, a: Array, out: Array) -> None:
+    def _invert(self, field: Field, n: int, a: Array, out: Array) -> None:
         flat, result = a.reshape(n, field.limbs), out.reshape(n, field.limbs)
         if n <= INVERT_EACH:
             if out is not a:
@@ -70,7 +73,7 @@ class CudaVectors(Vectors):
         products = self._device.empty((count, field.limbs))
         sizes = (np.uint64(n), np.uint64(count))
         self._kernel("invert", field, "invert_fold").launch_items(count, (flat, products, *sizes))
-        self._batch_inverse(field, count, products, products)
+        self._invert(field, count, products, products)
         unfold = self._kernel("invert", field, "invert_unfold")
         unfold.launch_items(count, (flat, products, result, *sizes))
 

@@ -272,9 +272,10 @@ class GoldilocksKernels(ABC):
 
         `matrices`: extensions (w_i, C_i, n), in order. `weights`: (sum of w_i, 3) on the host.
         """
-        if len({m.shape[2] if m.ndim == 3 else 0 for m in matrices} | {0}) != 2:
+        n = int(matrices[0].shape[-1]) if matrices else 0
+        if not n or any(m.ndim != 3 or m.shape[2] != n or m.dtype != _WORD for m in matrices):
             raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in matrices]}")
-        _check_points(1, int(matrices[0].shape[2]))
+        _check_points(1, n)
         _check_weights(weights, matrices)
         return self._combine(matrices, weights)
 
@@ -284,13 +285,14 @@ class GoldilocksKernels(ABC):
         Consecutive points that share the same `matrices` objects have them read once per row where possible; see
         `DeepPoint.factor`.
         """
-        shapes = {tuple(m.shape[1:]) for p in points for m in p.matrices}
-        if len(shapes) != 1 or any(m.ndim != 3 or m.dtype != _WORD for p in points for m in p.matrices):
-            raise SizeError(f"extensions of one height were expected, not matrices of shapes (w, {sorted(shapes)})")
-        shape = (3, *shapes.pop())
-        _check_points(*shape[1:])
+        rows = next((m.shape[1:] for p in points for m in p.matrices), ())
+        if len(rows) != 2 or any(m.shape[1:] != rows or m.dtype != _WORD for p in points for m in p.matrices):
+            shapes = [m.shape for p in points for m in p.matrices]
+            raise SizeError(f"extensions of one height were expected, not of shapes {shapes}")
+        _check_points(*rows)
         for p in points:
             _check_weights(p.weights, p.matrices)
+        shape = (3, *rows)
         if out is not None:
             preconditions.writable(out, shape)
         return self._deep(points, shape, out)
@@ -335,10 +337,9 @@ class GoldilocksKernels(ABC):
             _log2("rows", int(matrix.shape[2]))
         if any(m.shape[1] != matrices[0].shape[1] for m in matrices):
             raise SizeError("the matrices of one tree have one blow-up")
-        if log_arity < 0 or (log_arity and (len(matrices) > 1 or matrices[0].shape[2] >> log_arity == 0)):
-            raise SizeError(
-                f"no tree over {len(matrices)} matrices of {matrices[0].shape[2]} rows has arity 2^{log_arity}"
-            )
+        rows = int(matrices[0].shape[1] * matrices[0].shape[2])
+        if log_arity < 0 or (log_arity and (len(matrices) > 1 or rows >> log_arity == 0)):
+            raise SizeError(f"no tree over {len(matrices)} matrices, {rows} rows the first, has arity 2^{log_arity}")
         return self._commit(matrices, log_arity)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
@@ -411,13 +412,16 @@ def _check_vectors(what: str, array: Array) -> None:
 
 
 def _check_points(cosets: int, n: int) -> None:
-    """Raise SizeError unless the field has as many points as there are rows on all cosets."""
-    if _log2("rows", n) + _log2("cosets", cosets) > TWO_ADICITY:
-        raise SizeError(f"{cosets} cosets of {n} rows: the field has 2^{TWO_ADICITY} roots of 1")
+    """Raise SizeError unless both are powers of two and the field has as many points as there are rows altogether."""
+    rows = cosets * n
+    if rows < 1 or rows > 1 << TWO_ADICITY or rows & (rows - 1):
+        raise SizeError(
+            f"{n} rows on {cosets} cosets: each is a power of two, and there are 2^{TWO_ADICITY} roots of 1"
+        )
 
 
 def _check_weights(weights: Words, matrices: Sequence[Array]) -> None:
-    width = sum(int(m.shape[0]) for m in matrices)
+    width = sum([int(m.shape[0]) for m in matrices])
     if weights.shape != (width, 3):
         raise SizeError(f"{width} columns need as many weights, not {weights.shape}")
 

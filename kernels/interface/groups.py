@@ -58,9 +58,8 @@ T = TypeVar("T", bound=PointTable)
 class Groups(ABC, Generic[T]):
     """Points of one backend, whose tables are of class T. Raises SizeError for arrays that do not fit."""
 
-    def __init__(self, *loaded: type[T]) -> None:
-        """`loaded`: the classes of the tables that this family loads."""
-        self.loaded = loaded
+    loaded: tuple[type[T], ...]
+    """The classes of the tables that this family loads."""
 
     def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
         """Load fixed points for `msm`.

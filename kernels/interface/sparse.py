@@ -80,9 +80,11 @@ M = TypeVar("M", bound=Matrix)
 class Sparse(ABC, Generic[M]):
     """Sparse matrices of one backend, whose class is M. Raises SizeError for arrays that do not fit."""
 
-    def __init__(self, loaded: type[M], empty: Callable[..., Array]) -> None:
+    loaded: type[M]
+    """The class of the matrices that this family loads."""
+
+    def __init__(self, empty: Callable[..., Array]) -> None:
         """`empty` makes an uninitialised array of a shape and dtype in the backend's memory."""
-        self.loaded = loaded
         self._empty = empty
 
     def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix:

@@ -24,11 +24,15 @@ class Staged(Protocol):
 
 
 class MadeOnUse:
-    """The `Staged` of a backend that does nothing ahead: `make` copies or computes when `array` is first called."""
+    """The `Staged` of a backend that does nothing ahead: `make` copies or computes when `array` is first called.
 
-    def __init__(self, make: Callable[[], Array]) -> None:
+    `cancel` is called by `release`.
+    """
+
+    def __init__(self, make: Callable[[], Array], cancel: Callable[[], object] | None = None) -> None:
         self._make: Callable[[], Array] | None = make
         self._array: Array | None = None
+        self._cancel = cancel
 
     def array(self) -> Array:
         if self._make is None:
@@ -38,4 +42,6 @@ class MadeOnUse:
         return self._array
 
     def release(self) -> None:
-        self._make = self._array = None
+        if self._cancel is not None:
+            self._cancel()
+        self._make = self._array = self._cancel = None

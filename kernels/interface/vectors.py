@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.maths.curves import Field
 
-Elementwise = Literal["add", "sub", "mul", "mul_sub", "to_montgomery", "from_montgomery"]
+Elementwise = Literal["add", "sub", "mul", "mul_sub", "to_montgomery", "from_montgomery", "batch_inverse"]
 
 
-@dataclass(frozen=True)
-class Transform:
+class Transform(NamedTuple):
     """One transform, as `Vectors.ntt` defines it; `coset` is None or an element that is not zero."""
 
     log_n: int
@@ -60,10 +58,7 @@ class Vectors(ABC):
 
     def batch_inverse(self, field: Field, a: Array, out: Array | None = None) -> Array:
         """Return 1 / a[i], elementwise; zero stays zero."""
-        n = preconditions.elements(field, a, "a")
-        out = self._output(a, out)
-        self._batch_inverse(field, n, a, out)
-        return out
+        return self._apply("batch_inverse", field, (a,), out)
 
     def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
         """Return a[i] * first * base^i for one vector; `base` and `first` are integers in standard form."""
@@ -137,9 +132,6 @@ class Vectors(ABC):
     def _elementwise(
         self, operation: Elementwise, field: Field, n: int, inputs: tuple[Array, ...], out: Array
     ) -> None: ...
-
-    @abstractmethod
-    def _batch_inverse(self, field: Field, n: int, a: Array, out: Array) -> None: ...
 
     @abstractmethod
     def _scale_powers(self, field: Field, n: int, a: Array, base: int, first: int, out: Array) -> None: ...

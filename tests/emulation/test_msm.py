@@ -8,10 +8,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from kernels.cuda import fixed_base as cuda_fixed_base
-from kernels.cuda.fixed_base import base_table, fixed_base
-from kernels.cuda.groups import CudaGroups
-from kernels.cuda.msm import SORT_TILE, CudaMsm, CudaPointTable, MsmProfile, WindowPlan, plan_windows
+from kernels.cuda import groups as cuda_groups
+from kernels.cuda.groups import CudaGroups, base_table
+from kernels.cuda.msm import SORT_TILE, CudaPointTable, MsmProfile, WindowPlan, plan_windows
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.errors import OutOfMemory, SizeError
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
@@ -83,12 +82,12 @@ def test_fixed_base_table(curve: Curve, group: Group) -> None:
 
 
 def test_fixed_base_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_fixed_base, "base_table", lambda *_: edge_table())
-    monkeypatch.setattr(cuda_fixed_base, "BATCH", 3)
+    monkeypatch.setattr(cuda_groups, "base_table", lambda *_: edge_table())
+    monkeypatch.setattr(cuda_groups, "BATCH", 3)
     rng = random.Random(13)
     logs = [rng.randrange(BN254.fr.modulus) for _ in range(7)]
     scalars = device().upload(scalars_from_ints(BN254.fr, logs))
-    points = fixed_base(device(), BN254, Group.G1, generator(BN254, Group.G1), scalars)
+    points = CudaGroups(device()).fixed_base(BN254, Group.G1, generator(BN254, Group.G1), scalars)
     for log, point in zip(logs, points, strict=True):
         assert np.array_equal(point, multiple_of_generator(BN254, Group.G1, log))
 
@@ -170,7 +169,7 @@ def test_sort_over_several_tiles() -> None:
     plan = WindowPlan(2, 127, 64, 2)
     table = CudaPointTable(curve, Group.G1, n, 0, plan, narrow.empty((0, 8)))
     scalars = [rng.randrange(curve.fr.modulus) for _ in range(n)]
-    entries, count = CudaMsm(narrow, profile).sorted_entries(
+    entries, count = CudaGroups(narrow, profile).sorted_entries(
         table, narrow.upload(scalars_from_ints(curve.fr, scalars)), 0
     )
     used = entries[: int(count[0])]
@@ -190,9 +189,9 @@ def test_unaligned_bytes_load_as_words_do() -> None:
     points = points[:24]
     raw = np.zeros(points.nbytes + 3, dtype=np.uint8)
     raw[3:] = points.reshape(-1).view(np.uint8)
-    msm = CudaMsm(device(), SMALL)
-    a = msm.load_points(BN254, Group.G1, points, 1 << 30)
-    b = msm.load_points(BN254, Group.G1, raw[3:].reshape(24, -1), 1 << 30)
+    msm = CudaGroups(device(), SMALL)
+    a = msm.load_points(BN254, Group.G1, points, memory=1 << 30)
+    b = msm.load_points(BN254, Group.G1, raw[3:].reshape(24, -1), memory=1 << 30)
     assert np.array_equal(a.points, b.points)
 
 
@@ -214,9 +213,9 @@ def test_normalising_shares_inversions() -> None:
 def test_refusals() -> None:
     _, points = known_points(BN254, Group.G1)
     points = points[:24]
-    msm = CudaMsm(device(), SMALL)
+    msm = CudaGroups(device(), SMALL)
     with pytest.raises(OutOfMemory, match="allowed"):
-        msm.load_points(BN254, Group.G1, points, 64)
+        msm.load_points(BN254, Group.G1, points, memory=64)
     with pytest.raises(SizeError):
         MsmProfile(window_bits=1)
 

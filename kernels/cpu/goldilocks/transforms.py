@@ -59,6 +59,8 @@ class CpuTransforms:
         return target
 
     def _commit(self, matrices: Sequence[Array], log_arity: int) -> MerkleTree:
+        if matrices[0].shape[2] >> log_arity == 0:
+            raise SizeError(f"a leaf of 2^{log_arity} rows on cosets of {matrices[0].shape[2]}")
         return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity)
 
     def _grind(self, seed: bytes, bits: int) -> int:

@@ -12,7 +12,7 @@ namespace dp {
 
 namespace nb = nanobind;
 
-// Arrays cross as flat bytes: they may be views of a mapped file, unaligned and read-only. kernels/cpu/backend.py has checked
+// Arrays cross as flat bytes: they may be views of a mapped file, unaligned and read-only. kernels/interface has checked
 // shapes and types; the functions check lengths again, because they hold pointers.
 using InBytes = nb::ndarray<const u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using OutBytes = nb::ndarray<u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

@@ -40,14 +40,14 @@ class Loaded:
     field, rows, cols = FR, 6, 8
 
 
-def bare(family: Any, *arguments: Any) -> Any:
+def bare(family: Any, *arguments: Any, **attributes: Any) -> Any:
     """A family whose own code must not be reached."""
-    return type("Bare", (family,), dict.fromkeys(family.__abstractmethods__, reached))(*arguments)
+    return type("Bare", (family,), dict.fromkeys(family.__abstractmethods__, reached) | attributes)(*arguments)
 
 
 VECTORS: Vectors = bare(Vectors, np.empty)
-SPARSE: Sparse[Any] = bare(Sparse, Loaded, np.empty)
-GROUPS: Groups[Any] = bare(Groups, Table)
+SPARSE: Sparse[Any] = bare(Sparse, np.empty, loaded=Loaded)
+GROUPS: Groups[Any] = bare(Groups, loaded=Table)
 STARK: GoldilocksKernels = bare(GoldilocksKernels)
 COLUMNS, CUBE, OTHER = (np.zeros(shape, np.uint64) for shape in ((2, 8), (2, 2, 8), (2, 2, 4)))
 THREES, CODEWORD = np.zeros((3, 4), np.uint64), np.zeros((3, 2, 8), np.uint64)
@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "a tree of columns": ("takes matrices", lambda: STARK.commit([COLUMNS])),
     "a tree of two blow-ups": ("one blow-up", lambda: STARK.commit([CUBE, np.zeros((2, 4, 8), np.uint64)])),
     "a tree of six rows": ("power of two", lambda: STARK.commit([CUBE[:, :, :6]])),
-    "a leaf of more rows than there are": ("arity", lambda: STARK.commit([CUBE], log_arity=4)),
+    "a leaf of more rows than there are": ("arity", lambda: STARK.commit([CUBE], log_arity=5)),
     "leaves of rows of two matrices": ("arity", lambda: STARK.commit([CUBE, CUBE], log_arity=1)),
     "a short seed": ("32 bytes", lambda: STARK.grind(bytes(31), 1)),
     "more bits than a word": ("64 bits", lambda: STARK.grind(bytes(32), 65)),
