@@ -168,7 +168,7 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
         check_keys(table, {**_COMMON_KEYS, **every}, "")
         known = " or ".join(f'system = "{name}"' for name in SYSTEMS)
         raise UsageError(f"no `system`; expected {known}")
-    if system not in SYSTEMS:
+    if system not in (*SYSTEMS,):  # it may be of any kind
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
     options = entry_of(system).options
     check_keys(table, {**_COMMON_KEYS, **keys_of(options)}, "")

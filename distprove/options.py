@@ -51,14 +51,17 @@ class Setting:
     metavar: str | None = None
     suffix: str = ""
     """What the files of a folder end in that stands for them, where it is a list of files."""
-    type: Any = None
+    types: tuple[type, ...] = ()
+    """The field's types without their parameters and without None; `settings_of` fills this and `default` in."""
     default: Any = None
-    """The field's type and default, MISSING for none: `settings_of` fills them in."""
+    """The field's default; MISSING for none."""
 
     @property
     def kinds(self) -> tuple[type, ...]:
         """The kinds of values that may stand for it in a job file."""
-        return (*_kinds(self.type), *((str,) if self.size else ()))
+        stand_in = {float: (int, float), Path: (str,), Mapping: (dict,), tuple: (list, str)}
+        kinds = [kind for each in self.types for kind in stand_in.get(each, (each,))]
+        return (*kinds, *((str,) if self.size else ()))
 
     def check(self, name: str, value: Any) -> None:
         """Raise UsageError unless `value`, of the right type, is one that the setting may have."""
@@ -97,20 +100,17 @@ def _settings_of(owner: Any) -> Mapping[str, Setting]:
     hints = get_type_hints(owner)
     defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(owner)}
     said = {f.name: f.metadata["setting"] for f in fields(owner)}
-    return {name: replace(told, type=hints[name], default=defaults[name]) for name, told in said.items()}
+    return {name: replace(told, types=_types(hints[name]), default=defaults[name]) for name, told in said.items()}
+
+
+def _types(hint: Any) -> tuple[type, ...]:
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(get_origin(part) or part for part in parts if part is not NoneType)
 
 
 def keys_of(owner: Any) -> Keys:
     """The keys of a job file's table that is read into the dataclass `owner`."""
     return {name: told.kinds for name, told in settings_of(owner).items()}
-
-
-def _kinds(hint: Any) -> tuple[type, ...]:
-    origin = get_origin(hint) or hint
-    if origin in (Union, UnionType):
-        return tuple(kind for part in get_args(hint) for kind in _kinds(part))
-    stand_in = {float: (int, float), Path: (str,), NoneType: (), Mapping: (dict,), tuple: (list, str)}
-    return stand_in.get(origin, (origin,))
 
 
 def check_keys(table: Mapping[str, Any], known: Keys, prefix: str) -> None:
@@ -187,9 +187,9 @@ class Options:
 
 def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
     """A setting from the value in a job file."""
-    if str in told.kinds and Path in (told.type, *get_args(told.type)):
+    if told.types == (Path,):
         return base / value
-    if get_origin(told.type) is not tuple:
+    if told.types != (tuple,):
         return value
     patterns = [value] if isinstance(value, str) else value
     if not all(isinstance(pattern, str) for pattern in patterns):
@@ -199,9 +199,9 @@ def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
 
 def _recall(told: Setting, value: Any) -> Any:
     """A setting from the value in a run's record."""
-    if value is not None and Path in (told.type, *get_args(told.type)):
-        return Path(value)
-    if get_origin(told.type) is not tuple:
+    if told.types == (Path,):
+        return None if value is None else Path(value)
+    if told.types != (tuple,):
         return value
     return tuple(InputFile(str(item["name"]), Path(item["path"])) for item in value)
 

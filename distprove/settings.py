@@ -31,7 +31,7 @@ class ExecutorSettings:
 
     local: bool = setting("run on this machine, without Ray", False, flag="--local")
     isolate: bool | None = setting(
-        "with `local`: each worker in a process of its own, or all on threads of this one; by default with GPUs",
+        "with `local`: each worker in a process of its own, the default with GPUs, or all on threads of this one",
         flag="--isolate/--no-isolate",
     )
     address: str | None = setting(

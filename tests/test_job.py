@@ -61,6 +61,7 @@ def test_options_and_file_agree(folder: Path) -> None:
     [
         ("", "no `system`"),
         ('sistem = "groth16"', "unknown key `sistem`; did you mean `system`?"),
+        ('system = ["groth16"]', "unknown proof system ['groth16']"),
         ('system = "groth61"', "unknown proof system 'groth61'; did you mean `groth16`?"),
         (GOOD.replace("zkey", "zkye"), "unknown key `zkye`; did you mean `zkey`?"),
         (GOOD + "[executor]\nthread = 1", "unknown key `executor.thread`; did you mean `threads`?"),

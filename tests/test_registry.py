@@ -80,6 +80,13 @@ def test_a_system_that_is_one_entry_is_proven_verified_resumed_and_exported(
     assert "toy-verify" in exported.output
 
 
+def test_the_systems_are_listed_with_what_they_do(toy: Path) -> None:
+    listed = run("prove", "--help").output
+    for name in SYSTEMS:
+        assert f" {name} " in listed
+        assert entry_of(name).help[:30] in listed
+
+
 def test_what_is_wrong_with_a_job_of_it_is_told_from_its_settings(toy: Path, tmp_path: Path) -> None:
     text = toy.read_text()
     for wrong, told in (

@@ -18,8 +18,7 @@ import inspect
 import typing
 from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields
-from types import NoneType
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
 
@@ -60,20 +59,10 @@ class SettingsGroup(OptionGroup):
 
     @classmethod
     def _option(cls, name: str, told: Setting) -> inspect.Parameter:
-        kind = next(kind for kind in (get_args(told.type) or (told.type,)) if kind is not NoneType)
-        if told.size:
-            kind = str
-        elif get_origin(told.type) is tuple:
-            kind = list[str]
+        kind: Any = str if told.size else list[str] if told.types[0] is tuple else told.types[0]
         least, most = told.bounds if told.bounds and kind is int else (None, None)
-        said = typer.Option(
-            told.flag,
-            help=told.about[0].upper() + told.about[1:] + ".",
-            min=least,
-            max=most,
-            metavar=told.metavar,
-            rich_help_panel=cls.panel,
-        )
+        help = f"{told.about[0].upper()}{told.about[1:]}."
+        said = typer.Option(told.flag, help=help, min=least, max=most, metavar=told.metavar, rich_help_panel=cls.panel)
         if told.default is MISSING:
             return option(name, Annotated[kind, said], NEEDED)
         default = None if cls.unset or told.default == () else told.default

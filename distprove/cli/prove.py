@@ -143,7 +143,9 @@ def system_command(system: str) -> Any:
     group = type("Chosen", (SettingsGroup,), {"settings": entry.options, "panel": entry.title})
     taking = takes_groups(run, chosen=group)
     if "program" in settings:
-        return typer.main.get_command(program_app(taking, entry.help))
+        command = typer.main.get_command(program_app(taking, entry.help))
+        command.name = system
+        return command
     return command_of(system, entry.help, partial(taking, "", {}), [], taking, VariadicCommand)
 
 
