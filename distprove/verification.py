@@ -57,7 +57,7 @@ def verify_proof(
     proof.verify(verifier, expected_job)
     proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
     bits = proven.get("security", {}).get("bits", math.inf)
-    if bits < least_security:
+    if not bits >= least_security:  # a least_security that is no number asks for more than there is
         raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")
     if vk is None and not trust_own_key and not entry.remakes_key:
         raise UntrustedKey(

@@ -329,7 +329,7 @@ def _show_proof(facts: dict[str, Any]) -> None:
     security, console = facts["security"], out()
     size, took = format_bytes(facts["proof_bytes"]), format_seconds(facts["verify_seconds"])
     used = format_seconds(facts["verify_cpu_seconds"])
-    console.print(f"[dim]proof    [/] {size}, verified in {took} ({used} of CPU); {security['bits']:.1f} bits, proven")
+    console.print(f"[dim]proof    [/] {size}, verified in {took} ({used} of CPU); {security['bits']:.2f} bits, proven")
     share, extended = 100 * facts["pcie_share"], format_bytes(facts["extension_bytes"])
     console.print(f"[dim]PCIe     [/] {share:.3g} % of the {extended} of all extensions")
 

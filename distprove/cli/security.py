@@ -43,18 +43,18 @@ def show_security(console: Console, record: dict[str, Any]) -> None:
     table.add_column("bits", justify="right")
     table.add_column("error, at most", overflow="fold")
     for entry in record["rounds"]:
-        table.add_row(escape(entry["name"]), f"{entry['bits']:.1f}", escape(entry["formula"]))
+        table.add_row(escape(entry["name"]), f"{entry['bits']:.2f}", escape(entry["formula"]))
     console.print(table)
     heights = ", ".join(f"2^{height}" for height in record["log_heights"])
     console.print(
-        f"\n[bold]{record['bits']:.1f} bits[/], proven ({escape(record['regime'])}): {record['queries']} queries at "
+        f"\n[bold]{record['bits']:.2f} bits[/], proven ({escape(record['regime'])}): {record['queries']} queries at "
         f"blow-up {record['blowup']}, {record['grinding_bits']} bits of work; tables of {heights} rows, "
         f"{record['columns']} opened values"
     )
     unique = record["unique_decoding"]
     enough = f"{unique['queries']}" if unique["queries"] else "no number of"
     console.print(
-        f"[dim]{unique['bits']:.1f} bits if nothing beyond unique decoding is counted: {enough} queries would give "
+        f"[dim]{unique['bits']:.2f} bits if nothing beyond unique decoding is counted: {enough} queries would give "
         f"{record['target']}[/]"
     )
 

@@ -144,7 +144,7 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
     security = proven["security"]
     detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"
     rows.append(
-        ("security", f"{security['bits']:.1f} bits, proven ({detail}, {security['grinding_bits']} bits of work)")
+        ("security", f"{security['bits']:.2f} bits, proven ({detail}, {security['grinding_bits']} bits of work)")
     )
     return rows
 

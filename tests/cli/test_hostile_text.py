@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CONTROLS = "\x1b[2J\x1b[H\x07\x08\r\x7f\x9b2J\x00"
 TURNS = "\u202e\u2066\u200f\ufeff\u2028\udc80"
 MARKUP = "[bold green]verified[/] [link=http://x]y[/link] [/]"
-HOSTILE = f"a{CONTROLS}b{TURNS}c{MARKUP}\\"
+HOSTILE = f"a{CONTROLS}b{TURNS}c{MARKUP}[/x\ny]\\\\\\"
 SHOWN = "[bold green]verified[/]"
 
 
@@ -73,7 +73,7 @@ def hostile(value: Any) -> Any:
 @pytest.mark.parametrize(
     "renderable",
     [
-        HOSTILE.replace("[/]", ""),
+        HOSTILE.replace("[/", "["),
         Text(HOSTILE),
         Text.from_markup(escape(HOSTILE)),
         Group("a", Text(HOSTILE)),

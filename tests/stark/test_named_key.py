@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,7 @@ import pytest
 
 import distprove
 from distprove.cli.programs import Soundness
+from distprove.cli.summary import proven_rows
 from distprove.cli.verify import verify as verify_command
 from distprove.errors import DistproveError, FormatError, InvalidProof
 from distprove.proof import Proof, partition_digest
@@ -22,7 +24,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import choose_parameters
-from distprove.stark.system import StarkSystem
+from distprove.stark.system import StarkSystem, StarkVerifier
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.verification import verify_proof
 from tests.support import second_verifier
@@ -156,3 +158,12 @@ def test_fewer_bits_than_a_prover_proves_by_default_must_be_asked_for(tmp_path: 
     write_key(tmp_path / "key.msgpack", VerifyingKey.from_record(key))
     with pytest.raises(InvalidProof, match="128 are asked for"):
         verify_proof(proof, tmp_path / "key.msgpack")
+    with pytest.raises(InvalidProof, match="nan are asked for"):
+        verify_proof(proof, tmp_path / "key.msgpack", least_security=math.nan)
+
+
+def test_no_more_bits_are_shown_than_are_proven() -> None:
+    key, proof = ring()
+    proven = StarkVerifier(VerifyingKey.from_record(key)).explain(proof.partitions)
+    proven["security"]["bits"] = 99.99
+    assert dict(proven_rows(proven))["security"].startswith("99.99 bits, proven")
