@@ -32,6 +32,7 @@ from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
 from distprove.host.memory import give_back_large_blocks
 from distprove.host.phases import Phase
+from distprove.proof import fingerprint
 from distprove.system import Partition, PartitionProof
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
@@ -122,13 +123,16 @@ class _Verifier:
 
     def __init__(self, spec: VerifierSpec, channel: Channel, throttle: Path | None) -> None:
         self._system = spec.system
+        self._governor = _Asking(channel)
 
     def load(self) -> dict[str, Any]:
         self._system.key_digest()  # what a verifier compiles, it has then compiled
         return process_facts()
 
-    def verify(self, proof: PartitionProof) -> bool:
-        return self._system.verify(proof)
+    def verify(self, proof: PartitionProof) -> tuple[bool, bytes]:
+        """Whether a proof holds, and which one that was."""
+        with self._governor.lease(phase=Phase.VERIFICATION, threads=1):
+            return self._system.verify(proof), fingerprint(proof)
 
 
 class _Asking(Governor):

@@ -131,7 +131,8 @@ class TakingIn:
             else:
                 self._failed(item, member, outcome, outcome.error)
         if proven:
-            state.executor.verify([item.proof for item in proven if item.proof is not None], last=items.proven)
+            proofs = [item.proof for item in proven if item.proof is not None]
+            state.executor.verify(proofs, member.worker, last=items.proven)
         for name in batch.returned:
             if name in member.tasks:
                 del member.tasks[name]
