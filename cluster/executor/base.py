@@ -49,6 +49,8 @@ class Worker:
     """Identifier of the worker, which is that of its prover."""
     node: str
     synthesisers: tuple[str, ...]
+    node_id: str | None = None
+    """What tells its node from others, where there are any: several may have one address."""
 
 
 class Transport(Protocol):
@@ -92,8 +94,6 @@ class Executor(ABC):
         self._lives = itertools.count(1)
         self.verifiers: Verifiers | None = None
         """Processes that verify, where threads would not do; whoever started them closes them."""
-        self._nodes: dict[str, str] = {}
-        """Ids of the nodes on which workers are, by worker id, for `verifiers`."""
         self._verifying = 1
         """Threads that verify, without these."""
 
@@ -157,7 +157,7 @@ class Executor(ABC):
         verifies = self.verifiers or self._system
         assert verifies is not None, "start first"
         if self.verifiers is not None:
-            self.verifiers.made_on(self._nodes.get(worker.id), proofs)
+            self.verifiers.made_on(worker.node_id, proofs)
         if self._verifier is None:
             leased = self.verifiers is None or self.verifiers.leased
             count = self._verifying if self.verifiers is None else self.verifiers.count

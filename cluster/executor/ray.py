@@ -151,7 +151,6 @@ class RayExecutor(Executor):
         self._join(nodes)
         self._keep_keys()
         self._verifying = min(len(provers), usable_threads())
-        self._nodes = {name: node for name, (node, _) in self._own.items()}
         self.verifiers = self._spread(system, nodes) or beside_driver(system, len(provers), self.settings)
         return workers
 
@@ -260,12 +259,12 @@ class RayExecutor(Executor):
     def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
         actor = _actor(spot.node, num_cpus, spot.num_gpus)
         self._transports[spec.name] = RayTransport(actor, Carried(spec), self._shared, files)
-        return Worker(spec.name, spot.node.address, spec.synthesisers)
+        return Worker(spec.name, spot.node.address, spec.synthesisers, spot.node.id)
 
     def _spread(self, system: ProofSystem, nodes: list[Node]) -> Verifiers | None:
         """Verifiers on each node that can verify something, which is what another node proves; None if there is none,
         or threads will do."""
-        homes = list(self._nodes.values()) if system.verifies_in_python else []
+        homes = [home for home, _ in self._own.values()] if system.verifies_in_python else []
         found = []
         for node in nodes:
             elsewhere = sum(home != node.id for home in homes)
