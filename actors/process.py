@@ -75,6 +75,7 @@ class SynthesiserSpec:
 class VerifierSpec:
     """A verifier to be."""
 
+    name: str
     system: ProofSystem
 
 

@@ -21,7 +21,7 @@ from ray import cloudpickle
 
 from actors.inflight import Timed
 from actors.leases import Governed
-from actors.process import MappedFile, WorkerSpec
+from actors.process import MappedFile, VerifierSpec, WorkerSpec
 from actors.processes import HostProcess
 from actors.worker import Loaded
 from kernels.host.arena import HostArena
@@ -47,7 +47,7 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 
 
 class RemoteWorker:
-    """One worker, once it is told which. `ask` calls a method of it by name; several may be called at once."""
+    """One worker or verifier, once it is told which. `ask` calls a method of it by name, and several at once."""
 
     def __init__(self) -> None:
         self._process: HostProcess | None = None
@@ -55,7 +55,9 @@ class RemoteWorker:
         self._copies: list[Any] = []
         self._given: dict[str, Sent | MappedFile] = {}
 
-    def serve(self, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+    def serve(
+        self, spec: WorkerSpec | VerifierSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]
+    ) -> None:
         """Start the process of this worker; one that runs is ended first. `shared` are the system's files in the object
         store, and `files` those of them that the driver has on a disk: where it is the same file here, the worker maps
         that."""
@@ -63,7 +65,8 @@ class RemoteWorker:
         if not self._given:
             arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
             self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
-        self._process = HostProcess(spec.name, replace(spec, shared=self._given), Governed())
+        served = replace(spec, shared=self._given) if isinstance(spec, WorkerSpec) else spec
+        self._process = HostProcess(spec.name, served, Governed())
         self._process.start()
 
     def ask(self, name: str, arguments: bytes) -> Any:

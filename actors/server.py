@@ -31,6 +31,7 @@ from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
 from distprove.host.memory import give_back_large_blocks
 from distprove.host.phases import Phase
+from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
@@ -80,7 +81,7 @@ class _Server:
         elif isinstance(wanted, SynthesiserSpec):
             self._served = _Synthesiser(wanted, self._channel)
         else:
-            self._served = _Verifier(wanted)
+            self._served = _Verifier(wanted, self._channel)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return getattr(self._served, name)(*arguments)
@@ -136,15 +137,18 @@ def worker_of(spec: WorkerSpec, governor: Governor, nursery: Nursery | None = No
 class _Verifier:
     """Verifies proofs; nothing of them is secret."""
 
-    def __init__(self, spec: VerifierSpec) -> None:
+    def __init__(self, spec: VerifierSpec, channel: Channel) -> None:
         self._system = spec.system
+        self._governor = _Asking(channel)
 
     def load(self) -> dict[str, Any]:
         self._system.key_digest()  # what a verifier compiles, it has then compiled
         return process_facts()
 
-    def verify(self, proof: PartitionProof) -> bool:
-        return self._system.verify(proof)
+    def verify(self, proof: PartitionProof) -> tuple[bool, bytes]:
+        """Whether a proof holds, and which one that was."""
+        with self._governor.lease(phase=Phase.VERIFICATION, threads=1):
+            return self._system.verify(proof), fingerprint(proof)
 
 
 class _Asking(Governor):

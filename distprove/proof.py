@@ -251,6 +251,11 @@ def encode_partition(proof: PartitionProof) -> dict[str, Any]:
     return {"name": proof.name, "digest": proof.digest, "public": public, "data": proof.data}
 
 
+def fingerprint(proof: PartitionProof) -> bytes:
+    """32 bytes that identify a partition proof, whatever it is of."""
+    return canonical.digest("distprove/fingerprint/1", encode_partition(proof))
+
+
 def decode_partition(value: Any, what: str) -> PartitionProof:
     """Decode what `encode_partition` made, from untrusted data. Raises FormatError."""
     check_fields(value, {"name": str, "digest": bytes, "public": list, "data": dict}, what)

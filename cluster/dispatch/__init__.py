@@ -31,11 +31,11 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.dispatch.barrier import draw_challenge, made_under
-from cluster.dispatch.handing import HandingOut
+from cluster.dispatch.handing import hand_out
 from cluster.dispatch.progress import Progress
 from cluster.dispatch.state import State
-from cluster.dispatch.taking import TakingIn
-from cluster.dispatch.trouble import Trouble
+from cluster.dispatch.taking import take
+from cluster.dispatch.trouble import see_to_workers
 from distprove.system import PartitionProof
 
 __all__ = ["Progress", "State", "dispatch", "draw_challenge", "made_under"]
@@ -48,9 +48,6 @@ def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None])
     `post` is offered a view of the work now and then, for status.json.
     """
     items, members, executor, tell = state.items, state.members, state.executor, state.tell
-    handing = HandingOut(state)
-    trouble = Trouble(state, handing)
-    taking = TakingIn(state, handing, trouble)
     if items.open:
         executor.waits_for = tell.wait
         for worker in executor.start(state.system):
@@ -59,10 +56,10 @@ def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None])
         state.report.workers += members.reports()
         tell.loading()
     while items.open:
-        handing.hand_out()
+        hand_out(state)
         for finished in executor.wait(timeout=1.0):
-            taking.take(finished)
-        trouble.look()
+            take(state, finished)
+        see_to_workers(state)
         tell.moved()
         post(tell.view)
     return state.proofs

@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -49,6 +49,8 @@ class Worker:
     """Identifier of the worker, which is that of its prover."""
     node: str
     synthesisers: tuple[str, ...]
+    node_id: str | None = None
+    """What tells its node from others, where there are any: several may have one address."""
 
 
 class Transport(Protocol):
@@ -149,16 +151,19 @@ class Executor(ABC):
         if transport is not None:
             transport.end()
 
-    def verify(self, proofs: Sequence[PartitionProof], *, last: bool = False) -> None:
-        """Verify beside the driver, whatever the prover's machine may have said; together with others that wait, and,
-        unless these are the `last`, with others to come."""
+    def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
+        """Verify what a worker proved, beside the driver or on another node, whatever the worker's own may have said;
+        together with others that wait, and, unless these are the `last`, with others to come."""
         verifies = self.verifiers or self._system
         assert verifies is not None, "start first"
+        if self.verifiers is not None:
+            self.verifiers.made_on(worker.node_id, proofs)
         if self._verifier is None:
+            leased = self.verifiers is None or self.verifiers.leased
             count = self._verifying if self.verifiers is None else self.verifiers.count
 
             def verified(waiting: list[PartitionProof]) -> list[Verdict]:
-                with self.verifying():
+                with self.verifying() if leased else nullcontext():
                     return _verdicts(verifies, waiting)
 
             spread = self.verifiers is not None

@@ -25,7 +25,7 @@ from cluster.executor.placement import (
     synthesis_threads,
 )
 from cluster.executor.residents import of_node, of_prover
-from cluster.executor.verifiers import verifiers_for
+from cluster.executor.verifiers import beside_driver
 from cluster.governor import Budget, LocalGovernor, node_budget
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
@@ -114,7 +114,7 @@ class ProcessExecutor(InProcessExecutor):
 
     def start(self, system: ProofSystem) -> list[Worker]:
         workers = super().start(system)
-        self.verifiers = verifiers_for(system, len(workers))
+        self.verifiers = beside_driver(system, len(workers), self.settings)
         return workers
 
     def _transport(self, spec: WorkerSpec) -> Transport:

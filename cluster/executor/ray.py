@@ -22,14 +22,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.process import WorkerSpec
+from actors.process import VerifierSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker, files_of
 from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.placement import Node, Place, place
 from cluster.executor.residents import Residents, of_node, of_prover
-from cluster.executor.verifiers import verifiers_for
+from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
 from cluster.governor import NodeGovernor
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
@@ -148,7 +148,7 @@ class RayExecutor(Executor):
         self._join(nodes)
         self._keep_keys()
         self._verifying = min(len(provers), usable_threads())
-        self.verifiers = verifiers_for(system, len(provers))
+        self.verifiers = self._spread(system, nodes) or beside_driver(system, len(provers), self.settings)
         return workers
 
     def retire(self, worker: Worker) -> None:
@@ -254,18 +254,21 @@ class RayExecutor(Executor):
             raise
 
     def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
-        actor = ray.remote(concurrency_groups={ENDING: 1})(RemoteWorker).options(
-            num_cpus=num_cpus,
-            num_gpus=spot.num_gpus,
-            max_restarts=-1,
-            max_task_retries=0,
-            max_concurrency=CALLS,
-            # Hard: a worker that moved to another node could take the room of the workers planned there. When a node is
-            # gone, its workers are retired.
-            scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),
-        )
-        self._transports[spec.name] = RayTransport(actor.remote(), Carried(spec), self._shared, files)
-        return Worker(spec.name, spot.node.address, spec.synthesisers)
+        actor = _actor(spot.node, num_cpus, spot.num_gpus)
+        self._transports[spec.name] = RayTransport(actor, Carried(spec), self._shared, files)
+        return Worker(spec.name, spot.node.address, spec.synthesisers, spot.node.id)
+
+    def _spread(self, system: ProofSystem, nodes: list[Node]) -> Verifiers | None:
+        """Verifiers on each node that can verify something, which is what another node proves; None if there is none,
+        or threads will do."""
+        homes = [home for home, _ in self._own.values()] if system.verifies_in_python else []
+        found = []
+        for node in nodes:
+            elsewhere = sum(home != node.id for home in homes)
+            for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
+                spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
+                found.append(Verifier(node.id, RayTransport(_actor(node, 0, 0), Carried(spec), {}, {})))
+        return Verifiers(system, found, self.settings) if found else None
 
     def _govern(self, node: Node) -> Any:
         """The node's governor: the one that another job made, or a new one of our settings."""
@@ -284,6 +287,20 @@ class RayExecutor(Executor):
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         policy = policy_for(settings, threads)
         return options.remote(threads, settings.memory, policy, keys=self._resident[node.id].memory)
+
+
+def _actor(node: Node, num_cpus: float, num_gpus: float) -> Any:
+    options = ray.remote(concurrency_groups={ENDING: 1})(RemoteWorker).options(
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        max_restarts=-1,
+        max_task_retries=0,
+        max_concurrency=CALLS,
+        # Hard: a worker that moved to another node could take the room of the workers planned there. When a node is
+        # gone, its workers are retired.
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+    )
+    return options.remote()
 
 
 def told(error: RayError) -> BaseException:

@@ -1,46 +1,110 @@
-"""Processes beside the driver that verify proofs, for proof systems whose verifier holds the interpreter's lock.
+"""Processes that verify proofs, for proof systems whose verifier holds the interpreter's lock: the driver drives
+meanwhile, and several proofs are verified at once.
 
-The driver drives meanwhile, and several proofs are verified at once. They run on the driver's machine, whatever
-machines the provers are on: what they say is as good as what the driver would.
+They are beside the driver, or, where a cluster has several nodes, spread over these. A device must not check itself: a
+process verifies nothing that was proven on its own node, unless the driver started it beside itself. What it says of a
+proof counts for the proof with the fingerprint that it says. One that dies or hangs is replaced, and what it was asked
+is asked of another one, at last of the driver's own process. A late answer of one that was given up is not read.
 """
 
 from __future__ import annotations
 
 import threading
-from queue import SimpleQueue
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
 
 from actors.grants import Ungoverned
 from actors.process import VerifierSpec
 from actors.processes import HostProcess, WorkerDied
+from cluster.hangs import FACTOR, GRACE
 from distprove.host.machine import usable_threads
+from distprove.proof import fingerprint
+from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
+
+TRIES = 2
+"""Processes that are asked about a proof before it is verified in the driver's."""
+LIVES = 3
+"""Times in a row that a process is started without a verdict before it is given up."""
+
+
+class Transport(Protocol):
+    """How a verifier's process is reached; see `cluster.executor.base.Transport`."""
+
+    def start(self) -> None: ...
+
+    def call(self, name: str, *arguments: Any) -> Any: ...
+
+    def kill(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Verifier:
+    """A process that verifies: where it is, or None for one beside the driver, and how it is reached."""
+
+    node: str | None
+    transport: Transport
+    lives: int = 0
+    """How often it was started since its last verdict."""
 
 
 class Verifiers:
-    """So many processes. They load while the provers do; until one has, proofs wait. `close` ends them."""
+    """Verifying processes. They load while the provers do; until one has, proofs wait. `close` ends them."""
 
-    def __init__(self, system: ProofSystem, count: int) -> None:
-        self.count = count
-        self._closed = False
+    def __init__(self, system: ProofSystem, verifiers: Sequence[Verifier], settings: ExecutorSettings) -> None:
+        self.count = len(verifiers)
+        self.leased = any(each.node is None for each in verifiers)
+        """Whether their threads are leased by the driver: those on other nodes lease their own."""
         self._system = system
-        self._processes = [
-            HostProcess(f"verifier-{index}", VerifierSpec(system), Ungoverned()) for index in range(count)
-        ]
-        self._free: SimpleQueue[HostProcess] = SimpleQueue()
-        for process in self._processes:
-            threading.Thread(target=self._load, args=(process,), name="distprove-verifiers", daemon=True).start()
+        self._settings = settings
+        self._all = tuple(verifiers)
+        self._kept = set(verifiers)
+        """Those that were not given up."""
+        self._free: list[Verifier] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._homes: dict[str, str | None] = {}
+        """The node on which each partition was proven last."""
+        self._longest: float | None = None
+        """Seconds that a verdict took, at most."""
+        self._factor = float(FACTOR)
+        for each in verifiers:
+            self._replace(each)
+
+    def made_on(self, node: str | None, proofs: Sequence[PartitionProof]) -> None:
+        """These proofs come from that node; None: it is not known, and they are verified beside the driver."""
+        self._homes.update((proof.name, node) for proof in proofs)
 
     def verify(self, proof: PartitionProof) -> bool:
-        """`system.verify(proof)`, in a process that is free; here where that ended."""
-        process = self._free.get()
-        try:
-            return bool(process.call("verify", proof))
-        except WorkerDied:
-            if self._closed:
+        """`system.verify(proof)`, in a process that may and is free."""
+        for _ in range(TRIES):
+            verifier = self._take(self._homes.get(proof.name))
+            if verifier is None:
+                break
+            started = time.monotonic()
+            try:
+                holds, of = _within(self._limit(), verifier.transport.call, "verify", proof)
+                if of != fingerprint(proof):
+                    raise WorkerDied("it answered for another proof")
+            except (WorkerDied, _Hangs) as error:
+                if isinstance(error, _Hangs):
+                    self._factor *= GRACE  # perhaps it does not
+                self._replace(verifier)
+            except BaseException:  # of the proof
+                self._give_back(verifier, time.monotonic() - started)
                 raise
-            return self._system.verify(proof)
-        finally:
-            self._free.put(process)
+            else:
+                self._give_back(verifier, time.monotonic() - started)
+                return bool(holds)
+        if self._closed:
+            raise WorkerDied("the verifiers were ended")
+        return self._system.verify(proof)
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         """Whether all hold: one by one, for these systems gain nothing by verifying several together."""
@@ -48,22 +112,99 @@ class Verifiers:
 
     def close(self) -> None:
         """End the processes, and what they are at with them."""
-        self._closed = True
-        for process in self._processes:
-            process.end()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for each in self._all:
+            with suppress(Exception):  # what held it is gone
+                each.transport.end()
 
-    def _load(self, process: HostProcess) -> None:
+    def _take(self, home: str | None) -> Verifier | None:
+        """A free process that may verify what was proven on that node; None when none is left."""
+
+        def may(verifier: Verifier) -> bool:
+            return verifier.node is None or (home is not None and verifier.node != home)
+
+        with self._changed:
+            while not self._closed and any(map(may, self._kept)):
+                for each in filter(may, self._free):
+                    self._free.remove(each)
+                    return each
+                self._changed.wait()
+        return None
+
+    def _give_back(self, verifier: Verifier, seconds: float) -> None:
+        with self._changed:
+            verifier.lives = 0
+            self._longest = max(self._longest or 0.0, seconds)
+            self._free.append(verifier)
+            self._changed.notify_all()
+
+    def _limit(self) -> float:
+        """Seconds after which a process counts as hung, as for workers (`cluster.hangs`)."""
+        floor = self._settings.hang_timeout
+        return FACTOR * floor if self._longest is None else max(floor, self._factor * self._longest)
+
+    def _replace(self, verifier: Verifier) -> None:
+        """Start a process, again where it died or hangs."""
+        threading.Thread(target=self._start, args=(verifier,), name="distprove-verifiers", daemon=True).start()
+
+    def _start(self, verifier: Verifier) -> None:
+        started = False
+        while not started and not self._closed and verifier.lives < LIVES:
+            with suppress(Exception):  # whatever it is: another one verifies
+                if verifier.lives:
+                    verifier.transport.kill()
+                verifier.lives += 1
+                _within(self._settings.start_timeout, _load, verifier.transport)
+                started = True
+        with self._changed:
+            if started:
+                self._free.append(verifier)
+            else:
+                self._kept.discard(verifier)
+            self._changed.notify_all()
+
+
+def _load(transport: Transport) -> None:
+    transport.start()
+    transport.call("load")
+
+
+class _Hangs(Exception):
+    """No answer came in time."""
+
+
+def _within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What `call` gives, on a thread of its own. Raises what it raises, or _Hangs after `limit` seconds: what comes
+    later is not read."""
+    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def answer() -> None:
         try:
-            process.start()
-            process.call("load")
-        except Exception:  # whatever it is: proofs are verified here, as when it died
-            process.end()
-        finally:
-            self._free.put(process)
+            answers.put((call(*arguments), None))
+        except BaseException as error:  # whatever it is, who asked must hear of it
+            answers.put((None, error))
+
+    threading.Thread(target=answer, name="distprove-verifier-call", daemon=True).start()
+    try:
+        value, error = answers.get(timeout=limit)
+    except Empty:
+        raise _Hangs from None
+    if error is not None:
+        raise error
+    return value
 
 
-def verifiers_for(system: ProofSystem, provers: int) -> Verifiers | None:
+def beside_driver(system: ProofSystem, provers: int, settings: ExecutorSettings) -> Verifiers | None:
     """For a job with so many provers, or None for a system whose verifier lets go of the lock: threads will do."""
     if not system.verifies_in_python:
         return None
-    return Verifiers(system, max(1, min(2 * provers, usable_threads() // 4)))
+    specs = [VerifierSpec(f"verifier-{index}", system) for index in range(how_many(provers, usable_threads()))]
+    processes = [HostProcess(spec.name, spec, Ungoverned()) for spec in specs]
+    return Verifiers(system, [Verifier(None, process) for process in processes], settings)
+
+
+def how_many(provers: int, threads: int) -> int:
+    """Verifiers of a machine with so many threads, for so many provers."""
+    return max(1, min(2 * provers, threads // 4))

@@ -46,6 +46,11 @@ def toy_backend(device: int = 0, threads: int = 1, budget: int | None = None) ->
     return ToyBackend(device, threads, budget)
 
 
+def ray_node() -> str:
+    """The node that this process belongs to, by its raylet; "none" outside of Ray."""
+    return os.environ.get("RAY_RAYLET_PID", "none")
+
+
 @dataclass(frozen=True)
 class Faults:
     """What goes wrong. Each maps a partition's name to how many times."""
@@ -57,6 +62,8 @@ class Faults:
     kill_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_prover: dict[str, int] = field(default_factory=dict)
     """Its process stops, and would go on if it were told to. The log says which one it is."""
+    kill_verifier: dict[str, int] = field(default_factory=dict)
+    stop_verifier: dict[str, int] = field(default_factory=dict)
     stop_synthesiser: dict[str, int] = field(default_factory=dict)
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
@@ -110,6 +117,8 @@ class ToySystem:
     """Beside its two words."""
     stages: bool = False
     """Whether provers take in one partition while they are at another."""
+    owner: int = field(default_factory=os.getpid)
+    """The driver's process, to which nothing happens."""
 
     def key_digest(self) -> bytes:
         return canonical.digest("toy/key", self.verification_key())
@@ -145,6 +154,12 @@ class ToySystem:
         return cls(self, shared["key"].tobytes(), bad)
 
     def verify(self, proof: PartitionProof) -> bool:
+        if self.verifies_in_python:
+            self.faults.log(f"verify {proof.name} on {ray_node()}")
+            if os.getpid() != self.owner and self.faults.strikes("kill_verifier", proof.name):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if os.getpid() != self.owner:
+                self.faults.stop("stop_verifier", proof.name)
         return (
             proof.data
             == {
@@ -198,6 +213,8 @@ class ToyProver:
         faults, name = self.system.faults, partition.name
         assert work.name == name
         assert self.key == self.system.key
+        if self.system.verifies_in_python:
+            faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)

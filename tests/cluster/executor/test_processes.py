@@ -28,11 +28,10 @@ from actors.worker import Ask, Loaded, Order, Outcome
 from cluster.executor.base import Worker
 from cluster.executor.local import InProcessExecutor, ProcessExecutor, local_executor
 from cluster.executor.tasks import Finished, Kind
-from cluster.executor.verifiers import Verifiers
 from cluster.governor import Budget, LocalGovernor, Request
 from distprove.errors import ClusterError, InvalidKey, UsageError
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, PartitionProof, Synthesised
+from distprove.system import Partition, Synthesised
 from kernels.host.arena import LARGE, HostArena
 from kernels.host.shared_arrays import Receiver, SharedArray, share
 from tests.support import ROOT
@@ -357,14 +356,14 @@ from actors.process import VerifierSpec, pickled
 class Mine(ToySystem):
     def synthesis_bytes(self, partition):
         return 4096
-print(pickled(VerifierSpec(Mine(2, Faults(Path({str(tmp_path)!r}))))).hex())
+print(pickled(VerifierSpec('v', Mine(2, Faults(Path({str(tmp_path)!r}))))).hex())
 """
     with script(tmp_path, body) as driver:
         output, _ = driver.communicate(timeout=120)
     assert driver.returncode == 0
     system = pickle.loads(bytes.fromhex(output)).system
     assert (type(system).__name__, system.count, system.synthesis_bytes(None)) == ("Mine", 2, 4096)
-    assert b"cloudpickle" not in pickled(VerifierSpec(ToySystem(2, Faults(tmp_path))))
+    assert b"cloudpickle" not in pickled(VerifierSpec("v", ToySystem(2, Faults(tmp_path))))
 
 
 def named(word: str, parent: psutil.Process | None = None) -> list[psutil.Process]:
@@ -376,26 +375,6 @@ def named(word: str, parent: psutil.Process | None = None) -> list[psutil.Proces
             if word in " ".join(child.cmdline()):
                 found.append(child)
     return found
-
-
-def test_proofs_are_verified_in_processes_and_here_when_these_die(faults: Make) -> None:
-    system = ToySystem(1, faults(), verifies_in_python=True)
-    (partition,) = system.plan()
-    good = PartitionProof("p0", partition.digest, (4,), {"tag": system.tag("p0", (4,), None), "challenge": None})
-    bad = PartitionProof("p0", partition.digest, (5,), good.data)
-    verifiers = Verifiers(system, 2)
-    try:
-        assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
-        late = time.monotonic() + 60
-        while len(children := named("verifier")) < 2 and time.monotonic() < late:
-            time.sleep(0.05)
-        assert len(children) == 2
-        for child in children:
-            child.kill()
-        psutil.wait_procs(children, timeout=60)
-        assert [verifiers.verify(proof) for proof in (good, bad, good)] == [True, False, True]
-    finally:
-        verifiers.close()
 
 
 def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

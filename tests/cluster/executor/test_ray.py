@@ -81,6 +81,33 @@ def test_a_second_node_works_and_may_die(
 
 @pytest.mark.ray
 @pytest.mark.slow
+def test_no_node_verifies_what_it_proved(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """Also where a proof is bad, and where a verifier dies of one."""
+    node = joined_node(ray_cluster)
+    try:
+        given = faults(bad_proof={"p1": 1}, kill_verifier={"p2": 1})
+        proof = run_toy(ToySystem(6, given, verifies_in_python=True), ray_settings)
+        log = [line.split() for line in (given.folder / "log").read_text().splitlines()]
+        homes: dict[str, str] = {}
+        verified = set()
+        for step, name, _, where in log:
+            if step == "prove":
+                homes[name] = where
+            else:
+                assert where not in ("none", homes[name])
+                verified.add(name)
+        assert verified == {f"p{i}" for i in range(6)}
+        proof.verify(ToySystem(6, given, verifies_in_python=True))
+        counters = json.loads((tmp_path / "run" / "report.json").read_text())["counters"]
+        assert counters["bad_proofs"] == 1
+    finally:
+        ray_cluster.remove_node(node)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
 def test_a_job_is_submitted(ray_cluster: Any, faults: Make, script: Path, tmp_path: Path) -> None:
     """As the README shows it: the driver runs on the cluster, finds its Ray, and the same proof comes out."""
     done = submit(ray_cluster, sys.executable, script, tmp_path)
