@@ -21,7 +21,7 @@ from ray import cloudpickle
 from actors.inflight import Timed
 from actors.leases import Governed
 from actors.process import MappedFile, WorkerSpec
-from actors.processes import HostProcess
+from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent, share
@@ -48,7 +48,9 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """One worker, once it is told which. `ask` calls a method of it by name; several may be called at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        """`name` is the worker's. Its process starts at once, and imports what it needs while it is told the rest."""
+        self._started: Started | None = start_process(name, has_nursery=True)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)
         self._copies: list[Any] = []
@@ -63,7 +65,9 @@ class RemoteWorker:
             arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
             self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
         governor = Governed()
-        self._process = HostProcess(spec.name, replace(spec, shared=self._given), governor, governor.throttle)
+        started, self._started = self._started, None
+        spec = replace(spec, shared=self._given)
+        self._process = HostProcess(spec.name, spec, governor, governor.throttle, started=started)
         self._process.start()
 
     def ask(self, name: str, *arguments: Any) -> Any:

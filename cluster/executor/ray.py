@@ -121,11 +121,6 @@ class RayExecutor(Executor):
         choices = [self._choice(spot, placing) for spot in provers]
         kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
         used = {spot.node.id for spot in (*provers, *synthesisers)}
-        for node in nodes:
-            here = [own for where, own in kept if where == node.id]
-            self._slots[node.id] = len(here) * self.settings.in_flight
-            self._resident[node.id] = of_node(files if node.id in used else 0, here)
-            self._governors[node.id] = self._govern(node)
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
         self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
@@ -143,6 +138,11 @@ class RayExecutor(Executor):
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             workers.append(self._hire(spec, spot, num_cpus, files_of(shared)))
             self._own[spec.name] = kept[index]
+        for node in nodes:  # while the workers' processes start
+            here = [own for where, own in kept if where == node.id]
+            self._slots[node.id] = len(here) * self.settings.in_flight
+            self._resident[node.id] = of_node(files if node.id in used else 0, here)
+            self._governors[node.id] = self._govern(node)
         self._join(nodes)
         self._keep_keys()
         self._verifying = min(len(provers), usable_threads())
@@ -262,7 +262,7 @@ class RayExecutor(Executor):
             # gone, its workers are retired.
             scheduling_strategy=NodeAffinitySchedulingStrategy(spot.node.id, soft=False),
         )
-        self._transports[spec.name] = RayTransport(actor.remote(), Carried(spec), self._shared, files)
+        self._transports[spec.name] = RayTransport(actor.remote(spec.name), Carried(spec), self._shared, files)
         return Worker(spec.name, spot.node.address, spec.synthesisers)
 
     def _govern(self, node: Node) -> Any:
