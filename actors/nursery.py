@@ -26,8 +26,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 Serve = Callable[[int], None]
 """Serves whoever is at the other end of a connection with this descriptor."""
-Warm = Callable[[bytes], None]
-"""Imports what those need that serve a pickled spec."""
+Warm = Callable[[bytes, list[str]], None]
+"""Imports what those need that serve a pickled spec, from the folders of `sys.path`."""
 
 
 class Nursery:
@@ -49,9 +49,9 @@ class Nursery:
                 _ends(lambda: _attend(theirs, serve, warm))
 
     def prepare(self, spec: bytes) -> None:
-        """Have the nursery call `warm(spec)` before it forks. Not waited for."""
+        """Have the nursery call `warm(spec, sys.path)` before it forks. Not waited for."""
         with self._lock, suppress(OSError):
-            self._line.send(spec)
+            self._line.send((spec, sys.path))
 
     def fork(self, name: str, connection: int) -> Forked:
         """A new process, called `name`, that serves at this descriptor, of which it gets a copy. Raises OSError."""
@@ -95,10 +95,10 @@ def _attend(line: Connection, serve: Serve, warm: Warm) -> None:
     _rename("nursery")
     while True:
         try:
-            asked: bytes | str = line.recv()
-            if isinstance(asked, bytes):
+            asked: str | tuple[bytes, list[str]] = line.recv()
+            if not isinstance(asked, str):
                 with suppress(Exception):  # whatever it is: those that are forked find it again, and can tell
-                    warm(asked)
+                    warm(*asked)
                 continue
             connection = recv_handle(line)
         except (EOFError, OSError):

@@ -66,7 +66,7 @@ class HostProcess:
                 started = _forked(self._name, self._nursery)
             started = started or start_process(self._name, has_nursery=self._has_nursery)
             self._child = child = _Child(self._name, self._governor, *started)
-        child.call("serve", self._spec)
+        child.call("serve", self._spec, sys.path)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What the method `name` returns over there. Raises what it raises, or WorkerDied."""

@@ -22,7 +22,7 @@ from ray import cloudpickle
 from actors.inflight import Timed
 from actors.leases import Governed
 from actors.process import MappedFile, VerifierSpec, WorkerSpec
-from actors.processes import HostProcess
+from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent, share
@@ -49,7 +49,10 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """One worker or verifier, once it is told which. `ask` calls a method of it by name, and several at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, *, has_nursery: bool) -> None:
+        """Start the process of that name at once: it imports what it needs while it is told the rest. A worker has a
+        nursery for its synthesisers."""
+        self._started: Started | None = start_process(name, has_nursery=has_nursery)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)
         self._copies: list[Any] = []
@@ -65,8 +68,9 @@ class RemoteWorker:
         if not self._given:
             arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
             self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
+        started, self._started = self._started, None
         served = replace(spec, shared=self._given) if isinstance(spec, WorkerSpec) else spec
-        self._process = HostProcess(spec.name, served, Governed())
+        self._process = HostProcess(spec.name, served, Governed(), started=started)
         self._process.start()
 
     def ask(self, name: str, arguments: bytes) -> Any:

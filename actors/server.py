@@ -56,7 +56,8 @@ def _serve(connection: int, nursery: Nursery | None = None) -> None:
     threading.Event().wait()
 
 
-def _warm(spec: bytes) -> None:
+def _warm(spec: bytes, path: list[str]) -> None:
+    sys.path[:] = path
     system = pickle.loads(spec).system
     if isinstance(system, ImportsAhead):
         system.import_ahead()
@@ -73,8 +74,10 @@ class _Server:
         self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
         self._made.set()
 
-    def _serve(self, spec: bytes) -> None:
+    def _serve(self, spec: bytes, path: list[str]) -> None:
+        """`path` is `sys.path` of whoever started this process, which may have grown since."""
         self._made.wait()
+        sys.path[:] = path
         wanted: Spec = pickle.loads(spec)
         if isinstance(wanted, WorkerSpec):
             self._served = worker_of(wanted, _Asking(self._channel), self._nursery)

@@ -124,10 +124,6 @@ class RayExecutor(Executor):
         choices = [self._choice(spot, placing) for spot in provers]
         kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
         used = {spot.node.id for spot in (*provers, *synthesisers)}
-        for node in nodes:
-            here = [own for where, own in kept if where == node.id]
-            self._resident[node.id] = of_node(files if node.id in used else 0, here)
-            self._governors[node.id] = self._govern(node)
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
         self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
@@ -145,6 +141,10 @@ class RayExecutor(Executor):
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             workers.append(self._hire(spec, spot, num_cpus, files_of(shared)))
             self._own[spec.name] = kept[index]
+        for node in nodes:  # while the workers' processes start
+            here = [own for where, own in kept if where == node.id]
+            self._resident[node.id] = of_node(files if node.id in used else 0, here)
+            self._governors[node.id] = self._govern(node)
         self._join(nodes)
         self._keep_keys()
         self._verifying = min(len(provers), usable_threads())
@@ -254,7 +254,7 @@ class RayExecutor(Executor):
             raise
 
     def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
-        actor = _actor(spot.node, num_cpus, spot.num_gpus)
+        actor = _actor(spec, spot.node, num_cpus, spot.num_gpus)
         self._transports[spec.name] = RayTransport(actor, Carried(spec), self._shared, files)
         return Worker(spec.name, spot.node.address, spec.synthesisers, spot.node.id)
 
@@ -267,7 +267,7 @@ class RayExecutor(Executor):
             elsewhere = sum(home != node.id for home in homes)
             for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
-                found.append(Verifier(node.id, RayTransport(_actor(node, 0, 0), Carried(spec), {}, {})))
+                found.append(Verifier(node.id, RayTransport(_actor(spec, node), Carried(spec), {}, {})))
         return Verifiers(system, found, self.settings) if found else None
 
     def _govern(self, node: Node) -> Any:
@@ -289,7 +289,8 @@ class RayExecutor(Executor):
         return options.remote(threads, settings.memory, policy, keys=self._resident[node.id].memory)
 
 
-def _actor(node: Node, num_cpus: float, num_gpus: float) -> Any:
+def _actor(spec: WorkerSpec | VerifierSpec, node: Node, num_cpus: float = 0, num_gpus: float = 0) -> Any:
+    """Start the actor that serves `spec` on that node."""
     options = ray.remote(concurrency_groups={ENDING: 1})(RemoteWorker).options(
         num_cpus=num_cpus,
         num_gpus=num_gpus,
@@ -300,7 +301,7 @@ def _actor(node: Node, num_cpus: float, num_gpus: float) -> Any:
         # gone, its workers are retired.
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
     )
-    return options.remote()
+    return options.remote(spec.name, has_nursery=isinstance(spec, WorkerSpec))
 
 
 def told(error: RayError) -> BaseException:

@@ -31,8 +31,8 @@ def serve(connection):
             os._exit(0)
         line.send(eval(asked, {"os": os, "sys": sys, "threads": lambda: len(os.listdir("/proc/self/task"))}))
 
-def warm(spec):
-    assert spec == b"spec"
+def warm(spec, path):
+    assert (spec, path) == (b"spec", sys.path)
     import colorsys
 
 nursery = Nursery(serve, warm, os.open("/dev/null", os.O_RDONLY))
