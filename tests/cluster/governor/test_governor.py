@@ -414,6 +414,27 @@ def test_calls_of_a_process_that_are_read_after_its_death_hold_nothing() -> None
     assert (report["held"], report["reclaimed"]) == (0, 1)
 
 
+def test_a_call_that_is_cancelled_leaves_no_lease() -> None:
+    """While it waits, and when it was granted just before."""
+
+    async def story() -> dict[str, Any]:
+        governor, me = NodeGovernor(4, 100), os.getpid()
+        for granted in (False, True):
+            ticket, _ = await governor.acquire(me, threads=4, thread=1)
+            waiting = asyncio.ensure_future(governor.acquire(me, threads=4, thread=2))
+            await asyncio.sleep(0)
+            if granted:
+                await governor.release(ticket)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await governor.release(ticket)
+        return await governor.report()
+
+    report = asyncio.run(story())
+    assert (report["held"], report["leases"]) == (0, 3)
+
+
 def test_early_returns_and_keys_through_the_shell() -> None:
     """Memory is given back before a lease ends; an idle key makes room when that is needed."""
     governor = LocalGovernor(BUDGET)
