@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -141,7 +140,7 @@ def _ends(life: Callable[[], None]) -> None:
         life()
         code = 0
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())  # as the interpreter does
     finally:
         os._exit(code)
 

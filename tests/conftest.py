@@ -12,11 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # Ray reads these when it is imported, which a test module may do while tests are collected.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
+
+# How long an example takes, or is made, says how busy the machine is.
+hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("patient")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -108,7 +108,7 @@ GADGETS = gadget_circuit()
 
 
 @given(st.integers(0, 2**16 - 1), st.integers(0, 2**16 - 1), st.booleans(), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_gadgets(backend: Backend, x: int, y: int, p: bool, q: bool) -> None:
     witness = solve(GADGETS, backend, x=x, y=y, p=int(p), q=int(q))
     left, right = (y, x) if q else (x, y)
@@ -120,7 +120,7 @@ def test_less_than_of_equal_values_is_zero(backend: Backend) -> None:
 
 
 @given(st.integers(0, 2**64), st.integers(1, 70))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_bits_refuse_what_does_not_fit(backend: Backend, value: int, count: int) -> None:
     b = CircuitBuilder(BN254)
     bits = b.bits(b.private_input("x"), count)
@@ -192,7 +192,6 @@ def test_misuse_of_the_builder_is_refused() -> None:
     st.slices(4),
     st.integers(-3, 3),
 )
-@settings(deadline=None)
 def test_linear_algebra_matches_its_meaning(terms: list[tuple[int, int, int]], chosen: slice, factor: int) -> None:
     p = BN254.fr.modulus
     wires = [1, *range(1000, 1020)]

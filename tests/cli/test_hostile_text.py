@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import typer
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Group
 from rich.progress import Progress as Bar
@@ -115,7 +115,6 @@ def test_messages_are_one_of_ours_bounded_and_without_markup(
     assert "characters left out" in shown
 
 
-@settings(deadline=None)
 @given(*[st.lists(st.sampled_from(["\\", "[", "]", "/", "bold", "@", "=", " ", "\n"]), max_size=8).map("".join)] * 2)
 @example("x[/red\ny]", "")
 @example("x[bold\n]", "")

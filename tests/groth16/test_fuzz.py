@@ -63,9 +63,7 @@ def check(kind: str, data: bytes) -> bool:
     return message is None
 
 
-relaxed = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+relaxed = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 kinds = pytest.mark.parametrize("kind", sorted(USES))
 binary_kinds = pytest.mark.parametrize("kind", sorted(set(USES) - {"json"}))
 

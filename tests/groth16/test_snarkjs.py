@@ -313,7 +313,7 @@ def test_key_structure_is_checked(secret: Trapdoor) -> None:
             parse_verification_key(json.dumps({**data, **change}).encode())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_mutations_never_crash(secret: Trapdoor, proof: Groth16Proof, data: st.DataObject) -> None:
     parse, original = data.draw(

@@ -102,7 +102,7 @@ def words(rng: np.random.Generator, *shape: int) -> field.Words:
     return np.where(rng.random(shape) < 0.3, rng.choice(np.array([0, 1, P - 1], dtype=np.uint64), shape), values)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees, st.integers(0, 2**32))
 def test_rows_agree_with_python_integers(tree: Tree, seed: int) -> None:
     air = compile_tree(tree)
@@ -140,7 +140,7 @@ def test_rows_agree_with_python_integers(tree: Tree, seed: int) -> None:
         assert PointProgram(air.constraints)(this, next_, scalars) == (expected[row], 0, 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees, st.integers(0, 2**32))
 def test_points_agree_with_the_extension(tree: Tree, seed: int) -> None:
     air = compile_tree(tree)

@@ -71,7 +71,7 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_any_other_record_is_refused_or_read(data: st.DataObject) -> None:
     """Whatever is put in whatever place: FormatError, or an AIR that writes itself as the changed record."""
@@ -85,7 +85,7 @@ def test_any_other_record_is_refused_or_read(data: st.DataObject) -> None:
     assert canonical.encode(air.to_record()) == canonical.encode(changed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(AIRS), st.sampled_from(["constraints", "interactions"]), st.integers(0, 10**6), st.integers())
 def test_changed_instructions_never_crash(air: CompiledAir, part: str, position: int, value: int) -> None:
     record = air.to_record()

@@ -152,7 +152,7 @@ def changes(items: Bytes | Words) -> Iterator[Bytes | Words]:
         yield flipped
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=3),
     st.lists(st.integers(0, 63), min_size=1, max_size=12),

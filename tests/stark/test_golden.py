@@ -57,7 +57,7 @@ def test_records_are_read_as_they_were_written(name: str) -> None:
     st.integers(0, 24),
     st.integers(1, 300),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_both_verifiers_count_the_same_bits(
     name: str, heights: list[int], queries: int, grinding: int, partitions: int
 ) -> None:

@@ -240,7 +240,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows, st.one_of(rows, st.permutations(range(4))))
 def test_terminals_balance_exactly_when_the_multisets_are_equal(sent: list[Any], received: list[Any]) -> None:
     """`received`: rows of its own, or those sent in another order."""

@@ -310,7 +310,7 @@ def shifted(name: str) -> list[tuple[Any, ...]]:
     return [place for place in places(RECORDS[name]) if place]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_both_take_and_refuse_the_same_keys(data: st.DataObject) -> None:
     """Anything at any place of a key."""
@@ -322,7 +322,7 @@ def test_both_take_and_refuse_the_same_keys(data: st.DataObject) -> None:
     assert ours(changed) == second(changed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_both_take_and_refuse_the_same_programs(data: st.DataObject) -> None:
     """Any small word at any place of a table's instructions or outputs."""

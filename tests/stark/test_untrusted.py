@@ -68,7 +68,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(record=anything)
 def test_any_record_at_all(reader: str, record: Any) -> None:
     try:
@@ -78,7 +78,7 @@ def test_any_record_at_all(reader: str, record: Any) -> None:
     assert reader == "commitment"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_key_with_anything_anywhere(data: st.DataObject) -> None:
     """It is refused, or it is a key that writes itself as it was read and under which nothing crashes."""
@@ -97,7 +97,7 @@ def test_a_key_with_anything_anywhere(data: st.DataObject) -> None:
     assert changed == record
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_a_key_with_other_instructions(data: st.DataObject) -> None:
     """A word of a program changed, and all checks of the prover's challenges left to what the key then says."""
@@ -125,7 +125,7 @@ def test_constraints_over_the_next_rows_selectors_are_refused() -> None:
         VerifyingKey.from_record(with_value(record, ("tables", 0, "constraints", "code"), changed))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_proof_with_anything_anywhere(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(JOBS)))
@@ -139,7 +139,7 @@ def test_a_proof_with_anything_anywhere(data: st.DataObject) -> None:
     assert canonical.encode(proof.to_record()) == canonical.encode(changed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_flipped_bytes_of_a_proof_file(data: st.DataObject) -> None:
     """On the file, and with the digests that anyone can recompute made right again."""
@@ -155,7 +155,7 @@ def test_flipped_bytes_of_a_proof_file(data: st.DataObject) -> None:
     assert proof.to_bytes() == original
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=300))
 def test_any_bytes_at_all(data: bytes) -> None:
     for read in (Proof.from_bytes, Commitment.from_bytes):

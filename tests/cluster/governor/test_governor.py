@@ -233,7 +233,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestGovernor = Machine.TestCase
-TestGovernor.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestGovernor.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 def test_what_can_never_be_granted_is_refused() -> None:
@@ -257,7 +257,7 @@ def test_holding_and_asking_for_more_is_refused() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 100), st.booleans()), min_size=1, max_size=12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
     governor = LocalGovernor(BUDGET)
     lock, used, worst = threading.Lock(), [0, 0, 0], [0, 0, 0]

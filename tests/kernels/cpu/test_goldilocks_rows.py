@@ -38,7 +38,7 @@ def rows(request: pytest.FixtureRequest) -> CpuGoldilocks:
 seeds = st.integers(0, 2**32 - 1)
 log_heights = st.integers(0, 9)
 log_blowups = st.integers(0, 3)
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 
 
 def extension(rng: np.random.Generator) -> tuple[int, int, int]:

@@ -128,7 +128,7 @@ def edge_scalars(curve: Curve) -> st.SearchStrategy[int]:
 
 
 @each_curve
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_combinations(curve: Curve, data: st.DataObject) -> None:
     known = [0, 1, 1, 2, curve.fr.modulus - 1, 12345]  # infinity, duplicates, opposites

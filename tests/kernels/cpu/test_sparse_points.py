@@ -67,7 +67,7 @@ def test_rows_of_every_kind(curve: Curve, group: Group) -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(-(2**255), 2**255)), max_size=5), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_random_rows(rows: list[list[tuple[int, int]]]) -> None:
     check(BN254, Group.G1, rows)
 

@@ -126,7 +126,7 @@ def test_what_the_system_has_not_is_refused() -> None:
         arena.empty((1 << 46,), np.uint64)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=40))
 def test_arrays_in_use_never_share_memory(steps: list[tuple[int, int, bool]]) -> None:
     """Slots are filled, refilled and emptied in any order; each keeps the mark it was given, and zeros are zero."""
