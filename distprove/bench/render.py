@@ -89,7 +89,7 @@ def _stark(name: str, document: dict[str, Any]) -> str:
         facts = row["facts"]
         values = [f"2^{row['log_n']}", str(facts["columns"]), _milliseconds(row["seconds"]["median"])]
         values += [f"{facts['proof_bytes'] / 1e6:.2f} MB", _milliseconds(facts["verify_seconds"])]
-        values += [f"{facts['pcie_share'] * 100:.2f} % of the extension", f"{facts['security']['bits']:.2f} bits"]
+        values += [f"{facts['pcie_share'] * 100:.2f} % of the extension", f"{int(facts['security']['bits'])} bits"]
         lines.append(_cells([f"{row['what']}, blow-up {facts['security']['blowup']}", *values]))
     for row in document["rows"]:
         stages = [(stage, seconds) for stage, seconds in row["phases"].items() if seconds >= 5e-5]
