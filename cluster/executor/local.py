@@ -146,8 +146,10 @@ def prover_choices(
 ) -> list[BackendChoice]:
     """What each prover of this machine computes on: the `devices`, or without any the processors."""
     spread = shares(len(devices), settings.gpu_workers)
-    name, _ = (device_backend("auto") if devices else None) or ("cpu", None)
-    name = name if settings.backend == "auto" else settings.backend
+    name = settings.backend
+    if name == "auto":
+        found = device_backend(name) if devices else None
+        name = found[0] if found else "cpu"
     if devices:
         each, beside = min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
     else:

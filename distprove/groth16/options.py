@@ -16,7 +16,7 @@ class Groth16Options(Options):
     """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
 
     zkey: Path = setting("the proving key", MISSING, flag="--zkey")
-    wasm: Path | None = setting("circom's witness program, for the inputs", flag="--wasm")
+    wasm: Path | None = setting("the circuit's witness program (.wasm), for the inputs", flag="--wasm")
     inputs: tuple[InputFile, ...] = setting(
         "JSON inputs of the witness program: files, globs, folders",
         (),
