@@ -9,11 +9,11 @@ from actors.inflight import Timed
 from distprove.stark.air import PartitionTrace
 from distprove.stark.program import Trace
 from distprove.system import Partition, Synthesised
-from kernels.cpu.backend import ReadyPoint
 from kernels.cuda.goldilocks.lde import Extended
 from kernels.cuda.goldilocks.tree import LeafShape
 from kernels.cuda.sources import sample_program
 from kernels.interface.goldilocks import DeepPoint, LdeJob, OpenedColumns, RowJob
+from kernels.interface.groups import ReadyPoint
 
 SECRET = 918273645
 ARRAY = np.full((2, 2, 2), SECRET, dtype=np.uint64)
