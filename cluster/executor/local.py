@@ -19,7 +19,7 @@ from actors.process import SentWitness, WorkerSpec
 from actors.processes import HostProcess
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import WorkerThreads
-from cluster.executor.base import Executor, Transport, Worker, end_all
+from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.devices import cuda_devices
 from cluster.executor.placement import (
     GPU_THREADS,
@@ -30,6 +30,7 @@ from cluster.executor.placement import (
     synthesis_threads,
 )
 from cluster.executor.residents import of_node, of_prover
+from cluster.executor.transport import Transport
 from cluster.executor.verifiers import beside_driver
 from cluster.governor import Budget, LocalGovernor, Request, node_budget
 from cluster.policy import policy_for
