@@ -31,7 +31,7 @@ LINGER = 0.25
 """Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
 second of work, and another one waits behind it: no worker runs dry before its news were told."""
 TICK = 0.1
-"""Seconds between two looks at what the governor is to be told."""
+"""Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
 IDLE = 0.02
 """Seconds for which a synthesiser beside a GPU keeps its threads while there is nothing for it to make."""
 
@@ -310,7 +310,9 @@ class Worker:
         with self._lock:
             while not self._over:
                 now = time.monotonic()
-                due = self._told + LINGER if self._has_news else late
+                # Where witnesses are counted over all workers, the next order waits for this news.
+                linger = TICK if any(self._limits.values()) else LINGER
+                due = self._told + linger if self._has_news else late
                 if self._is_urgent or now >= min(due, late):
                     break
                 self._news.wait(min(due, late) - now)

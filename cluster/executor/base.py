@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from actors.processes import WorkerDied
 from actors.worker import Order
 from cluster.executor.tasks import Batches, Finished, Kind, Verdict
+from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
 from cluster.record.report import public_message
 from distprove.settings import ExecutorSettings
@@ -51,25 +52,6 @@ class Worker:
     synthesisers: tuple[str, ...]
     node_id: str | None = None
     """What tells its node from others, where there are any: several may have one address."""
-
-
-class Transport(Protocol):
-    """How messages reach a worker. It knows nothing of what they say."""
-
-    def start(self) -> None:
-        """Bring what answers to life, also after its death."""
-
-    def call(self, name: str, *arguments: Any) -> Any:
-        """What the worker's method `name` returns. Raises what it raises, or WorkerDied."""
-
-    def tell(self, name: str, *arguments: Any) -> None:
-        """Have the worker's method `name` called. Nothing is waited for; one that is gone is not told."""
-
-    def kill(self) -> None:
-        """End this life of what answers, where it is a process of its own: calls under way are told of its death."""
-
-    def end(self) -> None:
-        """End what answers, for good."""
 
 
 class Executor(ABC):

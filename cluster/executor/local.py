@@ -15,7 +15,7 @@ from actors.process import SentWitness, WorkerSpec
 from actors.processes import HostProcess, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import WorkerThreads
-from cluster.executor.base import Executor, Transport, Worker, end_all
+from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
@@ -25,6 +25,7 @@ from cluster.executor.placement import (
     synthesis_threads,
 )
 from cluster.executor.residents import of_node, of_prover
+from cluster.executor.transport import Transport
 from cluster.executor.verifiers import beside_driver
 from cluster.governor import Budget, LocalGovernor, node_budget
 from cluster.policy import policy_for

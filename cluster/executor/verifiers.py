@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from actors.grants import Ungoverned
 from actors.process import VerifierSpec
 from actors.processes import HostProcess, WorkerDied
+from cluster.executor.transport import Transport
 from cluster.hangs import FACTOR, GRACE
 from distprove.host.machine import usable_threads
 from distprove.proof import fingerprint
@@ -30,18 +31,6 @@ TRIES = 2
 """Processes that are asked about a proof before it is verified in the driver's."""
 LIVES = 3
 """Times in a row that a process is started without a verdict before it is given up."""
-
-
-class Transport(Protocol):
-    """How a verifier's process is reached; see `cluster.executor.base.Transport`."""
-
-    def start(self) -> None: ...
-
-    def call(self, name: str, *arguments: Any) -> Any: ...
-
-    def kill(self) -> None: ...
-
-    def end(self) -> None: ...
 
 
 @dataclass(eq=False)

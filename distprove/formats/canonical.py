@@ -47,6 +47,8 @@ _FORMS |= {0xC4 + i: _form(_BYTES, 1 << i, 0, least) for i, least in enumerate((
 _FORMS |= {0xD9 + i: _form(_TEXT, 1 << i, 0, least) for i, least in enumerate((1 << 5, 1 << 8, 1 << 16))}
 _FORMS |= {0xDC + i: _form(_ARRAY, 2 << i, 0, least) for i, least in enumerate((1 << 4, 1 << 16))}
 _FORMS |= {0xDE + i: _form(_MAP, 2 << i, 0, least) for i, least in enumerate((1 << 4, 1 << 16))}
+_FORM_OF = tuple(_FORMS.get(tag) for tag in range(256))
+"""The form of each tag; None for one that is not allowed."""
 
 
 def encode(value: Any) -> bytes:
@@ -116,31 +118,36 @@ def _scan(data: bytes, what: str) -> None:
     left, in_map, last_key = 1, False, None
     outer: list[tuple[int, bool, bytes | None]] = []
     for _ in range(MAX_ITEMS + 1):  # the last iteration only finds that nothing is left
-        while not left and outer:
-            left, in_map, last_key = outer.pop()
         if not left:
-            break
+            while not left and outer:
+                left, in_map, last_key = outer.pop()
+            if not left:
+                break
         if position >= size:
             raise FormatError(f"{what}: truncated at byte {size}")
-        start, tag = position, data[position]
-        if tag not in _FORMS:
-            raise FormatError(f"{what}: a value of a kind that is not allowed (tag 0x{tag:02x} at byte {start})")
-        kind, width, count, least, object_cost, cost_each = _FORMS[tag]
+        start, form = position, _FORM_OF[data[position]]
+        if form is None:
+            raise FormatError(
+                f"{what}: a value of a kind that is not allowed (tag 0x{data[start]:02x} at byte {start})"
+            )
+        kind, width, count, least, object_cost, cost_each = form
         position += 1 + width
         left -= 1
         owed -= 1
-        if width:
+        if width == 1 and kind != _NEGATIVE and position <= size:  # as below, for the most frequent ones
+            count = data[start + 1]
+        elif width:
             count = int.from_bytes(data[start + 1 : position], "big", signed=kind == _NEGATIVE)
             count = -1 - count if kind == _NEGATIVE else count
         children = 0
-        if kind in (_BYTES, _TEXT):
-            position += count
-        elif kind in (_ARRAY, _MAP):
+        if kind >= _ARRAY:  # or a map
             children = count if kind == _ARRAY else 2 * count
             owed += children
+        elif kind >= _BYTES:  # or text
+            position += count
         if position + owed > size:
             raise FormatError(f"{what}: truncated, or a length that exceeds the file's {size} bytes")
-        if count < least:
+        if width and count < least:
             raise FormatError(f"{what}: not in canonical form (a longer form of a value, at byte {start})")
         cost += object_cost + count * cost_each
         if cost > affordable:

@@ -1,0 +1,24 @@
+"""How messages reach a worker or a verifier."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Transport(Protocol):
+    """It carries messages and knows nothing of what they say."""
+
+    def start(self) -> None:
+        """Bring what answers to life, also after its death."""
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What the method `name` returns. Raises what it raises, or WorkerDied."""
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Have the method `name` called. Nothing is waited for; one that is gone is not told."""
+
+    def kill(self) -> None:
+        """End this life of what answers, where it is a process of its own: calls under way are told of its death."""
+
+    def end(self) -> None:
+        """End what answers, for good."""
