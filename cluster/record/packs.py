@@ -30,6 +30,7 @@ LEAST = 8
 _MOST = 512
 """Files in a pack, so that it stays below `MAX_PACK`."""
 _NAME = re.compile(r"[0-9]{8}\.pack")
+_LAST = 10**8 - 1
 
 
 @dataclass
@@ -49,13 +50,18 @@ class Packs:
         self._numbers = itertools.count(last + 1)
 
     def write(self, files: Mapping[str, bytes]) -> None:
-        """Keep files, by name: the small ones together, if they are enough. They are on disk when this returns."""
+        """Keep files, by name: the small ones together, if they are enough. They are on disk when this returns.
+
+        Raises InputError where somebody laid a pack with so high a number that none can follow it.
+        """
         small = [name for name, content in files.items() if len(content) <= MAX_FILE]
         packed = small if len(small) >= LEAST else []
         for begin in range(0, len(packed), _MOST):
             together = {name: files[name] for name in packed[begin : begin + _MOST]}
-            content = {"format": FORMAT, "version": VERSION, "files": together}
-            self._folder.write(f"{next(self._numbers):08}.pack", canonical.encode(content))
+            content, number = {"format": FORMAT, "version": VERSION, "files": together}, next(self._numbers)
+            if number > _LAST:
+                raise InputError(f"{self._folder.path / f'{_LAST}.pack'}: no pack can follow it; remove it")
+            self._folder.write(f"{number:08}.pack", canonical.encode(content))
         for name in files.keys() - set(packed):
             self._folder.write(own_file(name), files[name])
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from cluster.lab.sweep.grid import Grid
 from cluster.lab.sweep.sweep import sweep
 from cluster.record.journal import read_journal
+from cluster.record.packs import LEAST, Packs
 from cluster.record.run import Run, delete_run, read_record
 from cluster.record.status import StatusFile, read_status
 from cluster.record.story import Story
@@ -100,6 +101,18 @@ def test_a_pack_that_somebody_laid_costs_and_changes_nothing(
     assert pack.exists() == (laid == "strangers")
     run_toy(toys, local)
     assert victim.read_text() == "what is mine\n"
+
+
+def test_a_pack_that_none_can_follow_is_told(run_path: Path) -> None:
+    """Those that followed it would have a name that no resume reads."""
+    files = {f"p{index}": b"" for index in range(LEAST)}
+    (run_path / "partitions" / "99999998.pack").write_bytes(b"")
+    with Run.open(run_path) as run:
+        packs = Packs(run.folder.folder("partitions"))
+        packs.write(files)
+        assert files.keys() <= packs.read(files).files.keys()
+        with pytest.raises(InputError, match=r"99999999\.pack: no pack can follow it"):
+            packs.write(files)
 
 
 def test_a_new_run_follows_no_lock_that_is_there(victim: Path, toys: ToySystem, tmp_path: Path) -> None:
