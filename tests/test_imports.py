@@ -30,7 +30,7 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.prover",
 )
 """What a verifier does not import, be it later; for types alone it may."""
-REACHED = {"distprove.groth16.verifier": set[str](), "distprove.stark.verifier": {"distprove.stark.air.check"}}
+REACHED = {"distprove.groth16.verifier": set[str](), "distprove.stark.job_verifier": set[str]()}
 
 
 @cache

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from actors.inflight import Timed
-from distprove.stark.air import PartitionTrace
+from distprove.stark.air.check import PartitionTrace
 from distprove.stark.program import Trace
 from distprove.system import Partition, Synthesised
 from kernels.cuda.goldilocks.lde import Extended

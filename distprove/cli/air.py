@@ -15,7 +15,8 @@ from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
-    from distprove.stark.air import Air, AirReport, Example
+    from distprove.stark.air import Air, AirReport
+    from distprove.stark.air.check import Example
     from distprove.stark.air.definition import Layout
 
 LEAST_BLOWUP = 2
@@ -159,7 +160,7 @@ def _integer(name: str, value: str) -> int:
 
 
 def _example(loaded: Any, partitions: int) -> Example | None:
-    from distprove.stark.air import Example
+    from distprove.stark.air.check import Example
     from distprove.stark.program import Program
 
     if isinstance(loaded, Program):

@@ -21,8 +21,8 @@ def load(options: StarkOptions) -> ProofSystem:
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.stark.job_verifier import StarkVerifier
     from distprove.stark.keyfile import program_of, read_key, shipped_key
-    from distprove.stark.system import StarkVerifier
 
     if vk is None:
         return StarkVerifier(*shipped_key(own_key))

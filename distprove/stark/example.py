@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from distprove.errors import InputError
-from distprove.stark.air import BoundaryTuple, Example, PartitionTrace
+from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
 from distprove.stark.program import Program, Trace
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend

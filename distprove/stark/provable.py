@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from distprove.errors import InputError, UsageError
 from distprove.proof import MAX_BYTES
 from distprove.stark import logup
-from distprove.stark.air import Air, BoundaryTuple, trace_air
+from distprove.stark.air import Air, trace_air
+from distprove.stark.air.check import BoundaryTuple
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
 from distprove.stark.params import Parameters

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InvalidProof, UnsatisfiedWitness, UsageError
+from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.formats.names import is_name
-from distprove.stark.air import check_partitions
+from distprove.stark.air.check import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.example import fixed_columns, on_device, partition_trace
+from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
@@ -23,13 +24,13 @@ from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
-from distprove.stark.proof import StarkProof, heights_in
+from distprove.stark.proof import StarkProof
 from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
-from distprove.stark.security import choose_parameters, job_security
+from distprove.stark.security import choose_parameters
 from distprove.stark.timing import Phases
-from distprove.stark.verifier import check_commitments, verify, verify_job
+from distprove.stark.verifier import check_commitments
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
 from kernels.errors import OutOfMemory
@@ -39,55 +40,6 @@ SharedFiles = dict[str, NDArray[np.uint8]]
 
 MAX_DIAGNOSED_CELLS = 1 << 26
 """Maximum size of a trace that is searched for a violated constraint: half a gigabyte on the host, some seconds."""
-
-
-class StarkVerifier:
-    """Verifies partition proofs, and whole jobs, under one verifying key.
-
-    Implements `distprove.proof.Verifier`, `VerifiesJob` and `Explains` of `distprove.system`.
-    """
-
-    def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
-        """`program` is the key's program, if it is available, to explain the public values."""
-        self.key, self.program = key, program
-
-    def key_digest(self) -> bytes:
-        return self.key.digest
-
-    def verify(self, proof: PartitionProof) -> bool:
-        """Whether this partition's own proof holds. Raises FormatError for a malformed proof."""
-        parsed, shape = StarkProof.from_record(proof.data, self.key, proof.name)
-        try:
-            verify(self.key, proof.name, proof.public, parsed, shape)
-        except InvalidProof:
-            return False
-        return True
-
-    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
-        return all(self.verify(proof) for proof in proofs)
-
-    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
-        """Check all partitions together: that none is missing, and that the global buses balance.
-
-        Raises InvalidProof, FormatError.
-        """
-        parsed = [StarkProof.from_record(p.data, self.key, p.name)[0] for p in proofs]
-        verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
-
-    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
-        """The program, what was proven, and the security of the job's proof, given proofs that hold.
-
-        Without the program only its name is told: nothing but the word of the key's maker ties the arguments in the key
-        to its tables.
-        """
-        heights = [heights_in(p.data, self.key, p.name) for p in proofs]
-        return {
-            "program": self.key.program,
-            "known": self.program is not None,
-            "arguments": dict(self.key.arguments) if self.program is not None else {},
-            "says": self.program.explain([p.public for p in proofs], heights) if self.program is not None else {},
-            "security": job_security(self.key, heights).to_record(),
-        }
 
 
 class StarkSystem:

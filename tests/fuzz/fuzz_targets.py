@@ -46,10 +46,11 @@ from distprove.job import Job
 from distprove.jobfile import job_text
 from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
 from distprove.stark.barrier import Commitment, job_challenge
+from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import program_of, read_key, shipped_key, write_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
-from distprove.stark.system import StarkSystem, StarkVerifier
+from distprove.stark.system import StarkSystem
 from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
 from kernels.cpu.backend import CpuBackend

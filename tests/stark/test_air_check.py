@@ -10,16 +10,8 @@ import numpy as np
 import pytest
 
 from distprove.errors import AirError
-from distprove.stark.air import (
-    Air,
-    BoundaryTuple,
-    Bus,
-    PartitionTrace,
-    Table,
-    check_partitions,
-    check_trace,
-    report_airs,
-)
+from distprove.stark.air import Air, Bus, Table, report_airs
+from distprove.stark.air.check import BoundaryTuple, PartitionTrace, check_partitions, check_trace
 from distprove.stark.field import P
 from kernels.errors import CompilerMissing
 from kernels.host.compiler import find_compiler

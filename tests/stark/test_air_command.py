@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from distprove.cli.app import app
-from distprove.stark.air import Example, PartitionTrace
+from distprove.stark.air.check import Example, PartitionTrace
 from kernels.cuda.compiler import KernelResources, KernelRow
 from kernels.source import KernelSource
 from tests.support.air_examples import Fibonacci, Limbs, LimbsProgram

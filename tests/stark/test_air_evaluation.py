@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from distprove.errors import AirError
 from distprove.stark import field, logup
-from distprove.stark.air import Air, CompiledAir, Table, check_trace, compile_air
+from distprove.stark.air import Air, CompiledAir, Table, compile_air
+from distprove.stark.air.check import check_trace
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P
 from kernels.errors import SizeError

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import field, logup
-from distprove.stark.air import Air, Bus, CompiledAir, Table, check_trace, compile_air
+from distprove.stark.air import Air, Bus, CompiledAir, Table, compile_air
+from distprove.stark.air.check import check_trace
 from distprove.stark.field import Ext, P, Words
 from kernels.maths.goldilocks import GENERATOR, root_of_unity
 from tests.support.air_examples import Limbs, Ranges, compile_airs, limbs_traces

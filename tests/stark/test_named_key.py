@@ -18,13 +18,14 @@ from distprove.cli.summary import proven_rows
 from distprove.cli.verify import verify as verify_command
 from distprove.errors import DistproveError, FormatError, InvalidProof
 from distprove.proof import Proof, partition_digest
+from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import shipped_key, write_key
 from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import choose_parameters
-from distprove.stark.system import StarkSystem, StarkVerifier
+from distprove.stark.system import StarkSystem
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.verification import verify_proof
 from tests.support import second_verifier

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from distprove.cli.app import app
 from distprove.errors import AirError, InvalidProof, UsageError
 from distprove.formats import canonical
-from distprove.stark.air import Air, BoundaryTuple, Bus, Example, PartitionTrace, Table
+from distprove.stark.air import Air, Bus, Table
+from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
 from distprove.stark.options import StarkOptions

@@ -18,11 +18,11 @@ from distprove.job import Job
 from distprove.proof import Proof, decode_partition, encode_public
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
+from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import shipped_key
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.statement import Statement
-from distprove.stark.system import StarkVerifier
 from distprove.stark.verifying_key import VerifyingKey
 from tests.support.golden_jobs import JOBS, golden, golden_file
 from tests.support.records import places, with_value

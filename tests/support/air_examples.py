@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from distprove.errors import AirError
-from distprove.stark.air import Air, Bus, CompiledAir, Example, PartitionTrace, Table, trace_air
+from distprove.stark.air import Air, Bus, CompiledAir, Table, trace_air
+from distprove.stark.air.check import Example, PartitionTrace
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
 from distprove.stark.field import P, Words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from distprove.stark.air.check import BoundaryTuple, Example, Failure, PartitionTrace, check_partitions, check_trace
 from distprove.stark.air.compiled import BusUse, CompiledAir, Group
 from distprove.stark.air.compiler import compile_air
 from distprove.stark.air.cpp_rows import CppRows
@@ -13,19 +12,13 @@ from distprove.stark.air.report import AirReport, report_airs
 __all__ = [
     "Air",
     "AirReport",
-    "BoundaryTuple",
     "Bus",
     "BusUse",
     "CompiledAir",
     "CppRows",
-    "Example",
     "Expression",
-    "Failure",
     "Group",
-    "PartitionTrace",
     "Table",
-    "check_partitions",
-    "check_trace",
     "compile_air",
     "report_airs",
     "trace_air",

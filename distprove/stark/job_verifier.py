@@ -1,0 +1,63 @@
+"""The STARK's verifier of whole jobs: partition proofs, what ties them together, and what they state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from distprove.errors import InvalidProof
+from distprove.stark.program import Program
+from distprove.stark.proof import StarkProof, heights_in
+from distprove.stark.security import job_security
+from distprove.stark.verifier import verify, verify_job
+from distprove.stark.verifying_key import VerifyingKey
+from distprove.system import PartitionProof
+
+
+class StarkVerifier:
+    """Verifies partition proofs, and whole jobs, under one verifying key.
+
+    Implements `distprove.proof.Verifier`, `VerifiesJob` and `Explains` of `distprove.system`.
+    """
+
+    def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
+        """`program` is the key's program, if it is available, to explain the public values."""
+        self.key, self.program = key, program
+
+    def key_digest(self) -> bytes:
+        return self.key.digest
+
+    def verify(self, proof: PartitionProof) -> bool:
+        """Whether this partition's own proof holds. Raises FormatError for a malformed proof."""
+        parsed, shape = StarkProof.from_record(proof.data, self.key, proof.name)
+        try:
+            verify(self.key, proof.name, proof.public, parsed, shape)
+        except InvalidProof:
+            return False
+        return True
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return all(self.verify(proof) for proof in proofs)
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        """Check all partitions together: that none is missing, and that the global buses balance.
+
+        Raises InvalidProof, FormatError.
+        """
+        parsed = [StarkProof.from_record(p.data, self.key, p.name)[0] for p in proofs]
+        verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
+
+    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
+        """The program, what was proven, and the security of the job's proof, given proofs that hold.
+
+        Without the program only its name is told: nothing but the word of the key's maker ties the arguments in the key
+        to its tables.
+        """
+        heights = [heights_in(p.data, self.key, p.name) for p in proofs]
+        return {
+            "program": self.key.program,
+            "known": self.program is not None,
+            "arguments": dict(self.key.arguments) if self.program is not None else {},
+            "says": self.program.explain([p.public for p in proofs], heights) if self.program is not None else {},
+            "security": job_security(self.key, heights).to_record(),
+        }
