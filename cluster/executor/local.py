@@ -1,7 +1,7 @@
 """The executors of one machine without Ray: workers on threads of this process, or each in a process of its own.
 
 Both have the governor here. Threads start at once and share everything; but what they do in Python they do one at a
-time, and beside a GPU that proves in milliseconds that is too much. Processes cost a second at the start.
+time, and beside a GPU that proves in milliseconds that is too much. Processes cost half a second at the start.
 """
 
 from __future__ import annotations

@@ -118,3 +118,20 @@ signal.pause()
         process.send_signal(signal.SIGKILL)
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
+
+
+def test_what_a_nursery_shares_is_what_synthesis_needs(tmp_path: Path) -> None:
+    """Half a second of imports in each process is why there are nurseries: nothing is of a driver, Ray or a device."""
+    body = """
+import actors.server
+from distprove.groth16.system import Groth16System
+others = {"ray", "cupy", "cuda", "cluster", "typer", "rich", "kernels.cuda", "distprove.stark"}
+print(*others & sys.modules.keys(), "wasmtime" in sys.modules)
+system = Groth16System.__new__(Groth16System)
+for wasm in (None, Path("c.wasm")):
+    system.wasm_path = wasm
+    before = set(os.listdir("/proc/self/task"))
+    system.import_ahead()
+    print(*others & sys.modules.keys(), "wasmtime" in sys.modules, set(os.listdir("/proc/self/task")) == before)
+"""
+    assert done(tmp_path, body) == ["False", "False True", "True True"]
