@@ -293,6 +293,8 @@ def choose_parameters(
     Raises UsageError.
     """
     log_blowup = blowup.bit_length() - 1
+    if blowup != 1 << log_blowup:
+        raise UsageError(f"blowup must be 2, 4 or 8, not {blowup}")
     params = Parameters(log_blowup, queries or 1, grinding, security)
     if queries is not None:
         return params

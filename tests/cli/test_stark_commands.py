@@ -169,6 +169,10 @@ def test_bad_usage(args: str, says: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "R").exists()
 
 
+def test_security_is_told_for_a_blowup_that_there_is() -> None:
+    assert "blowup must be 2, 4 or 8, not 3" in why_refused(run("security", "fibonacci", "--blowup", "3"))
+
+
 def test_help_tells_programs_and_their_options() -> None:
     assert "wide-fibonacci" in run("prove", "stark", "--help").stdout
     text = run("prove", "stark", "wide-fibonacci", "--help").stdout
