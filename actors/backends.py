@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from actors.grants import Governor
 from distprove.errors import UsageError
-from distprove.host.phases import Phase
-from distprove.offload import ChoosesPlacement, Placing
+from distprove.host.lease_class import LeaseClass
+from distprove.offload import ChoosesOffload, OffloadRequest
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
 from kernels.interface.entry import BackendEntry
 from kernels.interface.leases import Lease
-from kernels.interface.placement import Placement
+from kernels.interface.offload import Offload
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class BackendChoice:
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
     """Bytes of the device's memory, for all that share it; None leaves it to the backend."""
-    placing: Placing = field(default_factory=Placing)
+    placing: OffloadRequest = field(default_factory=OffloadRequest)
     """Operations that run on the processors beside the device."""
     host_threads: int = 1
     """CPU threads for these."""
@@ -65,8 +65,8 @@ def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
 
     def leased(threads: int, least: int = 0) -> Lease:
         @contextmanager
-        def lease(phase: str) -> Iterator[int]:
-            with governor.lease(phase=Phase(phase), threads=threads, least=least) as held:
+        def lease(lease_class: str) -> Iterator[int]:
+            with governor.lease(lease_class=LeaseClass(lease_class), threads=threads, least=least) as held:
                 yield held.threads
 
         return lease
@@ -124,7 +124,7 @@ class Placed:
     """A backend with its operations placed."""
 
     backend: Backend
-    placement: Placement
+    placement: Offload
     reason: str
 
 
@@ -141,17 +141,17 @@ def place_operations(
     `lease` is held while the host computes, in `arena`. Raises InputError when the key is at fault.
     """
     if not choice.placing:
-        return Placed(device, Placement(), "nothing was placed")
+        return Placed(device, Offload(), "nothing was placed")
     from kernels.cpu.backend import CpuBackend
-    from kernels.split import PlacedBackend
+    from kernels.split import SplitBackend
 
     host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
     placement, reason = choice.placing.placement, "as asked for"
     if choice.placing.auto:
         reason = f"there is nothing to place of {system.name}"
-        if isinstance(system, ChoosesPlacement):
-            placement, reason = system.choose_placement(shared, device, host)
+        if isinstance(system, ChoosesOffload):
+            placement, reason = system.choose_offload(shared, device, host)
     if not placement.host:
         host.close()
         return Placed(device, placement, reason)
-    return Placed(PlacedBackend(device, host, placement), placement, reason)
+    return Placed(SplitBackend(device, host, placement), placement, reason)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 
 HELD = 0.25
 """Seconds for which memory that is not in use stays leased, and for which threads are used again without asking."""
@@ -35,7 +35,13 @@ class Governor(ABC):
 
     @abstractmethod
     def acquire(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+        self,
+        *,
+        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        least: int = 0,
     ) -> Grant:
         """Wait for a lease. Raises ClusterError if it can never be had."""
 
@@ -49,10 +55,16 @@ class Governor(ABC):
 
     @contextmanager
     def lease(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+        self,
+        *,
+        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        least: int = 0,
     ) -> Iterator[Grant]:
         """Hold a lease for the length of the block; waits for it."""
-        grant = self.acquire(phase=phase, threads=threads, memory=memory, lane=lane, least=least)
+        grant = self.acquire(lease_class=lease_class, threads=threads, memory=memory, lane=lane, least=least)
         try:
             yield grant
         finally:
@@ -63,7 +75,13 @@ class Ungoverned(Governor):
     """Allows everything: for what no governor looks after."""
 
     def acquire(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+        self,
+        *,
+        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        least: int = 0,
     ) -> Grant:
         return Grant(0, threads)
 
@@ -147,7 +165,7 @@ class Shift:
         if self._ticket is not None and time.monotonic() - self._began > HELD:
             self.end()
         if self._ticket is None:
-            self._ticket = self._governor.acquire(phase=Phase.SYNTHESIS, threads=self._threads).ticket
+            self._ticket = self._governor.acquire(lease_class=LeaseClass.SYNTHESIS, threads=self._threads).ticket
             self._began = time.monotonic()
 
     def end(self) -> None:

@@ -18,11 +18,11 @@ from distprove.system import (
     Partition,
     PartitionProof,
     PendingProof,
-    PhaseTimes,
     Prover,
     StagedPartition,
     Stages,
-    Synthesised,
+    StepTimes,
+    Witness,
 )
 from kernels.errors import OutOfMemory
 
@@ -135,27 +135,27 @@ class InFlight:
         self,
         prover: Prover,
         partition: Partition,
-        work: Synthesised,
+        witness: Witness,
         challenge: bytes | None = None,
         turn: Turn | None = None,
     ) -> Timed:
-        """Prove a partition, staged ahead if the prover can do so and memory allows: (PartitionProof, PhaseTimes).
+        """Prove a partition, staged ahead if the prover can do so and memory allows: (PartitionProof, StepTimes).
 
         The times leave out what was hidden behind the previous partition, so they add up to what this partition cost.
         """
         if not isinstance(prover, Stages):
-            return self.alone(lambda: prover.prove(partition, work, challenge), turn)
+            return self.alone(lambda: prover.prove(partition, witness, challenge), turn)
         staged: StagedPartition | None = None
         with turn or self.line.join() as place:
             try:
                 place.wait_for_room(self._beside)
                 staging = time.time()
                 try:
-                    staged = prover.stage(partition, work)
+                    staged = prover.stage(partition, witness)
                 except OutOfMemory:
                     place.wait_for_room(0)
                     staging = time.time()
-                    staged = prover.stage(partition, work)
+                    staged = prover.stage(partition, witness)
                 waiting = time.time()
                 ours = place.wait_for_head()
                 starting = time.time()
@@ -175,7 +175,7 @@ class InFlight:
             raise
 
     def _told(
-        self, proof: PartitionProof, times: PhaseTimes, ours: float, staging: tuple[float, float], starting: float
+        self, proof: PartitionProof, times: StepTimes, ours: float, staging: tuple[float, float], starting: float
     ) -> Timed:
         """The timed result. Its time starts when its turn has come and the previous proof is done."""
         with self._clock:  # the clock is read under the lock, so that spans of one prover do not overlap

@@ -12,7 +12,7 @@ import ray
 from ray.exceptions import RayError
 
 from actors.grants import Governor, Grant
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 
 NAMESPACE = "distprove"
 PROTOCOL = 4
@@ -40,13 +40,19 @@ class Governed(Governor):
             return None
 
     def acquire(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+        self,
+        *,
+        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        least: int = 0,
     ) -> Grant:
         if self.governor is None:
             return Grant(0, threads)
         number = next(self._numbers)
         asked = self.governor.acquire.remote(
-            os.getpid(), threads, memory, lane, phase=phase.value, thread=number, least=least
+            os.getpid(), threads, memory, lane, lease_class=lease_class.value, thread=number, least=least
         )
         return Grant(*ray.get(asked))
 

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from actors.backends import BackendChoice
-from distprove.system import ProofSystem, Synthesised
+from distprove.system import ProofSystem, Witness
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent, share
 
@@ -111,13 +111,13 @@ class Kept:
         self._arrays: dict[int, list[Any]] = {}
         self._count = 0
 
-    def send(self, work: Synthesised) -> SentWitness:
+    def send(self, witness: Witness) -> SentWitness:
         """What to send for a witness, which is kept. Raises OutOfMemory."""
-        shared = {name: share(array, self._arena) for name, array in work.arrays.items()}
+        shared = {name: share(array, self._arena) for name, array in witness.arrays.items()}
         self._count += 1
         self._arrays[self._count] = [array for _, array in shared.values()]
         sent = {name: sent for name, (sent, _) in shared.items()}
-        return SentWitness(work.name, work.seconds, work.nbytes, self._count, sent)
+        return SentWitness(witness.name, witness.seconds, witness.nbytes, self._count, sent)
 
     def drop(self, number: int) -> None:
         """Nobody reads it any more. A number that is not known is ignored."""

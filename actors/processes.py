@@ -22,8 +22,8 @@ from actors.grants import Governor
 from actors.inflight import Timed
 from actors.nursery import Nursery
 from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, WorkerSpec, pickled
-from distprove.host.phases import Phase
-from distprove.system import Partition, Synthesised
+from distprove.host.lease_class import LeaseClass
+from distprove.system import Partition, Witness
 from kernels.host.shared_arrays import Receiver
 
 
@@ -138,7 +138,7 @@ class HeldWitness:
         self._unused = weakref.finalize(self, child.unused.append, sent.number)
         self._unused.atexit = False
 
-    def read(self) -> Synthesised:
+    def read(self) -> Witness:
         """Raises WitnessGone when the process that made it has ended."""
         return received(self._sent, self._receiver)
 
@@ -147,10 +147,10 @@ class HeldWitness:
         self._child.drop_unused()
 
 
-def received(sent: SentWitness, receiver: Receiver) -> Synthesised:
+def received(sent: SentWitness, receiver: Receiver) -> Witness:
     """The witness, where it lies. Raises WitnessGone."""
     try:
-        return Synthesised(sent.name, {name: receiver.array(a) for name, a in sent.arrays.items()}, sent.seconds)
+        return Witness(sent.name, {name: receiver.array(a) for name, a in sent.arrays.items()}, sent.seconds)
     except OSError:
         raise WitnessGone("the process that made the witness ended") from None
 
@@ -188,7 +188,7 @@ class GivenWitness:
     def nbytes(self) -> int:
         return self.sent.nbytes
 
-    def read(self) -> Synthesised:
+    def read(self) -> Witness:
         return received(self.sent, self.receiver)
 
     def release(self) -> None:
@@ -295,9 +295,11 @@ class _Child:
         self._process.kill()
         self._process.wait()
 
-    def _acquire(self, phase: str, threads: int, memory: int, lane: bool, least: int) -> tuple[int, int]:
+    def _acquire(self, lease_class: str, threads: int, memory: int, lane: bool, least: int) -> tuple[int, int]:
         """A lease for the process: its ticket, and of how many threads it is."""
-        grant = self._governor.acquire(phase=Phase(phase), threads=threads, memory=memory, lane=lane, least=least)
+        grant = self._governor.acquire(
+            lease_class=LeaseClass(lease_class), threads=threads, memory=memory, lane=lane, least=least
+        )
         with self._lock:
             self._tickets.add(grant.ticket)
         if self.ended:  # and what it held was given back before this was granted

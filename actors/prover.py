@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, Leases, Placed, make_backend, place_operations
 from actors.inflight import InFlight, Line, Timed, Turn
-from distprove.system import ChecksKey, Diagnoses, Partition, PhaseTimes, ProofSystem, Prover, Synthesised
+from distprove.system import ChecksKey, Diagnoses, Partition, ProofSystem, Prover, StepTimes, Witness
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
 
@@ -60,16 +60,14 @@ class ProverWorker:
         """
         return self._in_flight.alone(lambda: self._load(shared), turn)
 
-    def commit(self, partition: Partition, work: Synthesised, turn: Turn | None = None) -> Timed:
-        """(commitment, PhaseTimes); the commitment is bytes or None."""
-        return self._in_flight.alone(lambda: self._commit(partition, work), turn)
+    def commit(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
+        """(commitment, StepTimes); the commitment is bytes or None."""
+        return self._in_flight.alone(lambda: self._commit(partition, witness), turn)
 
-    def prove(
-        self, partition: Partition, work: Synthesised, challenge: bytes | None, turn: Turn | None = None
-    ) -> Timed:
-        """(PartitionProof, PhaseTimes)"""
-        timed = self._in_flight.prove(self._ready(), partition, work, challenge, turn)
-        times: PhaseTimes = timed.value[1]
+    def prove(self, partition: Partition, witness: Witness, challenge: bytes | None, turn: Turn | None = None) -> Timed:
+        """(PartitionProof, StepTimes)"""
+        timed = self._in_flight.prove(self._ready(), partition, witness, challenge, turn)
+        times: StepTimes = timed.value[1]
         assert self._placed is not None
         times.device_peak = int(self._placed.backend.info().details.get("peak_bytes", 0))
         return timed
@@ -78,9 +76,9 @@ class ProverWorker:
         """Check the key on this backend, for systems that have a check. Raises InvalidKey."""
         return self._in_flight.alone(self._check, turn)
 
-    def diagnose(self, partition: Partition, work: Synthesised, turn: Turn | None = None) -> Timed:
+    def diagnose(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
         """After a bad proof: raise UnsatisfiedWitness when the witness is to blame and the system can tell."""
-        return self._in_flight.alone(lambda: self._diagnose(partition, work), turn)
+        return self._in_flight.alone(lambda: self._diagnose(partition, witness), turn)
 
     def close(self) -> None:
         """Give back the key's memory and the device."""
@@ -113,13 +111,13 @@ class ProverWorker:
             device.close()
             raise
 
-    def _commit(self, partition: Partition, work: Synthesised) -> tuple[bytes | None, PhaseTimes]:
+    def _commit(self, partition: Partition, witness: Witness) -> tuple[bytes | None, StepTimes]:
         prover = self._ready()
         assert self._placed is not None
         busy = self._placed.backend.watch_busy()
-        commitment = prover.commit(partition, work)
+        commitment = prover.commit(partition, witness)
         busy.end()
-        return commitment, PhaseTimes(on_device=busy.time())
+        return commitment, StepTimes(on_device=busy.time())
 
     def _check(self) -> None:
         self._ready()
@@ -127,10 +125,10 @@ class ProverWorker:
         if isinstance(self._system, ChecksKey):
             self._system.check(self._shared, self._placed.backend)
 
-    def _diagnose(self, partition: Partition, work: Synthesised) -> None:
+    def _diagnose(self, partition: Partition, witness: Witness) -> None:
         prover = self._ready()
         if isinstance(prover, Diagnoses):
-            prover.diagnose(partition, work)
+            prover.diagnose(partition, witness)
 
     def _close(self) -> None:
         prover, self._prover = self._prover, None

@@ -29,8 +29,8 @@ from actors.processes import Given, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
+from distprove.host.lease_class import LeaseClass
 from distprove.host.memory import give_back_large_blocks
-from distprove.host.phases import Phase
 from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
 from kernels.host.arena import HostArena
@@ -150,7 +150,7 @@ class _Verifier:
 
     def verify(self, proof: PartitionProof) -> tuple[bool, bytes]:
         """Whether a proof holds, and which one that was."""
-        with self._governor.lease(phase=Phase.VERIFICATION, threads=1):
+        with self._governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1):
             return self._system.verify(proof), fingerprint(proof)
 
 
@@ -161,9 +161,15 @@ class _Asking(Governor):
         self._channel = channel
 
     def acquire(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+        self,
+        *,
+        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        least: int = 0,
     ) -> Grant:
-        return Grant(*self._channel.call("acquire", phase.value, threads, memory, lane, least))
+        return Grant(*self._channel.call("acquire", lease_class.value, threads, memory, lane, least))
 
     def release(self, ticket: int) -> None:
         with suppress(ChannelClosed):

@@ -9,14 +9,14 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from distprove.system import PhaseTimes, Step
+from distprove.system import Step, StepTimes
 from kernels.interface.busy import DeviceTime
 
 
 def span_json(
     worker: str,
     partition: str | None,
-    phase: str,
+    stage: str,
     start: float,
     end: float,
     outcome: str,
@@ -35,7 +35,7 @@ def span_json(
         stretches = ", ".join([f"[{first - began:.6f}, {last - began:.6f}]" for first, last in on_device.stretches])
         device = f'{{"by": "{"events" if on_device.by_events else "queue"}", "stretches": [{stretches}]}}'
     return (
-        f'{{"worker": {quoted(worker)}, "partition": {name}, "phase": {quoted(phase)}, '
+        f'{{"worker": {quoted(worker)}, "partition": {name}, "phase": {quoted(stage)}, '
         f'"start": {start - began:.6f}, "end": {end - began:.6f}, "outcome": {quoted(outcome)}, '
         f'"inner": {{{each}}}, "steps": [{when}], "on_device": {device}'
     )
@@ -46,7 +46,7 @@ def with_attempt(span: str, attempt: int) -> str:
     return f'{span}, "attempt": {attempt}}}'
 
 
-def of_times(times: PhaseTimes | None) -> tuple[Mapping[str, float], Sequence[Step], DeviceTime | None]:
+def of_times(times: StepTimes | None) -> tuple[Mapping[str, float], Sequence[Step], DeviceTime | None]:
     """`inner`, `steps` and `on_device` of a prover's times, if there are any."""
     return ({}, (), None) if times is None else (times.seconds, times.steps, times.on_device)
 

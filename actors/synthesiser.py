@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.prover import process_facts
-from distprove.system import Partition, ProofSystem, Synthesised, Synthesiser, UsesArena
+from distprove.system import Partition, ProofSystem, Synthesiser, UsesArena, Witness
 from kernels.host.arena import HostArena
 
 
@@ -29,7 +29,7 @@ class SynthesiserWorker:
                 self._synthesiser.use_arena(self._arena)
         return {"device": "CPU", "kind": "cpu", "threads": self._threads, **process_facts()}
 
-    def synthesise(self, partition: Partition) -> Synthesised:
+    def synthesise(self, partition: Partition) -> Witness:
         if self._synthesiser is None:
             raise RuntimeError("the synthesiser was asked for work before its program was loaded")
         return self._synthesiser.synthesise(partition)

@@ -14,7 +14,7 @@ from actors.processes import Given
 from actors.prover import ProverWorker
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
-from distprove.system import Partition, Synthesised
+from distprove.system import Partition, Witness
 from kernels.host.arena import HostArena
 
 
@@ -73,15 +73,15 @@ class SynthesiserThread:
 class WitnessHere:
     """A witness in this process."""
 
-    work: Synthesised | None
+    witness: Witness | None
 
     @property
     def nbytes(self) -> int:
-        return 0 if self.work is None else self.work.nbytes
+        return 0 if self.witness is None else self.witness.nbytes
 
-    def read(self) -> Synthesised:
-        assert self.work is not None, "released"
-        return self.work
+    def read(self) -> Witness:
+        assert self.witness is not None, "released"
+        return self.witness
 
     def release(self) -> None:
-        self.work = None
+        self.witness = None

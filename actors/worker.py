@@ -25,7 +25,7 @@ from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from distprove.errors import InputError
-from distprove.system import Partition, PhaseTimes, PredictsMemory, ProofSystem, Synthesised
+from distprove.system import Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 
 LINGER = 0.25
 """Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
@@ -57,7 +57,7 @@ class Stretch(NamedTuple):
     """Time that a worker spent on a partition, in seconds since the epoch by the clock of its machine."""
 
     worker: str
-    phase: str
+    stage: str
     started: float
     ended: float
     span: str
@@ -74,7 +74,7 @@ class Outcome:
     """The prover or synthesiser that had it last."""
     value: Any = None
     """The commitment, or the `PartitionProof`."""
-    times: PhaseTimes | None = None
+    times: StepTimes | None = None
     """Times of the partition's proof, without the steps that only the timeline holds."""
     error: BaseException | None = None
     witness_bytes: int = 0
@@ -96,13 +96,13 @@ class Batch:
     """Synthesisers that did not."""
 
 
-class Witness(Protocol):
+class WitnessRef(Protocol):
     """What a synthesiser made."""
 
     @property
     def nbytes(self) -> int: ...
 
-    def read(self) -> Synthesised:
+    def read(self) -> Witness:
         """The witness, where the prover can read it. Raises WitnessGone."""
 
     def release(self) -> None:
@@ -115,7 +115,7 @@ class Maker(Protocol):
     def load(self) -> Timed:
         """Make the program ready, also after a death; public facts."""
 
-    def make(self, partition: Partition) -> tuple[Witness, float, float]:
+    def make(self, partition: Partition) -> tuple[WitnessRef, float, float]:
         """The witness, and when its making began and ended. Raises WorkerDied beside the errors of the system."""
 
     def kill(self) -> None:
@@ -140,7 +140,7 @@ class _Order:
     order: Order
     job: str
     outcome: Outcome
-    witness: Witness | None = None
+    witness: WitnessRef | None = None
     memory: Memory | None = None
 
 
@@ -467,11 +467,11 @@ class Worker:
 
     def _ask(self, order: _Order, turn: Turn) -> Timed:
         assert order.witness is not None
-        partition, work = order.order.partition, order.witness.read()
+        partition, witness = order.order.partition, order.witness.read()
         calls: dict[Ask, Callable[[], Timed]] = {
-            Ask.COMMIT: lambda: self._prover.commit(partition, work, turn),
-            Ask.PROVE: lambda: self._prover.prove(partition, work, order.order.challenge, turn),
-            Ask.DIAGNOSE: lambda: self._prover.diagnose(partition, work, turn),
+            Ask.COMMIT: lambda: self._prover.commit(partition, witness, turn),
+            Ask.PROVE: lambda: self._prover.prove(partition, witness, order.order.challenge, turn),
+            Ask.DIAGNOSE: lambda: self._prover.diagnose(partition, witness, turn),
         }
         return calls[order.order.ask]()
 
@@ -486,12 +486,12 @@ class Worker:
             self._news.notify()
 
     def _note(
-        self, order: _Order, worker: str, phase: str, started: float, ended: float, times: PhaseTimes | None
+        self, order: _Order, worker: str, stage: str, started: float, ended: float, times: StepTimes | None
     ) -> None:
         error, name = order.outcome.error, order.outcome.name
         outcome = "ok" if error is None else type(error).__name__
-        span = span_json(worker, name, phase, started, ended, outcome, self._began[order.job], *of_times(times))
-        order.outcome.stretches.append(Stretch(worker, phase, started, ended, span))
+        span = span_json(worker, name, stage, started, ended, outcome, self._began[order.job], *of_times(times))
+        order.outcome.stretches.append(Stretch(worker, stage, started, ended, span))
 
     def _drop(self, order: _Order) -> None:
         """Its witness is not needed any more."""
@@ -507,7 +507,7 @@ class Worker:
         if outcome.error is not None:
             outcome.error = sendable(outcome.error)
         with self._lock:
-            if outcome.stretches[0].phase == "synthesise":
+            if outcome.stretches[0].stage == "synthesise":
                 self._held -= 1
                 if not at_prover:
                     self._preparing[order.job] -= 1

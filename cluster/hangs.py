@@ -17,7 +17,7 @@ LOOK = 2.0
 """Seconds between two looks that count, at most."""
 
 STEPS = {"synthesise": "synthesising", "commit": "committing", "prove": "proving"}
-"""The stage of a partition whose worker is at each phase."""
+"""The stage of a partition whose worker is at each step."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Watch:
             self._clock += min(LOOK, now - self._looked)
         self._looked = now
 
-    def took(self, phase: str, seconds: float) -> None:
+    def took(self, step: str, seconds: float) -> None:
         """A step came to its end."""
-        stage = STEPS.get(phase)
+        stage = STEPS.get(step)
         if stage is not None:
             self._longest[stage] = max(self._longest.get(stage, 0.0), seconds)
 

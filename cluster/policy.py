@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Topology
 from distprove.settings import ExecutorSettings
 from kernels.cpu.groups import MSM_THREAD_BYTES
@@ -18,10 +18,11 @@ from kernels.cpu.groups import MSM_THREAD_BYTES
 class Limits:
     """What may run at once on a node."""
 
-    phases: Mapping[Phase, int] = field(default_factory=dict)
-    """Threads that the leases of a phase may hold together; a phase that is not named has no limit of its own."""
+    lease_classes: Mapping[LeaseClass, int] = field(default_factory=dict)
+    """Threads that the leases of a lease class may hold together; a lease class that is not named has no limit of its
+    own."""
     threads: int | None = None
-    """Threads of the phases that share them (`distprove.host.phases.SHARING`) together; None: no limit."""
+    """Threads of the lease classes that share them (`distprove.host.lease_class.SHARING`) together; None: no limit."""
     lane: int | None = 1
     """How many may give back large memory at once; None: no limit."""
 
@@ -39,23 +40,23 @@ def off() -> Policy:
     return Policy("off", Limits(lane=None))
 
 
-def static(threads: int, phases: Mapping[Phase, int] | None = None) -> Policy:
-    """The limits of the configuration, and `threads` for the phases that share them; frees one at a time."""
-    return Policy("static", Limits(dict(phases or {}), threads))
+def static(threads: int, lease_classes: Mapping[LeaseClass, int] | None = None) -> Policy:
+    """The limits of the configuration, and `threads` for the lease classes that share them; frees one at a time."""
+    return Policy("static", Limits(dict(lease_classes or {}), threads))
 
 
 def policy_for(settings: ExecutorSettings, threads: int) -> Policy:
     """The policy that the settings ask for, for a node of `threads` threads."""
     if settings.policy == "off":
         return off()
-    return static(threads, {Phase(name): limit for name, limit in settings.limits.items()})
+    return static(threads, {LeaseClass(name): limit for name, limit in settings.limits.items()})
 
 
 def fitted(policy: Policy, topology: Topology) -> Policy:
     """`policy` on a node of that topology. `static` without a limit for group sums gets one where the node's threads
     keep more at hand, in a sum of all of them, than its third-level caches hold."""
     room = topology.threads_in_cache(MSM_THREAD_BYTES)
-    threads, phases = policy.limits.threads, policy.limits.phases
-    if room is None or threads is None or room >= threads or Phase.CPU_MSM in phases:
+    threads, lease_classes = policy.limits.threads, policy.limits.lease_classes
+    if room is None or threads is None or room >= threads or LeaseClass.CPU_MSM in lease_classes:
         return policy
-    return replace(policy, limits=replace(policy.limits, phases={**phases, Phase.CPU_MSM: room}))
+    return replace(policy, limits=replace(policy.limits, lease_classes={**lease_classes, LeaseClass.CPU_MSM: room}))

@@ -16,7 +16,7 @@ from distprove.entry import CPU
 from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
 from distprove.registry import SYSTEMS, entry_of
-from kernels.interface.placement import OPERATIONS, Placement
+from kernels.interface.offload import OPERATIONS, Offload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,23 +28,23 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class Placing:
+class OffloadRequest:
     """The placement that a user asked for: named operations on the CPU, or `auto`. False if nothing was asked for."""
 
-    placement: Placement = field(default_factory=Placement)
+    placement: Offload = field(default_factory=Offload)
     auto: bool = False
 
     def __bool__(self) -> bool:
         return self.auto or bool(self.placement.host)
 
 
-def parse_place(place: str | Mapping[str, str] | None, system: str | None = None) -> Placing:
+def parse_place(place: str | Mapping[str, str] | None, system: str | None = None) -> OffloadRequest:
     """Parse "msm_g2=cpu,spmv=cpu", an equivalent mapping, "auto" or None, for the proof system `system` or for any.
 
     Raises UsageError for an unknown operation, or one that cannot run where it is placed.
     """
     if place is None or place == AUTO:
-        return Placing(auto=place == AUTO)
+        return OffloadRequest(auto=place == AUTO)
     entries = [entry_of(name) for name in SYSTEMS if system in (None, name)]
     known = {operation: places for entry in entries for operation, places in entry.operations.items()}
     host = set()
@@ -58,7 +58,7 @@ def parse_place(place: str | Mapping[str, str] | None, system: str | None = None
             raise UsageError(f"place: {operation} runs on {' or '.join(known[operation])}, not on {where!r}")
         if where == CPU and operation in OPERATIONS:
             host.add(operation)
-    return Placing(Placement(frozenset(host)))
+    return OffloadRequest(Offload(frozenset(host)))
 
 
 def _pairs(place: str | Mapping[str, str]) -> list[tuple[str, str]]:
@@ -75,11 +75,11 @@ def _pairs(place: str | Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 @runtime_checkable
-class ChoosesPlacement(Protocol):
+class ChoosesOffload(Protocol):
     """Optional interface of a proof system that can choose the best placement of its operations."""
 
-    def choose_placement(
+    def choose_offload(
         self, shared: dict[str, NDArray[np.uint8]], device: Backend, host: Backend
-    ) -> tuple[Placement, str]:
+    ) -> tuple[Offload, str]:
         """The best placement for the key in `shared` on `device` with `host` beside it, and the reason in words for the
         report. Nothing stays loaded."""

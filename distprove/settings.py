@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distprove.errors import UsageError
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 from distprove.offload import parse_place
 from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
 
@@ -80,7 +80,7 @@ class ExecutorSettings:
         "who decides how much runs at once on a node: off or static", "static", choices=POLICIES, flag="--policy"
     )
     limits: Mapping[str, int] = setting(
-        "threads that a phase may have at once per node, like { synthesis = 4 }; for the policy static", dict
+        "threads that a lease class may have at once per node, like { synthesis = 4 }; for the policy static", dict
     )
 
     def __post_init__(self) -> None:
@@ -97,9 +97,9 @@ class ExecutorSettings:
         for name, told in settings.items():
             if getattr(self, name) is not None:
                 told.check(name, getattr(self, name))
-        check_keys(self.limits, dict.fromkeys((phase.value for phase in Phase), (int,)), "limits.")
-        for phase, limit in self.limits.items():
-            settings["threads"].check(f"limits.{phase}", limit)
+        check_keys(self.limits, dict.fromkeys((lease_class.value for lease_class in LeaseClass), (int,)), "limits.")
+        for lease_class, limit in self.limits.items():
+            settings["threads"].check(f"limits.{lease_class}", limit)
         if self.limits and self.policy != "static":
             raise UsageError(f"limits are for the policy static, not {self.policy}")
         parse_place(self.place)

@@ -38,7 +38,7 @@ class Partition:
 
 
 @dataclass
-class Synthesised:
+class Witness:
     """The witness of one partition, ready to be proven. `arrays` are secret."""
 
     name: str
@@ -79,14 +79,14 @@ class MemoryUse:
 
 
 @dataclass
-class PhaseTimes:
-    """The costs of one partition on one prover: seconds per named phase, bytes over PCIe, memory."""
+class StepTimes:
+    """The costs of one partition on one prover: seconds per named step, bytes over PCIe, memory."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     to_device: int = 0
     to_host: int = 0
     steps: list[Step] = field(default_factory=list)
-    """Start and end of each phase, including time that was hidden behind another partition; may be empty."""
+    """Start and end of each step, including time that was hidden behind another partition; may be empty."""
     on_device: DeviceTime | None = None
     """When the device worked on the partition; None where that is not known."""
 
@@ -96,8 +96,8 @@ class PhaseTimes:
     """Peak device memory of the prover so far, in bytes; 0 where the device does not tell."""
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Context manager that adds the time its block takes to the phase `name`."""
+    def step(self, name: str) -> Iterator[None]:
+        """Context manager that adds the time its block takes to the step `name`."""
         started, begin = time.time(), time.perf_counter()
         yield
         took = time.perf_counter() - begin
@@ -108,7 +108,7 @@ class PhaseTimes:
 class Synthesiser(Protocol):
     """Turns a partition's input into its witness on the CPU. Its state can be pickled; it needs no GPU."""
 
-    def synthesise(self, partition: Partition) -> Synthesised:
+    def synthesise(self, partition: Partition) -> Witness:
         """Make the partition's witness. Raises subclasses of InputError (not retried) when the input is at fault."""
 
 
@@ -123,12 +123,12 @@ class UsesArena(Protocol):
 class Prover(Protocol):
     """Proves partitions with a key that is resident on one backend."""
 
-    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+    def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         """The partition's commitment for the shared challenge; None for systems without one (Groth16)."""
 
     def prove(
-        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
-    ) -> tuple[PartitionProof, PhaseTimes]: ...
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]: ...
 
     def close(self) -> None: ...
 
@@ -136,10 +136,10 @@ class Prover(Protocol):
 class PendingProof(Protocol):
     """A proof whose work has been submitted to the device."""
 
-    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+    def result(self) -> tuple[PartitionProof, StepTimes]:
         """Wait for the device and assemble the proof on the host alone, while the prover may run the next partition.
 
-        The phases of the times are in the order in which they happened, staging first.
+        The steps of the times are in the order in which they happened, staging first.
         """
 
 
@@ -158,7 +158,7 @@ class Stages(Protocol):
     """Optional interface of a prover that can stage one partition while it computes another. Its `prove` stages,
     starts and waits for the result in a row."""
 
-    def stage(self, partition: Partition, work: Synthesised) -> StagedPartition:
+    def stage(self, partition: Partition, witness: Witness) -> StagedPartition:
         """Begin to copy the partition's data onto the device. This is the only method of a prover that may be called
         while another thread uses the prover; at most two partitions are staged and not released at a time.
 
@@ -222,7 +222,7 @@ class FindsInvalid(Protocol):
 class Diagnoses(Protocol):
     """Optional interface of a prover that can tell, after a bad proof, if the witness or the device is at fault."""
 
-    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness when the witness is at fault; return when it is not."""
 
 

@@ -25,19 +25,19 @@ from kernels.interface.busy import BusyWatch
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.groups import Groups, PendingPoint, PointTable
 from kernels.interface.leases import SPMV
-from kernels.interface.placement import MSM, Placement
+from kernels.interface.offload import MSM, Offload
 from kernels.interface.sparse import CsrMatrix, Matrix, Sparse
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Curve, Field, Group
 
 
-class PlacedBackend(Backend):
+class SplitBackend(Backend):
     """Computes on `device`, except what `placement` offloads to `host`. Owns and closes both.
 
     A host array that is staged must not change until the points computed from it are there.
     """
 
-    def __init__(self, device: Backend, host: CpuBackend, placement: Placement) -> None:
+    def __init__(self, device: Backend, host: CpuBackend, placement: Offload) -> None:
         self._device, self._host = device, host
         self.placement = placement
         self.name = device.name
@@ -47,7 +47,7 @@ class PlacedBackend(Backend):
         if SPMV in placement.host:
             self.sparse = HostSparse(device, host, self._thread)
         if offloaded := frozenset(group for group in Group if MSM[group] in placement.host):
-            self.groups = PlacedGroups(device, host, offloaded, self._thread)
+            self.groups = SplitGroups(device, host, offloaded, self._thread)
 
     @property
     def goldilocks(self) -> GoldilocksKernels:
@@ -62,8 +62,8 @@ class PlacedBackend(Backend):
 
     def stage(self, host: HostArray) -> Staged:
         if {SPMV, MSM[Group.G1]} <= self.placement.host:  # the device is not expected to read it
-            return PlacedStaged(host, MadeOnUse(lambda: self._device.to_device(host)))
-        return PlacedStaged(host, self._device.stage(host))
+            return SplitStaged(host, MadeOnUse(lambda: self._device.to_device(host)))
+        return SplitStaged(host, self._device.stage(host))
 
     def to_device(self, host: HostArray) -> Array:
         return self._device.to_device(host)
@@ -100,7 +100,7 @@ class PlacedBackend(Backend):
 
 
 @dataclass(frozen=True, repr=False)
-class PlacedStaged:
+class SplitStaged:
     """A staged array whose original the host reads, and the device's copy of it."""
 
     host: HostArray
@@ -136,7 +136,7 @@ class HostSparse(Sparse[CpuMatrix]):
         self._device, self._host, self._thread = device, host.sparse, thread
 
     def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
-        if not isinstance(x, PlacedStaged):
+        if not isinstance(x, SplitStaged):
             raise BackendError("this array was staged by another backend")
         product = self._begin(matrix, x.host, standard_form)
         return MadeOnUse(lambda: self._fetch(product), product.cancel)
@@ -157,7 +157,7 @@ class HostSparse(Sparse[CpuMatrix]):
         return self._device.to_device(product.result())
 
 
-class PlacedGroups(Groups[PointTable]):
+class SplitGroups(Groups[PointTable]):
     """A device's points, except that the MSMs of the `offloaded` groups run on the host, on `thread`."""
 
     def __init__(
@@ -169,7 +169,7 @@ class PlacedGroups(Groups[PointTable]):
         self._offloaded, self._thread = offloaded, thread
 
     def scalars(self, staged: Staged) -> Array:
-        if not isinstance(staged, PlacedStaged):
+        if not isinstance(staged, SplitStaged):
             raise BackendError("this array was staged by another backend")
         return PlacedScalars(staged.host, staged.array)
 

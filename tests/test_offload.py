@@ -9,29 +9,29 @@ import pytest
 
 from distprove.errors import UsageError
 from distprove.job import Job
-from distprove.offload import Placing, parse_place
+from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
-from kernels.interface.placement import Placement
+from kernels.interface.offload import Offload
 
-G2_AND_SPMV = Placing(Placement(frozenset({"msm_g2", "spmv"})))
+G2_AND_SPMV = OffloadRequest(Offload(frozenset({"msm_g2", "spmv"})))
 
 
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        (None, Placing()),
-        ("auto", Placing(auto=True)),
+        (None, OffloadRequest()),
+        ("auto", OffloadRequest(auto=True)),
         ("spmv=cpu,msm_g2=cpu", G2_AND_SPMV),
         (" msm_g2 = cpu , spmv=cpu ", G2_AND_SPMV),
         ({"spmv": "cpu", "msm_g2": "cpu"}, G2_AND_SPMV),
-        ("synthesis=cpu", Placing()),
-        ("msm_g2=gpu", Placing()),
-        ({}, Placing()),
+        ("synthesis=cpu", OffloadRequest()),
+        ("msm_g2=gpu", OffloadRequest()),
+        ({}, OffloadRequest()),
     ],
 )
-def test_ways_to_say_it(given: str | dict[str, str] | None, meant: Placing) -> None:
+def test_ways_to_say_it(given: str | dict[str, str] | None, meant: OffloadRequest) -> None:
     assert parse_place(given, "groth16") == meant
-    assert bool(meant) == (meant in (Placing(auto=True), G2_AND_SPMV))
+    assert bool(meant) == (meant in (OffloadRequest(auto=True), G2_AND_SPMV))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from actors.inflight import Timed
 from distprove.stark.air.check import PartitionTrace
 from distprove.stark.program import Trace
-from distprove.system import Partition, Synthesised
+from distprove.system import Partition, Witness
 from kernels.cuda.goldilocks.lde import Extended
 from kernels.cuda.goldilocks.tree import LeafShape
 from kernels.cuda.sources import sample_program
@@ -17,7 +17,7 @@ from kernels.interface.groups import ReadyPoint
 
 SECRET = 918273645
 ARRAY = np.full((2, 2, 2), SECRET, dtype=np.uint64)
-SYNTHESISED = Synthesised("p", {"witness": ARRAY})
+SYNTHESISED = Witness("p", {"witness": ARRAY})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cluster.record.report import PartitionReport
-from distprove.system import Partition, PartitionProof, PhaseTimes
+from distprove.system import Partition, PartitionProof, StepTimes
 
 
 class Stage(str, Enum):
@@ -45,9 +45,9 @@ class Item:
     suspicion: str = ""
     """Why its last proof is held to be bad, while that is diagnosed."""
     proof: PartitionProof | None = None
-    times: PhaseTimes = field(default_factory=PhaseTimes)
+    times: StepTimes = field(default_factory=StepTimes)
     attempts: dict[str, int] = field(default_factory=dict)
-    """How often each phase of it was tried, for the timeline."""
+    """How often each stage of it was tried, for the timeline."""
     charged: int = 0
     """Attempts that failed and count against `max_retries`."""
 

@@ -18,7 +18,7 @@ from cluster.executor.tasks import Finished, Kind, Verdict
 from cluster.record.report import public_message
 from cluster.record.timeline import Span
 from distprove.errors import InputError
-from distprove.system import PhaseTimes
+from distprove.system import StepTimes
 
 
 def take(state: State, finished: Finished) -> None:
@@ -118,8 +118,8 @@ def _answered(state: State, member: Member, batch: Batch) -> None:
             continue
         del member.tasks[outcome.name]
         for stretch in outcome.stretches:
-            state.watch.took(stretch.phase, stretch.ended - stretch.started)
-            _record(state, item, stretch.worker, stretch.phase, stretch.ended - stretch.started, stretch.span)
+            state.watch.took(stretch.stage, stretch.ended - stretch.started)
+            _record(state, item, stretch.worker, stretch.stage, stretch.ended - stretch.started, stretch.span)
         if outcome.error is None:
             _succeeded(state, item, member, outcome, proven)
         else:
@@ -150,7 +150,7 @@ def _answered(state: State, member: Member, batch: Batch) -> None:
 def _succeeded(state: State, item: Item, member: Member, outcome: Outcome, proven: list[Item]) -> None:
     """An order was carried out; a proof that is to be verified is added to `proven`."""
     barrier = state.barrier
-    made = next((s for s in outcome.stretches if s.phase == "synthesise"), None)
+    made = next((s for s in outcome.stretches if s.stage == "synthesise"), None)
     if made is not None:
         maker = state.members.makers[made.worker]
         maker.strikes = 0
@@ -162,7 +162,7 @@ def _succeeded(state: State, item: Item, member: Member, outcome: Outcome, prove
     elif outcome.ask is Ask.DIAGNOSE:
         trouble.bad_proof(state, item, item.suspicion)
     else:
-        item.proof, item.times = outcome.value, outcome.times or PhaseTimes()
+        item.proof, item.times = outcome.value, outcome.times or StepTimes()
         item.report.prove_seconds = outcome.stretches[-1].ended - outcome.stretches[-1].started
         assert item.proof is not None
         if (item.proof.name, item.proof.digest) != (item.partition.name, item.partition.digest):
@@ -238,7 +238,7 @@ def _kept(state: State, items: list[Item]) -> None:
         assert item.proof is not None
         assert item.home is not None
         report, member = item.report, state.members.provers[item.home]
-        report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
+        report.status, report.worker, report.steps = "proved", item.home, dict(item.times.seconds)
         report.to_device, report.to_host = item.times.to_device, item.times.to_host
         report.memory, report.device_peak = item.times.memory, item.times.device_peak
         state.proofs[report.name] = item.proof
@@ -255,8 +255,8 @@ def _kept(state: State, items: list[Item]) -> None:
     state.tell.done(len(items))
 
 
-def _record(state: State, item: Item, worker: str, phase: str, seconds: float, span: str) -> None:
+def _record(state: State, item: Item, worker: str, stage: str, seconds: float, span: str) -> None:
     """A span of the timeline, which lacks only the attempt."""
-    attempt = item.attempts[phase] = item.attempts.get(phase, 0) + 1
-    item.report.attempts += phase == "prove"
+    attempt = item.attempts[stage] = item.attempts.get(stage, 0) + 1
+    item.report.attempts += stage == "prove"
     state.session.add(worker, seconds, with_attempt(span, attempt))

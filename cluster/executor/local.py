@@ -30,8 +30,8 @@ from cluster.executor.verifiers import beside_driver
 from cluster.governor import Budget, LocalGovernor, node_budget
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
+from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
-from distprove.host.phases import Phase
 from distprove.host.topology import read_topology
 from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
@@ -92,7 +92,7 @@ class InProcessExecutor(Executor):
         return [{"node": "local", **self._governor.report(began)}]
 
     def verifying(self) -> AbstractContextManager[object]:
-        return self._governor.lease(phase=Phase.VERIFICATION, threads=1)
+        return self._governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def close(self, *, now: bool = False) -> None:
         transports = self._transports

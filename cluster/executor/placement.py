@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.backends import device_backend
 from distprove.errors import ClusterError
-from distprove.offload import Placing, parse_place
+from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
 
 SYNTHESISERS_PER_GPU = 16
@@ -50,7 +50,7 @@ def host_threads(threads: int, provers: int) -> int:
     return max(1, threads // (2 * provers))
 
 
-def synthesis_threads(threads: int, beside: int, provers: int, placing: Placing) -> int:
+def synthesis_threads(threads: int, beside: int, provers: int, placing: OffloadRequest) -> int:
     """Of a node's threads, those left to synthesis where each prover on a GPU has `beside` for what is placed on the
     CPU by name."""
     return max(1, threads - provers * beside) if placing.placement.host else threads

@@ -33,9 +33,9 @@ from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_m
 from cluster.governor import NodeGovernor
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
+from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
-from distprove.host.phases import Phase
-from distprove.offload import Placing, parse_place
+from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
@@ -159,7 +159,7 @@ class RayExecutor(Executor):
             self._governors[node].shrink_key.remote(self._tickets[node], left.memory, left.pinned)
 
     def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._here is None else self._here.lease(phase=Phase.VERIFICATION, threads=1)
+        return nullcontext() if self._here is None else self._here.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         reports = []
@@ -181,7 +181,7 @@ class RayExecutor(Executor):
         self._governors, self._shared = {}, {}
         self._stack.close()
 
-    def _choice(self, spot: Place, placing: Placing) -> BackendChoice:
+    def _choice(self, spot: Place, placing: OffloadRequest) -> BackendChoice:
         assert spot.backend is not None
         return BackendChoice(
             spot.backend,

@@ -15,7 +15,7 @@ from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Holder, Request
 from cluster.policy import Policy
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import read_topology
 
 
@@ -84,7 +84,7 @@ class NodeGovernor:
         threads: int = 0,
         memory: int = 0,
         lane: bool = False,
-        phase: str = Phase.SYNTHESIS,
+        lease_class: str = LeaseClass.SYNTHESIS,
         thread: int = 0,
         least: int = 0,
     ) -> tuple[int, int]:
@@ -94,7 +94,7 @@ class NodeGovernor:
         """
         threads = min(threads, self._threads)  # of another job than the one that asks, perhaps
         return await self._granted(
-            Request(_process(pid), threads, memory, lane, Phase(phase), thread=thread, least=least)
+            Request(_process(pid), threads, memory, lane, LeaseClass(lease_class), thread=thread, least=least)
         )
 
     async def keep(self, driver: str, memory: int, pinned: int = 0) -> int:

@@ -17,7 +17,7 @@ from cluster.governor.samples import PERIOD, Samples
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.policy import Policy, fitted, static
 from distprove.errors import ClusterError
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Topology
 
 
@@ -71,10 +71,16 @@ class LocalGovernor(grants.Governor):
             self._ticker = None
 
     def acquire(
-        self, *, phase: Phase = Phase.SYNTHESIS, threads: int = 0, memory: int = 0, lane: bool = False, least: int = 0
+        self,
+        *,
+        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
+        threads: int = 0,
+        memory: int = 0,
+        lane: bool = False,
+        least: int = 0,
     ) -> Grant:
         here, number = (os.getpid(), 0.0), next(self._numbers)
-        return self.hold(Request(here, threads, memory, lane, Phase(phase), thread=number, least=least))
+        return self.hold(Request(here, threads, memory, lane, LeaseClass(lease_class), thread=number, least=least))
 
     def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""

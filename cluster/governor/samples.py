@@ -28,9 +28,9 @@ class Sample:
     memory_leased: int
     """Bytes."""
     leases: dict[str, int]
-    """Threads leased, by phase."""
+    """Threads leased, by lease class."""
     queue: dict[str, int]
-    """Requests that wait, by phase."""
+    """Requests that wait, by lease class."""
 
 
 class Samples:
@@ -53,8 +53,8 @@ class Samples:
                 round(psutil.cpu_percent() / 100, 4),
                 _memory_used(),
                 state.memory,
-                {phase.value: held for phase, held in state.by_phase.items()},
-                {phase.value: count for phase, count in state.queue.items()},
+                {lease_class.value: held for lease_class, held in state.by_phase.items()},
+                {lease_class.value: count for lease_class, count in state.queue.items()},
             )
         )
         if len(self.taken) > KEPT:

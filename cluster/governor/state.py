@@ -4,8 +4,8 @@ A plain state machine without clocks, threads or processes, so that its promises
 limits of the policy are and however they change:
 
 * never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
-* requests of a phase for threads, and those for memory alone, are served first come first served, and nobody waits for
-  ever;
+* requests of a lease class for threads, and those for memory alone, are served first come first served, and nobody
+  waits for ever;
 * a key in use is never given up.
 
 Why there is no deadlock: a request is granted whole or not at all. A holder may ask only for what comes later in the
@@ -15,10 +15,10 @@ held by synthesis that runs, which ends by itself (its memory it has), and by si
 for nothing while they hold them. A synthesis that waits for memory holds no threads, and lets those pass who ask for
 threads alone.
 
-Why nobody waits for ever: requests are looked at in order of arrival. One that a limit of its own phase holds back
-waits for leases of that phase, which end. One that is held back by what all share (memory, the node's threads) lets
-nobody pass who wants the same. The lane has a queue of its own: a free is never behind a request that waits for what it
-gives back.
+Why nobody waits for ever: requests are looked at in order of arrival. One that a limit of its own lease class holds
+back waits for leases of that lease class, which end. One that is held back by what all share (memory, the node's
+threads) lets nobody pass who wants the same. The lane has a queue of its own: a free is never behind a request that
+waits for what it gives back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 from cluster.governor.keys import Keys
 from cluster.policy import Limits
 from distprove.errors import ClusterError
-from distprove.host.phases import SHARING, Phase
+from distprove.host.lease_class import SHARING, LeaseClass
 from kernels.host.units import format_bytes
 
 
@@ -55,9 +55,9 @@ NOBODY: Holder = (0, 0.0)
 """Holds keys that are kept: what it holds ends when it is released, not with a process."""
 
 
-Queue = tuple[Phase, bool] | None
-"""Names those who wait for each other: a phase, and whether they want threads; None: all who want keys. Who has the
-memory for a witness and wants a thread to make it must not wait for somebody who waits for that memory."""
+Queue = tuple[LeaseClass, bool] | None
+"""Names those who wait for each other: a lease class, and whether they want threads; None: all who want keys. Who has
+the memory for a witness and wants a thread to make it must not wait for somebody who waits for that memory."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Request:
     threads: int = 0
     memory: int = 0
     lane: bool = False
-    phase: Phase = Phase.SYNTHESIS
+    lease_class: LeaseClass = LeaseClass.SYNTHESIS
     pinned: int = 0
     key: str | None = None
     """A proving key to keep resident; `memory` and `pinned` are then what it takes, which its first user pays."""
@@ -76,12 +76,13 @@ class Request:
     """Tells apart the threads of a process, each of which may hold a lease."""
     least: int = 0
     """Fewest threads that will do, for one that takes what is free of the threads that are shared, up to `threads`.
-    What it gets counts as shared, whatever its phase. 0: all of `threads` or none."""
+    What it gets counts as shared, whatever its lease class. 0: all of `threads` or none."""
 
     @property
     def queue(self) -> Queue:
-        """Whom it waits with: others who want keys, or those of its phase who want threads too, or no more than it."""
-        return None if self.key is not None else (self.phase, self.threads > 0)
+        """Whom it waits with: others who want keys, or those of its lease class who want threads too, or no more than
+        it."""
+        return None if self.key is not None else (self.lease_class, self.threads > 0)
 
     @property
     def rank(self) -> int:
@@ -90,8 +91,8 @@ class Request:
 
     @property
     def shares_threads(self) -> bool:
-        """Whether its threads are counted with those of other phases."""
-        return bool(self.threads) and (self.phase in SHARING or self.least > 0)
+        """Whether its threads are counted with those of other lease classes."""
+        return bool(self.threads) and (self.lease_class in SHARING or self.least > 0)
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Governor:
 
     budget: Budget
     limits: Limits | None = None
-    """What the policy allows; None: the budget's threads for the phases that share them."""
+    """What the policy allows; None: the budget's threads for the lease classes that share them."""
     leases: dict[int, Request] = field(default_factory=dict)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
@@ -120,7 +121,7 @@ class Governor:
     def request(self, request: Request) -> int:
         """Queue a request; its ticket is in `leases` once it is granted. Raises ClusterError if it never can be.
 
-        A phase with a limit is granted at most that many threads: the lease says how many.
+        A lease class with a limit is granted at most that many threads: the lease says how many.
         """
         if request.lane and (request.threads or request.memory or request.pinned or request.key):
             raise ClusterError("the deallocation lane is leased by itself")
@@ -222,18 +223,18 @@ class Governor:
     def pinned(self) -> int:
         return self._held.pinned + self.keys.pinned
 
-    def threads_of(self, phase: Phase) -> int:
-        return self._held.threads[phase]
+    def threads_of(self, lease_class: LeaseClass) -> int:
+        return self._held.threads[lease_class]
 
     @property
-    def by_phase(self) -> dict[Phase, int]:
-        """Threads leased, by phase."""
-        return {phase: held for phase, held in self._held.threads.items() if held}
+    def by_phase(self) -> dict[LeaseClass, int]:
+        """Threads leased, by lease class."""
+        return {lease_class: held for lease_class, held in self._held.threads.items() if held}
 
     @property
-    def queue(self) -> dict[Phase, int]:
-        """Requests that wait for threads or memory, by phase."""
-        waiting = (request.phase for _, request in self.waiting if request.key is None)
+    def queue(self) -> dict[LeaseClass, int]:
+        """Requests that wait for threads or memory, by lease class."""
+        waiting = (request.lease_class for _, request in self.waiting if request.key is None)
         return dict(Counter(waiting))
 
     def report(self) -> dict[str, Any]:
@@ -248,7 +249,7 @@ class Governor:
             "pinned": self.budget.pinned,
             "peak_pinned": self.peak_pinned,
             "keys": self.keys.report(),
-            "limits": {phase.value: limit for phase, limit in self._limits.phases.items()},
+            "limits": {lease_class.value: limit for lease_class, limit in self._limits.lease_classes.items()},
         }
 
     def _change(self, ticket: int, lease: Request) -> None:
@@ -277,12 +278,12 @@ class Governor:
     def _room(self, request: Request, held_back: _HeldBack) -> int | None:
         """How many threads `request` would get now; None if it must wait: what it then keeps from later ones is in
         `held_back`."""
-        limit = self._limits.phases.get(request.phase)
+        limit = self._limits.lease_classes.get(request.lease_class)
         together = self._limits.threads if request.shares_threads else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
         least = min(request.least or threads, threads)
         if limit is not None and threads:
-            free = limit - self.threads_of(request.phase)
+            free = limit - self.threads_of(request.lease_class)
             if free < least:
                 return None
             threads = min(threads, free)
@@ -326,7 +327,7 @@ class Governor:
 class _Held:
     """Sums over the leases."""
 
-    threads: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
+    threads: dict[LeaseClass, int] = field(default_factory=lambda: dict.fromkeys(LeaseClass, 0))
     shared: int = 0
     """Threads that are counted together."""
     memory: int = 0
@@ -343,7 +344,7 @@ class _Held:
             self.ranks[who].remove(lease.rank)
             if not self.ranks[who]:
                 del self.ranks[who]
-        self.threads[lease.phase] += sign * lease.threads
+        self.threads[lease.lease_class] += sign * lease.threads
         if lease.shares_threads:
             self.shared += sign * lease.threads
         self.lane += sign * lease.lane

@@ -44,7 +44,7 @@ from distprove.errors import JobFailed, UsageError
 from distprove.host.machine import usable_threads
 from distprove.proof import invalid_among
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, PartitionProof, PhaseTimes, ProofSystem, Synthesised
+from distprove.system import Partition, PartitionProof, ProofSystem, StepTimes, Witness
 from kernels.host.arena import HostArena
 
 TIMED = (
@@ -128,7 +128,7 @@ def measure_orchestration(
     synthesiser = system.synthesiser(system.shared(), settings.threads or 1)
     witnesses = [synthesiser.synthesise(partition) for partition in own[:count]]
 
-    def given(partition: Partition) -> Synthesised:
+    def given(partition: Partition) -> Witness:
         return replace(witnesses[partition.index % len(witnesses)], name=partition.name)
 
     with ExitStack() as stack:
@@ -168,10 +168,10 @@ class PreparedThreads(InProcessExecutor):
     """An executor whose witnesses are there before they are asked for, in an arena of this process, and whose workers
     serve run after run: on threads."""
 
-    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Synthesised], arena: HostArena) -> None:
+    def __init__(self, settings: ExecutorSettings, witnesses: Sequence[Witness], arena: HostArena) -> None:
         super().__init__(settings)
         self._kept = Kept(arena)
-        self._given = tuple(self._kept.send(work) for work in witnesses)
+        self._given = tuple(self._kept.send(witness) for witness in witnesses)
         self._workers: list[Worker] = []
         self._checked = False
         self._bare: list[ProverWorker] = []
@@ -214,7 +214,7 @@ def _bare(
     settings: ExecutorSettings,
     provers: Sequence[ProverWorker],
     plan: Sequence[Partition],
-    works: Sequence[Synthesised],
+    works: Sequence[Witness],
 ) -> Pass:
     """Every prover takes its share of the partitions, `in_flight` at a time."""
     session = Session(workers=[Place(f"prover-{i}", "prover", "local") for i in range(len(provers))])
@@ -226,7 +226,7 @@ def _bare(
         asked = [pools[home].submit(call, provers[home], i) for i, home in enumerate(homes)]
         timed = [future.result() for future in asked]
         for home, partition, found in zip(homes, plan, timed, strict=True):
-            times: PhaseTimes = found.value[1]
+            times: StepTimes = found.value[1]
             session.spans.append(
                 Span(f"prover-{home}", partition.name, "prove", found.started, found.ended, on_device=times.on_device)
             )

@@ -116,7 +116,7 @@ def _scale(
         session = read_timeline(path)[-1]
     finally:
         shutil.rmtree(path, ignore_errors=True)
-    ends = sorted(span.end for span in session.spans if span.phase == "prove" and span.outcome == "ok")
+    ends = sorted(span.end for span in session.spans if span.stage == "prove" and span.outcome == "ok")
     low, high = len(ends) // 10, len(ends) - 1 - len(ends) // 10
     if high == low:
         low, high = 0, len(ends) - 1

@@ -1,4 +1,4 @@
-"""Figures from a run's timeline: how busy the devices were, where they stood idle, and which phases took longer."""
+"""Figures from a run's timeline: how busy the devices were, where they stood idle, and which stages took longer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from cluster.record.timeline import Place, Session, Span
 from kernels.interface.busy import BACK_TO_BACK, DeviceTime, Stretch, merged
 
-DEVICE_PHASES = ("commit", "prove")
-"""Phases that use a prover's device."""
+DEVICE_STAGES = ("commit", "prove")
+"""Stages that use a prover's device."""
 FASTEST = 0.1
-"""The share of samples that stands for a phase undisturbed, where there is nothing measured in isolation."""
+"""The share of samples that stands for a stage undisturbed, where there is nothing measured in isolation."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class Inflation:
-    """Comparison of a phase's durations with those of the same phase undisturbed."""
+    """Comparison of a stage's durations with those of the same stage undisturbed."""
 
-    phase: str
+    stage: str
     spread: Spread
     undisturbed: float
     """Seconds: of an isolated run, or the fastest tenth of the same run."""
@@ -103,7 +103,7 @@ def devices(session: Session) -> list[DeviceUse]:
     names = {place.id: device_names(place) for place in session.workers if place.role == "prover"}
     used: dict[str, list[DeviceTime]] = {name: [] for names_of in names.values() for name in names_of}
     for span in session.spans:
-        if span.phase in DEVICE_PHASES:
+        if span.stage in DEVICE_STAGES:
             for name in names.get(span.worker, ()):
                 used[name].append(span.on_device or DeviceTime(((span.start, span.end),)))
     return [_device_use(name, times) for name, times in used.items()]
@@ -120,15 +120,15 @@ def device_names(place: Place) -> tuple[str, ...]:
     return tuple(f"{place.node} GPU {gpu}" for gpu in place.gpus) or (place.id,)
 
 
-def phase_samples(spans: Iterable[Span]) -> dict[str, list[float]]:
-    """Seconds of every phase that ended well, and as "phase: step" of its steps, whether hidden or not."""
+def stage_samples(spans: Iterable[Span]) -> dict[str, list[float]]:
+    """Seconds of every stage that ended well, and as "phase: step" of its steps, whether hidden or not."""
     samples: dict[str, list[float]] = {}
     for span in spans:
         if span.partition is None or span.outcome != "ok":
             continue
-        samples.setdefault(span.phase, []).append(span.end - span.start)
+        samples.setdefault(span.stage, []).append(span.end - span.start)
         for step, seconds in step_seconds(span).items():
-            samples.setdefault(f"{span.phase}: {step}", []).append(seconds)
+            samples.setdefault(f"{span.stage}: {step}", []).append(seconds)
     return samples
 
 
@@ -143,10 +143,10 @@ def step_seconds(span: Span) -> Mapping[str, float]:
 
 
 def inflation(spans: Iterable[Span], isolated: Iterable[Span] = ()) -> list[Inflation]:
-    """Each phase's times against those of `isolated`, or where it is not there against its own fastest tenth."""
-    alone = {phase: statistics.median(samples) for phase, samples in phase_samples(isolated).items()}
-    spreads = {phase: Spread.of(samples) for phase, samples in phase_samples(spans).items()}
-    return [Inflation(phase, spread, alone.get(phase, spread.fastest)) for phase, spread in spreads.items()]
+    """Each stage's times against those of `isolated`, or where it is not there against its own fastest tenth."""
+    alone = {stage: statistics.median(samples) for stage, samples in stage_samples(isolated).items()}
+    spreads = {stage: Spread.of(samples) for stage, samples in stage_samples(spans).items()}
+    return [Inflation(stage, spread, alone.get(stage, spread.fastest)) for stage, spread in spreads.items()]
 
 
 def witnesses_in_flight(session: Session, nbytes: Mapping[str, int]) -> list[Level]:
@@ -160,9 +160,9 @@ def witnesses_in_flight(session: Session, nbytes: Mapping[str, int]) -> list[Lev
     for span in session.spans:
         if span.partition is None:
             continue
-        if span.phase == "synthesise" and span.outcome == "ok":
+        if span.stage == "synthesise" and span.outcome == "ok":
             made.setdefault(span.partition, span.end)
-        elif span.phase in DEVICE_PHASES:
+        elif span.stage in DEVICE_STAGES:
             used[span.partition] = max(span.end, used.get(span.partition, span.end))
     last = max((span.end for span in session.spans), default=0.0)
     changes = [(time, 1, nbytes.get(name, 0)) for name, time in made.items()]

@@ -1,7 +1,7 @@
 """Reads what a node's governor wrote into report.json, as far as it is there: its limits, and samples of the node.
 
-    {"node", "policy", "limits": {phase: n}, "samples": [sample...]}
-    sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {phase: n}, "queue": {phase: n}}
+    {"node", "policy", "limits": {lease class: n}, "samples": [sample...]}
+    sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {lease class: n}, "queue": {lease class: n}}
 
 Times are seconds since the session began. Reports of other versions have other fields; what is missing stays empty.
 """
@@ -25,7 +25,7 @@ class Sample:
     """Bytes."""
     memory_leased: float | None
     leases: Mapping[str, float]
-    """Leases held by phase, and those waited for."""
+    """Leases held by lease class, and those waited for."""
     queue: Mapping[str, float]
 
 

@@ -41,15 +41,15 @@ MAX_FILE = 1 << 28
 
 
 class Span(NamedTuple):
-    """One phase of one partition on one worker. Seconds since the epoch, by the clock of the worker's machine."""
+    """One stage of one partition on one worker. Seconds since the epoch, by the clock of the worker's machine."""
 
     worker: str
     partition: str | None
-    phase: str
+    stage: str
     start: float
     end: float
     inner: Mapping[str, float] = MappingProxyType({})
-    """Seconds of the named steps inside the phase, in order; without what passed behind another partition."""
+    """Seconds of the named steps inside the stage, in order; without what passed behind another partition."""
     outcome: str = "ok"
     """"ok", or the kind of error it ended with."""
     steps: tuple[Step, ...] = ()
@@ -57,7 +57,7 @@ class Span(NamedTuple):
     on_device: DeviceTime | None = None
     """Times at which the device worked on the partition; None where it is not known."""
     attempt: int = 0
-    """Number of the attempt at this phase of this partition, from 1; 0 for what has no partition."""
+    """Number of the attempt at this stage of this partition, from 1; 0 for what has no partition."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Session:
 
 def _span_json(span: Span, began: float) -> str:
     written = span_json(
-        *(span.worker, span.partition, span.phase, span.start, span.end, span.outcome, began),
+        *(span.worker, span.partition, span.stage, span.start, span.end, span.outcome, began),
         *(span.inner, span.steps, span.on_device),
     )
     return with_attempt(written, span.attempt)

@@ -80,11 +80,11 @@ def _session(session: Session, origin: float, tracks: _Tracks) -> Iterator[Event
     lines, flights = _Lines(), _Lines()
     for span in sorted(session.spans, key=lambda s: s.start):
         node = nodes.get(span.worker, "driver")
-        name = f"{span.partition} {span.phase}" if span.partition is not None else span.phase
+        name = f"{span.partition} {span.stage}" if span.partition is not None else span.stage
         args: dict[str, Any] = {"outcome": span.outcome, "attempt": span.attempt}
         line = lines.take(span.worker, span.start, span.end)
         where = tracks.thread(node, f"{span.worker} ({line + 1})" if line else span.worker)
-        yield _complete(name, span.phase, span.start - origin, span.end - origin, where, args)
+        yield _complete(name, span.stage, span.start - origin, span.end - origin, where, args)
     for span in sorted((s for s in session.spans if s.steps), key=_first):
         line = flights.take(span.worker, _first(span), _last(span))
         where = tracks.thread(nodes.get(span.worker, "driver"), f"{span.worker} in flight {line + 1}")

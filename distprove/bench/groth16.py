@@ -27,7 +27,7 @@ from distprove.groth16.system import Groth16Prover
 from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
-from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve
@@ -85,18 +85,18 @@ def bench_files(
     return _rows(backend, zkey, read_wtns(wtns).values, zkey.parent.name or zkey.stem, repeats, stream)
 
 
-def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeats: int, stream: int) -> list[Row]:
+def _rows(backend: Backend, path: Path, values: HostArray, variant: str, repeats: int, stream: int) -> list[Row]:
     """The result row of single proofs, and the rows of streams of `stream` proofs if that is not 0."""
     zkey = read_zkey(path)
     vk = VerificationKey.from_zkey(zkey)
     begin = time.perf_counter()
     prover = Groth16Prover({"zkey": map_file(path)}, backend)
     loaded = time.perf_counter() - begin
-    work = Synthesised("bench", {"witness": witness})
+    witness = Witness("bench", {"witness": values})
     rows = []
     for in_flight in (0, *(STREAMS if stream else ())):
         count = stream if in_flight else 1
-        timing, proofs, times = _time(prover, work, backend, repeats, count, in_flight)
+        timing, proofs, times = _time(prover, witness, backend, repeats, count, in_flight)
         if not all(verify(vk, proof.public, Groth16Proof.from_dict(proof.data)) for proof in proofs):
             raise JobFailed(f"a proof of {variant} does not verify")
         last = times[-repeats * count :]
@@ -109,10 +109,10 @@ def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeat
             log_n=zkey.domain_size.bit_length() - 1,
             variant=f"{variant}, stream of {stream}, {in_flight} in flight" if in_flight else variant,
             timing=timing,
-            bytes_moved=path.stat().st_size + witness.nbytes,
+            bytes_moved=path.stat().st_size + values.nbytes,
             to_device=last[-1].to_device,
             to_host=last[-1].to_host,
-            phases={name: statistics.median(t.seconds[name] for t in last) for name in last[-1].seconds},
+            steps={name: statistics.median(t.seconds[name] for t in last) for name in last[-1].seconds},
             facts=facts,
         )
         rows.append(row)
@@ -120,18 +120,18 @@ def _rows(backend: Backend, path: Path, witness: HostArray, variant: str, repeat
 
 
 def _time(
-    prover: Groth16Prover, work: Synthesised, backend: Backend, repeats: int, count: int, in_flight: int
-) -> tuple[Timing, list[PartitionProof], list[PhaseTimes]]:
+    prover: Groth16Prover, witness: Witness, backend: Backend, repeats: int, count: int, in_flight: int
+) -> tuple[Timing, list[PartitionProof], list[StepTimes]]:
     """Time `count` proofs in a row: seconds per proof, all proofs, their times. `in_flight` 0 times `prove` itself."""
-    partition = Partition(0, work.name, b"", {})
+    partition = Partition(0, witness.name, b"", {})
     line = InFlight()
     proofs: list[PartitionProof] = []
-    times: list[PhaseTimes] = []
+    times: list[StepTimes] = []
 
-    def one(_: int) -> tuple[PartitionProof, PhaseTimes]:
+    def one(_: int) -> tuple[PartitionProof, StepTimes]:
         if in_flight == 0:
-            return prover.prove(partition, work)
-        proved: tuple[PartitionProof, PhaseTimes] = line.prove(prover, partition, work).value
+            return prover.prove(partition, witness)
+        proved: tuple[PartitionProof, StepTimes] = line.prove(prover, partition, witness).value
         return proved
 
     with ThreadPoolExecutor(max(1, in_flight)) as threads:

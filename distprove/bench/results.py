@@ -41,8 +41,8 @@ class Row:
     operations: float = 0.0
     """Number of operations of the ceiling's kind that the algorithm needs."""
     ceiling: Ceiling | None = None
-    phases: dict[str, float] = field(default_factory=dict)
-    """Median seconds per phase, where the work has phases."""
+    steps: dict[str, float] = field(default_factory=dict)
+    """Median seconds per step, where the work has steps."""
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -65,7 +65,7 @@ class Row:
             "operations": self.operations,
             "ceiling": asdict(self.ceiling) if self.ceiling else None,
             "fraction": self.fraction,
-            "phases": self.phases,
+            "phases": self.steps,
             "facts": self.facts,
         }
 

@@ -27,7 +27,7 @@ from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import job_security
 from distprove.stark.shape import ProofShape
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.verifier import verify, verify_job
 from kernels.interface.backend import Backend
 
@@ -53,7 +53,7 @@ def bench_program(
 
     def run(_: int) -> None:
         made.clear()  # before the next is made: two partitions' tables may not fit
-        made.append(_prove(key, piece.name, inputs, Phases()))
+        made.append(_prove(key, piece.name, inputs, Steps()))
 
     progress(f"{program.name}: proofs")
     timing = measure(run, backend, repeats=repeats)
@@ -66,9 +66,9 @@ def bench_program(
     stages: list[dict[str, float]] = []
     for _ in range(repeats):
         made.clear()
-        phases = Phases(settle=backend.synchronize)
-        made.append(_prove(key, piece.name, inputs, phases))
-        stages.append(phases.seconds)
+        steps = Steps(settle=backend.synchronize)
+        made.append(_prove(key, piece.name, inputs, steps))
+        stages.append(steps.seconds)
     committed, proof = made[0]
     verified = [_check(key, committed, proof) for _ in range(repeats)]
 
@@ -86,7 +86,7 @@ def bench_program(
             bytes_moved=extended,
             to_device=moved.to_device,
             to_host=moved.to_host,
-            phases={name: statistics.median(s[name] for s in stages) for name in stages[0]},
+            steps={name: statistics.median(s[name] for s in stages) for name in stages[0]},
             facts={
                 "arguments": dict(program.arguments),
                 "tables": [
@@ -114,11 +114,11 @@ def extension_bytes(shape: ProofShape) -> int:
 
 
 def _prove(
-    key: ProvingKey, name: str, inputs: Mapping[str, NDArray[np.uint64]], phases: Phases
+    key: ProvingKey, name: str, inputs: Mapping[str, NDArray[np.uint64]], steps: Steps
 ) -> tuple[Committed, StarkProof]:
-    committed = commit(key, name, inputs, phases)
+    committed = commit(key, name, inputs, steps)
     challenge = job_challenge(key.key.digest, [committed.commitment])
-    return committed, prove(key, committed, challenge, phases)
+    return committed, prove(key, committed, challenge, steps)
 
 
 def _check(key: ProvingKey, committed: Committed, proof: StarkProof) -> tuple[float, float]:

@@ -321,8 +321,8 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
         console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
     for row in document["rows"]:
         if row["phases"]:
-            phases = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
-            console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(phases)}[/]")
+            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
+            console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(steps)}[/]")
 
 
 def _show_proof(facts: dict[str, Any]) -> None:

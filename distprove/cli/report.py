@@ -16,7 +16,7 @@ def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
     destination: Annotated[Path | None, typer.Option("--out", help="The page; RUN/report.html by default.")] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="A run without competition: phases are compared with its.")
+        Path | None, typer.Option(metavar="RUN", help="A run without competition: stages are compared with its.")
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto; RUN/trace.json by default.")

@@ -67,7 +67,7 @@ def groth16(
             f"{report.constraints} constraints, {report.wires} wires, {report.public} public; "
             f"domain 2^{report.domain_size.bit_length() - 1}"
         )
-        phases = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.seconds.items())
-        console.print(f"[dim]{escape(phases)} on {escape(device)}[/]")
+        steps = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.seconds.items())
+        console.print(f"[dim]{escape(steps)} on {escape(device)}[/]")
     if report.insecure:
         warn("an insecure development key: whoever made it can forge proofs. The key and every report say so.")

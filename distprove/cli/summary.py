@@ -65,7 +65,7 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
     table.add_column("by")
     for p in shown:
         cells = [escape(p["name"]), STATUS.get(p["status"], escape(p["status"]))]
-        cells += [_time(p[f"{phase}_seconds"]) for phase in ("synthesise", "prove", "verify")]
+        cells += [_time(p[f"{stage}_seconds"]) for stage in ("synthesise", "prove", "verify")]
         cells.append(str(p["attempts"]) if p["attempts"] else "-")
         if pcie:
             cells += [format_bytes(p["to_device"]), format_bytes(p["to_host"])]

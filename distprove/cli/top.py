@@ -187,11 +187,15 @@ def _nodes(view: dict[str, Any]) -> RenderableType:
 
 
 def _counts(held: Any, limits: Any = None) -> str:
-    """ "synthesis 4/6, spmv 1": how many of each phase, of how many where that is limited."""
+    """ "synthesis 4/6, spmv 1": how many of each lease class, of how many where that is limited."""
     if not isinstance(held, dict):
         return "-"
     most = limits if isinstance(limits, dict) else {}
-    told = [f"{phase} {count}" + (f"/{most[phase]}" if phase in most else "") for phase, count in held.items() if count]
+    told = [
+        f"{lease_class} {count}" + (f"/{most[lease_class]}" if lease_class in most else "")
+        for lease_class, count in held.items()
+        if count
+    ]
     return escape(", ".join(told)) or "-"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distprove.entry import CPU, GPU, Entry, Exported
 from distprove.groth16.options import Groth16Options
-from kernels.interface.placement import OPERATIONS
+from kernels.interface.offload import OPERATIONS
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier

@@ -13,12 +13,12 @@ from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointTable
 from kernels.interface.leases import SPMV
-from kernels.interface.placement import MSM, Placement
+from kernels.interface.offload import MSM, Offload
 from kernels.maths.curves import Field, Group
 
 G1, G2 = MSM[Group.G1], MSM[Group.G2]
 
-CANDIDATES = tuple(Placement(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
+CANDIDATES = tuple(Offload(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
 """Candidate placements. Each takes less device memory than the one before, and more of the host."""
 
 TABLE_SHARE = 4
@@ -27,12 +27,12 @@ SAMPLE_ON_HOST, SAMPLE_ON_DEVICE = 1 << 14, 1 << 20
 """Maximum points of a measured MSM, whose time is scaled up. For the host that overestimates the time a little."""
 
 
-def choose_placement(zkey: ZKey, device: Backend, host: Backend) -> tuple[Placement, str]:
+def choose_offload(zkey: ZKey, device: Backend, host: Backend) -> tuple[Offload, str]:
     """Choose the first candidate that fits `device`, or the faster of the first two if everything fits; with the reason
     in words."""
     info = device.info()
     if info.kind == "cpu":
-        return Placement(), "no device: everything is on the CPU"
+        return Offload(), "no device: everything is on the CPU"
     everything, g2_on_host = CANDIDATES[:2]
     budget = info.memory_budget
     if missing(zkey, everything, device, budget) == 0:
@@ -44,7 +44,7 @@ def choose_placement(zkey: ZKey, device: Backend, host: Backend) -> tuple[Placem
     return candidate, f"everything on the device needs {needed} of its memory; it has {format_bytes(budget)}"
 
 
-def missing(zkey: ZKey, placement: Placement, device: Backend, budget: int) -> int:
+def missing(zkey: ZKey, placement: Offload, device: Backend, budget: int) -> int:
     """Predicted bytes that `budget` lacks for key, proofs in flight and scratch on the device; 0 if all fits."""
     tables = {
         Group.G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
@@ -61,9 +61,7 @@ def missing(zkey: ZKey, placement: Placement, device: Backend, budget: int) -> i
     return lacking
 
 
-def faster(
-    zkey: ZKey, device: Backend, host: Backend, everything: Placement, g2_on_host: Placement
-) -> tuple[Placement, str]:
+def faster(zkey: ZKey, device: Backend, host: Backend, everything: Offload, g2_on_host: Offload) -> tuple[Offload, str]:
     """Place the G2 MSM on the host if it hides there behind the device's four G1 MSMs, else everything on the device.
     The former saves time on the device. Returns the placement and the reason in words."""
     there = msm_seconds(zkey, device, Group.G2, SAMPLE_ON_DEVICE)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import WitnessMismatch
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
-from distprove.system import PhaseTimes
+from distprove.system import StepTimes
 from kernels.cpu import group
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.busy import BusyWatch
@@ -47,7 +47,7 @@ def prove(
     key: ResidentKey,
     witness: NDArray[np.uint64],
     blinding: Callable[[int], Blinding] = fresh_blinding,
-) -> tuple[Groth16Proof, PhaseTimes]:
+) -> tuple[Groth16Proof, StepTimes]:
     """Prove that `witness` satisfies the circuit of `key`.
 
     `witness` is (n_vars, 4) uint64, canonical integers, with wire 0 equal to 1. A witness that does not satisfy the
@@ -72,11 +72,11 @@ class StagedWitness:
         """
         check_shape(key, witness)
         self._key = key
-        self._times = PhaseTimes()
+        self._times = StepTimes()
 
         # 1. Copy the witness to the device, the only large transfer of a proof. Start its products with the matrices,
         #    if the backend can.
-        with self._times.phase("upload"):
+        with self._times.step("upload"):
             backend = key.backend
             self._staged: Staged = backend.stage(witness)
             self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
@@ -86,26 +86,26 @@ class StagedWitness:
         """Submit the work to the device, once. On a GPU the work is still in progress when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
-        with times.phase("upload"):
+        with times.step("upload"):
             w = backend.groups.scalars(self._staged)
         busy = backend.watch_busy()
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
-        with times.phase("witness_msm"):
+        with times.step("witness_msm"):
             a = backend.groups.msm(key.points_a, w)
             b2 = backend.groups.msm(key.points_b2, w)
             b1 = backend.groups.msm(key.points_b1, w)
             c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
-        with times.phase("quotient"):
+        with times.step("quotient"):
             products = self._a.array(), self._b.array()
             self.release()
             scalars = quotient_scalars(key, *products)
             del products
 
         # 4. Commit to the quotient.
-        with times.phase("quotient_msm"):
+        with times.step("quotient_msm"):
             h = backend.groups.msm(key.points_h, scalars)
         busy.end()
 
@@ -131,7 +131,7 @@ class PendingGroth16:
         c: PendingPoint,
         h: PendingPoint,
         blinding: Blinding,
-        times: PhaseTimes,
+        times: StepTimes,
         busy: BusyWatch,
     ) -> None:
         self._key = key
@@ -140,21 +140,21 @@ class PendingGroth16:
         self._times = times
         self._busy = busy
 
-    def result(self) -> tuple[Groth16Proof, PhaseTimes]:
+    def result(self) -> tuple[Groth16Proof, StepTimes]:
         """Wait for the proof and return it with its times, once. Another thread may use the backend meanwhile."""
         key, times = self._key, self._times
 
         # 5. The masks depend on no commitment, so they are computed while the device is still at work.
-        with times.phase("blind"):
+        with times.step("blind"):
             masks = Masks.draw(key, self._blinding)
 
         # 6. Wait for the five commitments.
-        with times.phase("wait"):
+        with times.step("wait"):
             a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
         times.on_device = self._busy.time()
 
         # 7. Blind and assemble the proof, as in the paper.
-        with times.phase("assemble"):
+        with times.step("assemble"):
             proof = assemble(key, a, b1, b2, c, h, masks)
         return proof, times
 

@@ -46,10 +46,10 @@ class SetupReport:
     size: int = 0
     """Size of the key file in bytes."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time of each phase in seconds."""
+    """Wall time of each step in seconds."""
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - start
@@ -86,7 +86,7 @@ def setup(
         points, circuit_hash, made = _from_nothing(qap, backend, report)
     else:
         points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, report)
-    with report.phase("write"):
+    with report.step("write"):
         _write(qap, points, circuit_hash, made, out)
     report.circuit_hash = circuit_hash
     report.contribution_hash = contribution_hash(qap.curve, made)
@@ -97,9 +97,9 @@ def setup(
 def _from_nothing(qap: Qap, backend: Backend, report: SetupReport) -> tuple[KeyPoints, bytes, Contribution]:
     """Make a development key. Its only contribution carries the name that marks the key as insecure."""
     waste = ToxicWaste.draw(qap)
-    with report.phase("points"):
+    with report.step("points"):
         points = dev_points(qap, waste, backend)
-    with report.phase("contribution"):
+    with report.step("contribution"):
         circuit_hash = _dev_circuit_hash(qap, points)
         made = contribution(qap.curve, circuit_hash, (), waste.delta, points.delta1, INSECURE_DEV_NAME)
     return points, circuit_hash, made
@@ -109,13 +109,13 @@ def _from_ceremony(
     qap: Qap, ptau: Ptau, backend: Backend, threads: int, report: SetupReport
 ) -> tuple[KeyPoints, bytes, Contribution]:
     """Make snarkjs' initial key and add one contribution to its delta."""
-    with report.phase("check"):
+    with report.step("check"):
         check_ptau(qap, ptau, backend)
-    with report.phase("points"):
+    with report.step("points"):
         points = initial_points(qap, ptau, threads)
-    with report.phase("hash"):
+    with report.step("hash"):
         circuit_hash = ceremony_hash(qap, points, ptau, backend, threads)
-    with report.phase("contribution"):
+    with report.step("contribution"):
         factor = random_scalar(qap.curve)
         points = with_delta(qap.curve, points, factor, threads)
         made = contribution(qap.curve, circuit_hash, (), factor, points.delta1, CONTRIBUTOR)

@@ -16,7 +16,7 @@ from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.offload import choose_placement
+from distprove.groth16.offload import choose_offload
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
@@ -24,12 +24,12 @@ from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey, read_zkey
 from distprove.options import InputFile
-from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.host.arena import HostArena
 from kernels.interface.arrays import Empty
 from kernels.interface.backend import Backend
-from kernels.interface.placement import Placement
+from kernels.interface.offload import Offload
 from kernels.maths.encoding import unpack
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class Groth16System(Groth16Verifier):
         remembers that these points were checked before. Raises InvalidKey."""
         check_key_once(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), backend)
 
-    def choose_placement(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Placement, str]:
-        return choose_placement(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), device, host)
+    def choose_offload(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Offload, str]:
+        return choose_offload(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness and, with a witness program, three times as much
@@ -139,7 +139,7 @@ class Groth16Synthesiser:
     def use_arena(self, arena: HostArena) -> None:
         self._empty = arena.empty
 
-    def synthesise(self, partition: Partition) -> Synthesised:
+    def synthesise(self, partition: Partition) -> Witness:
         start = time.perf_counter()
         path = Path(partition.source["path"])
         if self._program is None:
@@ -148,7 +148,7 @@ class Groth16Synthesiser:
             witness = loaded.values
         else:
             witness = self._program.generate(read_input(path), self._empty)
-        return Synthesised(partition.name, {"witness": witness}, time.perf_counter() - start)
+        return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
 
 
 class Groth16Prover:
@@ -161,29 +161,29 @@ class Groth16Prover:
         backend.prepare(self._zkey.curve)
         self._key: ResidentKey = load_key(self._zkey, backend)
 
-    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+    def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         return None
 
     def prove(
-        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
-    ) -> tuple[PartitionProof, PhaseTimes]:
-        staged = self.stage(partition, work)
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
+        staged = self.stage(partition, witness)
         try:
             return staged.start(challenge).result()
         finally:
             staged.release()
 
-    def stage(self, partition: Partition, work: Synthesised) -> StagedGroth16:
-        witness = work.arrays["witness"]
-        staged = StagedWitness(self._key, witness)
-        return StagedGroth16(partition, tuple(unpack(witness[1 : self._key.n_public + 1])), staged)
+    def stage(self, partition: Partition, witness: Witness) -> StagedGroth16:
+        values = witness.arrays["witness"]
+        staged = StagedWitness(self._key, values)
+        return StagedGroth16(partition, tuple(unpack(values[1 : self._key.n_public + 1])), staged)
 
-    def diagnose(self, partition: Partition, work: Synthesised) -> None:
-        """Raise UnsatisfiedWitness if a proof of `work` computed on the CPU does not verify either."""
-        witness = work.arrays["witness"]
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
+        """Raise UnsatisfiedWitness if a proof of `witness` computed on the CPU does not verify either."""
+        values = witness.arrays["witness"]
         with CpuBackend(threads=1) as cpu:
-            proof, _ = prove(load_key(self._zkey, cpu), witness)
-        if not verify(self._vk, unpack(witness[1 : self._key.n_public + 1]), proof):
+            proof, _ = prove(load_key(self._zkey, cpu), values)
+        if not verify(self._vk, unpack(values[1 : self._key.n_public + 1]), proof):
             raise UnsatisfiedWitness(
                 f"partition {partition.name}: the witness does not satisfy the circuit's constraints "
                 "(its proof does not verify, on the CPU either)"
@@ -216,7 +216,7 @@ class PendingGroth16Partition:
         self._public = public
         self._proof = proof
 
-    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+    def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
         return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
 

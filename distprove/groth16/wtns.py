@@ -34,7 +34,7 @@ class Circuit(Protocol):
 
 
 @dataclass(frozen=True)
-class Witness:
+class CircomWitness:
     """A witness: the values of all wires. They are secret and never appear in the repr or in an error."""
 
     curve: Curve = field(repr=False)
@@ -55,7 +55,7 @@ class Witness:
             raise WitnessMismatch(f"{self.name}: the first wire is not 1, so this is not a witness of a circom circuit")
 
 
-def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empty) -> Witness:
+def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empty) -> CircomWitness:
     """Read a `.wtns` file. The values are copied only if they are not aligned in the file, as in snarkjs' layout, into
     an array that `empty` allocates.
 
@@ -75,7 +75,7 @@ def read_wtns(source: Source, *, name: str | None = None, empty: Empty = np.empt
     bad = first_not_canonical(curve.fr, values)
     if bad is not None:
         raise FormatError(f"{file.name}: section 2 (values): wire {bad} is not below the prime")
-    return Witness(curve, values, file.name)
+    return CircomWitness(curve, values, file.name)
 
 
 def write_wtns(path: str | os.PathLike[str], curve: Curve, values: Words) -> None:

@@ -28,7 +28,7 @@ from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -64,7 +64,7 @@ def commit(
     pk: ProvingKey,
     name: str,
     inputs: Mapping[str, NDArray[Any]],
-    phases: Phases,
+    steps: Steps,
     *,
     held: int = 0,
     more: bool = False,
@@ -84,24 +84,24 @@ def commit(
 
     if expected is not None:
         plan_for(ProofShape(pk.key, tuple(expected)))
-    with phases("trace"):
+    with steps("trace"):
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
     plan = plan_for(shape)
     extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
-    with phases("main_lde"):
+    with steps("main_lde"):
         if plan.streamed:
             take_over(trace, inputs.values(), backend)
         looked_up = [t.interactions is not None for t in pk.key.tables]
         extensions = extender.extend(trace.main, keep_trace=looked_up)
     del trace.main
-    with phases("main_tree"):
+    with steps("main_tree"):
         tree = extender.commit(extensions)
         root = tree.root
     anchor = None
     if pk.key.anchored:
-        with phases("anchor"):
+        with steps("anchor"):
             eta, delta = anchor_challenges(shape, name, trace.public, root)
             anchor = make_anchor(extender, shape, extensions, eta, delta)
     values = b"" if anchor is None else anchor.values.astype("<u8").tobytes()
@@ -109,7 +109,7 @@ def commit(
     return Committed(commitment, shape, plan, extensions, tree, anchor)
 
 
-def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases) -> StarkProof:
+def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) -> StarkProof:
     """Prove a committed partition under the job's challenge.
 
     A trace that violates a constraint gives a proof that does not verify, so callers must verify the proof.
@@ -127,14 +127,14 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     buses = transcript.bus_challenges(committed.commitment.main_root, anchored)
 
     # 2. LogUp: one column per group of interactions, running sums, and their terminals.
-    with phases("logup"):
+    with steps("logup"):
         aux_columns, terminals = logup_columns(pk, preprocessed, main, public, buses)
         for extension in main:
             extension.forget_trace()  # later steps need only the extensions
-    with phases("aux_lde"):
+    with steps("aux_lde"):
         aux = extender.extend_present(aux_columns)
         del aux_columns
-    with phases("aux_tree"):
+    with steps("aux_tree"):
         aux_tree = commit_present(extender, shape, "aux", aux)
         flat = flatten_terminals(terminals)
         alpha = transcript.constraint_challenge(None if aux_tree is None else aux_tree.root, flat)
@@ -142,7 +142,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     # 3. The quotient: all constraints folded with alpha, divided by x^n - 1, cut into chunks. Tables are done together
     # as far as that does not raise the proof's peak memory.
     rounds = list(zip(preprocessed, main, aux, strict=True))
-    with phases("constraints"):
+    with steps("constraints"):
         folded = [
             Folded(
                 table,
@@ -163,26 +163,26 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     extended: dict[int, Extension] = {}
     for numbers in folded_together(shape, streamed=committed.plan.streamed):
         together = [folded[i] for i in numbers]
-        with phases("constraints"):
+        with steps("constraints"):
             evaluations = folded_constraints(backend, extender, params.log_blowup, together)
-        with phases("quotient_lde"):
+        with steps("quotient_lde"):
             made = extend_quotients(backend, extender, params.log_blowup, together, evaluations)
             extended.update(zip(numbers, made, strict=True))
             del evaluations
     quotients = [extended[i] for i in range(len(folded))]
-    with phases("quotient_tree"):
+    with steps("quotient_tree"):
         quotient_tree = commit_present(extender, shape, "quotient", quotients)
         assert quotient_tree is not None, "every table has a quotient"
         zeta = transcript.out_of_domain_point(quotient_tree.root)
 
     # 4. Open every column at zeta, and the columns that the constraints read at the next row also at that row's point.
-    with phases("openings"):
+    with steps("openings"):
         groups = [[e for e in extensions if e is not None] for extensions in rounds]
         values = out_of_domain_values(extender, shape, groups, quotients, zeta)
         gamma = transcript.batching_challenge(values)
 
     # 5. DEEP: one codeword per height, which has low degree exactly when all these values are right.
-    with phases("deep"):
+    with steps("deep"):
         weights = ext_powers(gamma, shape.weights)
         codewords = {
             h: deep_codeword(extender, shape, h, groups, quotients, anchor, values, weights, zeta)
@@ -193,20 +193,20 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, phases: Phases
     layers: list[MerkleTree] = []
     codeword = codewords.pop(shape.distinct_heights[0])
     for step in shape.steps:
-        with phases("fri_tree"):
+        with steps("fri_tree"):
             layer = kernels.commit([codeword], log_arity=step.log_arity)
             beta = transcript.folding_challenge(layer.root)
-        with phases("fri_fold"):
+        with steps("fri_fold"):
             added = codewords.pop(step.log_reached) if step.mixes else None
             codeword = kernels.fold(codeword, step.log_arity, beta, add=added)
         layers.append(layer)
-    with phases("final"):
+    with steps("final"):
         final = interpolate_final(backend.to_host(codeword))
 
     # 7. Grind, draw the queries, open every tree at them.
-    with phases("grind"):
+    with steps("grind"):
         nonce = kernels.grind(transcript.grinding_seed(final), params.grinding_bits)
-    with phases("queries"):
+    with steps("queries"):
         indices = transcript.queries(nonce)
         trees = [t for t in (pk.tree, committed.tree, aux_tree, quotient_tree) if t is not None] + layers
         opened = tuple(extender.open(trees, indices))

@@ -29,10 +29,10 @@ from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import choose_parameters
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.verifier import check_commitments
 from distprove.stark.verifying_key import VerifyingKey
-from distprove.system import MemoryUse, Partition, PartitionProof, PhaseTimes, Synthesised
+from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
 
@@ -167,10 +167,10 @@ class StarkSynthesiser:
     def __init__(self, program: Program) -> None:
         self._program = program
 
-    def synthesise(self, partition: Partition) -> Synthesised:
+    def synthesise(self, partition: Partition) -> Witness:
         begin = time.perf_counter()
         arrays = self._program.inputs(partition.source)
-        return Synthesised(partition.name, arrays, time.perf_counter() - begin)
+        return Witness(partition.name, arrays, time.perf_counter() - begin)
 
 
 class StarkProver:
@@ -184,9 +184,9 @@ class StarkProver:
         self._partitions = system.partitions
         self._kept: dict[str, Committed] = {}
 
-    def commit(self, partition: Partition, work: Synthesised) -> bytes:
+    def commit(self, partition: Partition, witness: Witness) -> bytes:
         """Commit to the main trace, and keep the commitment for `prove` while there is room."""
-        committed = self._commit(partition, work, Phases(), more=self._partitions > 1)
+        committed = self._commit(partition, witness, Steps(), more=self._partitions > 1)
         plan, streamed = committed.plan, self._key.streamed
         if self._partitions == 1 or leaves_room(
             committed.shape, plan, self._budget, self._held(), key_streamed=streamed
@@ -195,39 +195,39 @@ class StarkProver:
         return committed.commitment.to_bytes()
 
     def prove(
-        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
-    ) -> tuple[PartitionProof, PhaseTimes]:
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
         """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside the kept
         ones, is committed again, with the same root.
         """
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
-        phases = Phases()
+        steps = Steps()
         committed = self._kept.pop(partition.name, None)
         if committed is not None and self._held() + committed.plan.peak > self._budget:
             committed = None
         if committed is None:
-            committed = self._commit(partition, work, phases)
+            committed = self._commit(partition, witness, steps)
         self._backend.watch_memory()
-        proof = prove(self._key, committed, challenge, phases)
+        proof = prove(self._key, committed, challenge, steps)
         busy.end()
-        phases.times.on_device = busy.time()
+        steps.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
         made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
-        phases.times.to_device, phases.times.to_host = moved.to_device, moved.to_host
+        steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
         proving = self._used()
         peak = None if committed.peak is None or proving is None else max(committed.peak, proving)
-        phases.times.memory = MemoryUse(committed.plan.name, committed.plan.peak, peak)
-        return made, phases.times
+        steps.times.memory = MemoryUse(committed.plan.name, committed.plan.peak, peak)
+        return made, steps.times
 
-    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness, which names rule and row, when the trace itself violates a rule of its table.
 
         The message holds no values, because a trace is secret. A trace that is too large is not searched.
         """
         program = self._key.program
-        trace = program.trace(on_device(work.arrays, self._backend), self._backend)
+        trace = program.trace(on_device(witness.arrays, self._backend), self._backend)
         if sum(int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
             return
         checked = partition_trace(program, trace, self._backend)
@@ -248,20 +248,20 @@ class StarkProver:
         """Bytes that the kept, committed partitions hold."""
         return sum(c.nbytes for c in self._kept.values())
 
-    def _commit(self, partition: Partition, work: Synthesised, phases: Phases, *, more: bool = False) -> Committed:
+    def _commit(self, partition: Partition, witness: Witness, steps: Steps, *, more: bool = False) -> Committed:
         """Commit to a partition beside the kept ones or, if it does not fit there, after dropping all of them."""
         try:
-            return self._commit_beside(partition, work, phases, more)
+            return self._commit_beside(partition, witness, steps, more)
         except OutOfMemory:
             if not self._kept:
                 raise
         self._kept.clear()
-        return self._commit_beside(partition, work, phases, more)
+        return self._commit_beside(partition, witness, steps, more)
 
-    def _commit_beside(self, partition: Partition, work: Synthesised, phases: Phases, more: bool) -> Committed:
+    def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Committed:
         self._backend.watch_memory()
         held, expected = self._held(), self._heights[partition.index] if self._heights else None
-        committed = commit(self._key, partition.name, work.arrays, phases, held=held, more=more, expected=expected)
+        committed = commit(self._key, partition.name, witness.arrays, steps, held=held, more=more, expected=expected)
         committed.peak = self._used()
         check_security(self._key.key, [committed.shape.log_heights])
         return committed

@@ -1,4 +1,4 @@
-"""Measures the times of a proof's phases."""
+"""Measures the times of a proof's steps."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from distprove.system import PhaseTimes
+from distprove.system import StepTimes
 
 
 @dataclass
-class Phases:
-    """Adds up the seconds of named phases: `with phases("deep"): ...`.
+class Steps:
+    """Adds up the seconds of named steps: `with steps("deep"): ...`.
 
-    A device works asynchronously, so `settle`, if given, waits for it at the end of each phase. Without it the time of
-    a GPU's work counts for the phase that next waits for it. Benchmarks settle, proofs in production do not.
+    A device works asynchronously, so `settle`, if given, waits for it at the end of each step. Without it the time of
+    a GPU's work counts for the step that next waits for it. Benchmarks settle, proofs in production do not.
     """
 
     settle: Callable[[], None] | None = None
-    times: PhaseTimes = field(default_factory=PhaseTimes)
+    times: StepTimes = field(default_factory=StepTimes)
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -26,7 +26,7 @@ class Phases:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        with self.times.phase(name):
+        with self.times.step(name):
             yield
             if self.settle is not None:
                 self.settle()

@@ -33,12 +33,13 @@ class LeasedPool:
             self.threads = self.native.Pool(wanted)
 
     @contextmanager
-    def leased(self, phase: str, work: int) -> Iterator[Any]:
-        """Hold a lease of class `phase` for a computation of about `work` field multiplications; yields the threads."""
+    def leased(self, lease_class: str, work: int) -> Iterator[Any]:
+        """Hold a lease of class `lease class` for a computation of about `work` field multiplications; yields the
+        threads."""
         if self._lease is None or work < SMALL:
             yield self.threads
             return
-        with self._lease(phase) as threads:
+        with self._lease(lease_class) as threads:
             self.limit_threads(threads)
             yield self.threads
 

@@ -14,7 +14,7 @@ import pytest
 
 from actors.inflight import InFlight, Line
 from distprove.errors import WitnessMismatch
-from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 
 PATIENCE = 20.0
@@ -54,13 +54,13 @@ class GatedProver:
             self.held += change
             self.most_held = max(self.most_held, self.held)
 
-    def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None = None) -> Any:
+    def prove(self, partition: Partition, work: Witness, challenge: bytes | None = None) -> Any:
         raise AssertionError("a prover that stages is not asked for the whole at once")
 
-    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+    def commit(self, partition: Partition, work: Witness) -> bytes | None:
         return None
 
-    def stage(self, partition: Partition, work: Synthesised) -> GatedPartition:
+    def stage(self, partition: Partition, work: Witness) -> GatedPartition:
         self.pass_through(f"stage {partition.name}")
         if self.held >= self.room:
             raise OutOfMemory("no room")
@@ -79,9 +79,9 @@ class GatedPartition:
         self.prover.pass_through(f"start {self.name}")
         return self
 
-    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+    def result(self) -> tuple[PartitionProof, StepTimes]:
         self.prover.pass_through(f"result {self.name}")
-        return PartitionProof(self.name, b"", (), {}), PhaseTimes({"upload": 0.0, "wait": 10.0})
+        return PartitionProof(self.name, b"", (), {}), StepTimes({"upload": 0.0, "wait": 10.0})
 
     def release(self) -> None:
         if not self.released:
@@ -96,7 +96,7 @@ def submit() -> Any:
 
         def submit_one(in_flight: InFlight, prover: GatedProver, name: str) -> Future[Any]:
             turn = in_flight.line.join()
-            partition, work = Partition(0, name, b"", {}), Synthesised(name, {"witness": np.zeros(1, np.uint64)})
+            partition, work = Partition(0, name, b"", {}), Witness(name, {"witness": np.zeros(1, np.uint64)})
             return threads.submit(lambda: in_flight.prove(prover, partition, work, None, turn))
 
         yield submit_one
@@ -217,7 +217,7 @@ def test_hidden_time_is_taken_from_the_first_phases() -> None:
     """b's turn came at 10 and a ended at 14; b was staged from 4 to 7 and started at 11."""
     in_flight = InFlight()
     in_flight._ended = 14.0
-    times = PhaseTimes({"upload": 3.0, "launch": 2.0, "wait": 5.0})
+    times = StepTimes({"upload": 3.0, "launch": 2.0, "wait": 5.0})
     timed = in_flight._told(PartitionProof("b", b"", (), {}), times, 10.0, (4.0, 7.0), 11.0)
     assert timed.started == 14.0
     assert times.seconds == {"upload": 0.0, "launch": 0.0, "wait": 4.0}
@@ -244,15 +244,15 @@ def test_a_prover_that_cannot_stage_proves_one_at_a_time() -> None:
     class Plain:
         busy = 0
 
-        def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+        def commit(self, partition: Partition, work: Witness) -> bytes | None:
             return None
 
-        def prove(self, partition: Partition, work: Synthesised, challenge: bytes | None = None) -> Any:
+        def prove(self, partition: Partition, work: Witness, challenge: bytes | None = None) -> Any:
             self.busy += 1
             assert self.busy == 1
             time.sleep(0.002)
             self.busy -= 1
-            return PartitionProof(partition.name, b"", (), {}), PhaseTimes({"all": 0.002})
+            return PartitionProof(partition.name, b"", (), {}), StepTimes({"all": 0.002})
 
         def close(self) -> None:
             return
@@ -260,7 +260,7 @@ def test_a_prover_that_cannot_stage_proves_one_at_a_time() -> None:
     prover, in_flight = Plain(), InFlight()
 
     def prove(index: int) -> Any:
-        return in_flight.prove(prover, Partition(index, str(index), b"", {}), Synthesised("", {}))
+        return in_flight.prove(prover, Partition(index, str(index), b"", {}), Witness("", {}))
 
     with ThreadPoolExecutor(4) as threads:
         timed = sorted(threads.map(prove, range(8)), key=lambda t: t.started)

@@ -18,9 +18,9 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import HostArray
-from kernels.interface.placement import Placement
+from kernels.interface.offload import Offload
 from kernels.maths.curves import BN254
-from kernels.split import PlacedBackend
+from kernels.split import SplitBackend
 from tests.support.emulated_device import EmulatedDevice
 
 
@@ -74,7 +74,7 @@ def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None
 def test_operations_placed_on_the_host_give_the_same_proofs(zkey: ZKey, keys: Any, host: set[str]) -> None:
     cpu, on_device, witnesses = keys
     expected = [prove(cpu, witness, blinded(i))[0].to_dict() for i, witness in enumerate(witnesses)]
-    backend = PlacedBackend(on_device.backend, CpuBackend(), Placement(frozenset(host)))
+    backend = SplitBackend(on_device.backend, CpuBackend(), Offload(frozenset(host)))
     key = load_key(zkey, backend)
     assert key.nbytes < on_device.nbytes
     first, second = (StagedWitness(key, witness) for witness in witnesses)
@@ -109,7 +109,7 @@ def test_events_stand_at_both_ends_of_a_proof_and_around_waits_for_the_host(
     zkey: ZKey, keys: Any, monkeypatch: pytest.MonkeyPatch, host: set[str], events: int
 ) -> None:
     _, on_device, witnesses = keys
-    backend = PlacedBackend(on_device.backend, CpuBackend(), Placement(frozenset(host)))
+    backend = SplitBackend(on_device.backend, CpuBackend(), Offload(frozenset(host)))
     staged = StagedWitness(load_key(zkey, backend), witnesses[0])
     meter = on_device.backend.device.meter
     meter.watch().end()  # compares the clocks

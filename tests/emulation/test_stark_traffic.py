@@ -1,4 +1,4 @@
-"""What a proof asks of a device, phase by phase: transfers wait for the device, so each must be worth it."""
+"""What a proof asks of a device, step by step: transfers wait for the device, so each must be worth it."""
 
 from __future__ import annotations
 
@@ -81,18 +81,18 @@ def test_the_device_is_waited_for_once_a_layer(proof: Counted) -> None:
 
 
 def test_trees_are_waited_for_once(proof: Counted) -> None:
-    for phase in ("main_tree", "quotient_tree"):
-        assert proof.did[phase]["download"] == 1
-        assert proof.did[phase]["upload"] == 0
+    for step in ("main_tree", "quotient_tree"):
+        assert proof.did[step]["download"] == 1
+        assert proof.did[step]["upload"] == 0
 
 
 def test_small_tables_share_what_is_launched(emulated: CudaBackend) -> None:
     """Their constraints are programs of their own; else a program of many takes what one of few does."""
     assert isinstance(emulated.device, EmulatedDevice)
     few, many = (counted(Tables(small, 8), emulated, emulated.device).did for small in (5, 12))
-    for phase in ("main_lde", "main_tree", "quotient_lde", "quotient_tree"):
-        assert many[phase] == few[phase], phase
+    for step in ("main_lde", "main_tree", "quotient_lde", "quotient_tree"):
+        assert many[step] == few[step], step
     assert few["main_lde"]["launch"] == few["quotient_lde"]["launch"] == 1
-    for phase in set(many) - {"trace"}:
-        waits = [(did[phase]["upload"], did[phase]["download"]) for did in (few, many)]
-        assert waits[0] == waits[1], phase
+    for step in set(many) - {"trace"}:
+        waits = [(did[step]["upload"], did[step]["download"]) for did in (few, many)]
+        assert waits[0] == waits[1], step

@@ -21,14 +21,14 @@ from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16Prover
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import read_zkey
-from distprove.system import Partition, Synthesised
+from distprove.system import Partition, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import HostArray
-from kernels.interface.placement import OPERATIONS, Placement
+from kernels.interface.offload import OPERATIONS, Offload
 from kernels.maths.curves import BN254
-from kernels.split import PlacedBackend
+from kernels.split import SplitBackend
 
 pytestmark = pytest.mark.gpu
 
@@ -141,7 +141,7 @@ def test_proofs_in_flight_are_those_of_the_cpu(cuda: CudaBackend, circuit: Any, 
     with CpuBackend(threads=8) as cpu:
         on_cpu = load_key(zkey, cpu)
         expected = [prove(on_cpu, w, blinded(i))[0].to_dict() for i, w in enumerate(witnesses)]
-    placed = PlacedBackend(cuda, CpuBackend(threads=8), Placement(frozenset(host)))
+    placed = SplitBackend(cuda, CpuBackend(threads=8), Offload(frozenset(host)))
     key: ResidentKey = load_key(zkey, placed)
     read_by_gpu = not {"spmv", "msm_g1"} <= set(host)
     crossing = read_by_gpu * witnesses[0].nbytes + ("spmv" in host) * 2 * zkey.domain_size * 32
@@ -167,7 +167,7 @@ def test_a_stream_of_proofs_verifies(cuda: CudaBackend, circuit: Any, in_flight:
     path, (witness, _) = circuit
     vk = VerificationKey.from_zkey(read_zkey(path))
     prover, line = Groth16Prover({"zkey": map_file(path)}, cuda), InFlight()
-    partition, work = Partition(0, "p", bytes(32), {}), Synthesised("p", {"witness": witness})
+    partition, work = Partition(0, "p", bytes(32), {}), Witness("p", {"witness": witness})
     with ThreadPoolExecutor(in_flight) as threads:
         timed = list(threads.map(lambda _: line.prove(prover, partition, work), range(30)))
     for each in timed:

@@ -11,7 +11,7 @@ import pytest
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16 import offload as placing
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.offload import CANDIDATES, G1, G2, choose_placement, missing
+from distprove.groth16.offload import CANDIDATES, G1, G2, choose_offload, missing
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import load_key, proof_bytes
 from distprove.groth16.setup import setup
@@ -22,12 +22,12 @@ from kernels.cpu.groups import CpuGroups
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import DeviceInfo
 from kernels.interface.leases import SPMV
-from kernels.interface.placement import OPERATIONS, Placement
+from kernels.interface.offload import OPERATIONS, Offload
 from kernels.maths.curves import CURVES, Curve, Group
 from kernels.maths.encoding import unpack
-from kernels.split import PlacedBackend
+from kernels.split import SplitBackend
 
-PLACEMENTS = [Placement(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
+PLACEMENTS = [Offload(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 GIB = 1 << 30
 
 
@@ -45,11 +45,11 @@ def fixed(_: int) -> Blinding:
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
-def test_proofs_are_the_same_wherever_operations_run(circuit: tuple[ZKey, HostArray], placement: Placement) -> None:
+def test_proofs_are_the_same_wherever_operations_run(circuit: tuple[ZKey, HostArray], placement: Offload) -> None:
     zkey, witness = circuit
     expected = prove(load_key(zkey, CpuBackend()), witness, fixed)[0]
     assert verify(VerificationKey.from_zkey(zkey), unpack(witness[1 : zkey.n_public + 1]), expected)
-    with PlacedBackend(CpuBackend(), CpuBackend(), placement) as backend:
+    with SplitBackend(CpuBackend(), CpuBackend(), placement) as backend:
         key = load_key(zkey, backend)
         assert prove(key, witness, fixed)[0].to_dict() == expected.to_dict()
         first, second = StagedWitness(key, witness), StagedWitness(key, witness)
@@ -77,8 +77,8 @@ class SizedBackend(CpuBackend):
 
 
 def test_without_a_device_there_is_nothing_to_choose(circuit: tuple[ZKey, HostArray]) -> None:
-    placement, reason = choose_placement(circuit[0], CpuBackend(), CpuBackend())
-    assert placement == Placement()
+    placement, reason = choose_offload(circuit[0], CpuBackend(), CpuBackend())
+    assert placement == Offload()
     assert "no device" in reason
 
 
@@ -88,7 +88,7 @@ def test_less_memory_means_more_on_the_host(circuit: tuple[ZKey, HostArray], mon
     chosen = []
     for memory in range(256 << 10, 0, -1024):
         device = SizedBackend(memory)
-        placement, reason = choose_placement(zkey, device, cpu)
+        placement, reason = choose_offload(zkey, device, cpu)
         if missing(zkey, CANDIDATES[-1], device, memory) == 0:
             assert missing(zkey, placement, device, memory) == 0
         assert not placement.host or "needs" in reason
@@ -107,7 +107,7 @@ def test_with_room_for_all_g2_goes_where_a_proof_costs_less(
     g1: float,
     g2: float,
     g2_on_host: float,
-    expected: Placement,
+    expected: Offload,
 ) -> None:
     device, host = SizedBackend(GIB), CpuBackend()
 
@@ -115,14 +115,14 @@ def test_with_room_for_all_g2_goes_where_a_proof_costs_less(
         return g2_on_host if backend is host else g1 if group is Group.G1 else g2
 
     monkeypatch.setattr(placing, "msm_seconds", measured)
-    placement, reason = choose_placement(circuit[0], device, host)
+    placement, reason = choose_offload(circuit[0], device, host)
     assert placement == expected
     assert f"{1e3 * g2_on_host:.1f} ms on the CPU" in reason
 
 
 def test_speed_is_measured_on_the_keys_own_points(circuit: tuple[ZKey, HostArray]) -> None:
     zkey, _ = circuit
-    placement, reason = choose_placement(zkey, SizedBackend(GIB), CpuBackend())
+    placement, reason = choose_offload(zkey, SizedBackend(GIB), CpuBackend())
     assert placement in CANDIDATES[:2]
     assert "ms" in reason
 

@@ -18,13 +18,13 @@ from kernels.cpu.sparse import CpuSparse
 from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import HostArray
 from kernels.interface.leases import SPMV, Lease
-from kernels.interface.placement import MSM, OPERATIONS, Placement
+from kernels.interface.offload import MSM, OPERATIONS, Offload
 from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import field_from_ints
-from kernels.split import PlacedBackend
+from kernels.split import SplitBackend
 
-PLACEMENTS = [Placement(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
+PLACEMENTS = [Offload(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 ROWS, COLS = 37, 21
 
 
@@ -110,13 +110,13 @@ def scalars(rng: np.random.Generator) -> HostArray:
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
-def test_every_placement_gives_the_same(curve: Curve, placement: Placement) -> None:
+def test_every_placement_gives_the_same(curve: Curve, placement: Offload) -> None:
     rng = np.random.default_rng(5)
     csr, witness = matrix(curve, rng), scalars(rng)
     bases = {group: points(curve, group, rng) for group in Group}
     alone, host = CpuBackend(), HostBackend()
     device = DeviceBackend()
-    with PlacedBackend(device, host, placement) as backend:
+    with SplitBackend(device, host, placement) as backend:
         product = alone.sparse.spmv(alone.sparse.load_matrix(curve.fr, csr), witness, standard_form=True)
         loaded = backend.sparse.load_matrix(curve.fr, csr)
         staged = backend.stage(witness)
@@ -141,7 +141,7 @@ def test_every_placement_gives_the_same(curve: Curve, placement: Placement) -> N
 
 def test_what_is_not_offloaded_is_the_devices_own() -> None:
     device, a = DeviceBackend(), scalars(np.random.default_rng(6))
-    with PlacedBackend(device, HostBackend(), Placement(frozenset({SPMV, MSM[Group.G1]}))) as backend:
+    with SplitBackend(device, HostBackend(), Offload(frozenset({SPMV, MSM[Group.G1]}))) as backend:
         assert (backend.vectors, backend.goldilocks) == (device.vectors, device.goldilocks)
         w = backend.stage(a).array()  # is an array of the device, of which any operation can be asked
         assert backend.vectors.equal(backend.vectors.add(BN254.fr, w, w), device.vectors.add(BN254.fr, a, a))
@@ -153,7 +153,7 @@ def test_what_is_not_offloaded_is_the_devices_own() -> None:
 def test_a_witness_that_only_the_host_reads_is_not_copied() -> None:
     rng = np.random.default_rng(7)
     device = DeviceBackend()
-    with PlacedBackend(device, HostBackend(), Placement(frozenset(OPERATIONS))) as backend:
+    with SplitBackend(device, HostBackend(), Offload(frozenset(OPERATIONS))) as backend:
         table = backend.groups.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
         staged = backend.stage(scalars(rng))
         backend.groups.msm(table, backend.groups.scalars(staged)[:5]).result()
@@ -174,8 +174,8 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monke
         yield 1
 
     csr = matrix(BN254, rng)
-    placement = Placement(frozenset({SPMV, MSM[Group.G2]}))
-    with PlacedBackend(DeviceBackend(), HostBackend(lease), placement) as backend:
+    placement = Offload(frozenset({SPMV, MSM[Group.G2]}))
+    with SplitBackend(DeviceBackend(), HostBackend(lease), placement) as backend:
         loaded = backend.sparse.load_matrix(BN254.fr, csr)
         table = backend.groups.load_points(BN254, Group.G2, points(BN254, Group.G2, rng))
         first, second = (backend.stage(scalars(rng)) for _ in range(2))
@@ -201,7 +201,7 @@ def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_wai
         raise BackendError("no threads to add points")
 
     host = HostBackend(lease)
-    with PlacedBackend(DeviceBackend(), host, Placement(frozenset({SPMV, MSM[Group.G1]}))) as backend:
+    with SplitBackend(DeviceBackend(), host, Offload(frozenset({SPMV, MSM[Group.G1]}))) as backend:
         loaded = backend.sparse.load_matrix(BN254.fr, matrix(BN254, rng))
         table = backend.groups.load_points(BN254, Group.G1, points(BN254, Group.G1, rng))
         staged = backend.stage(scalars(rng))
@@ -223,15 +223,15 @@ def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_wai
 
 def test_only_what_can_be_placed_is() -> None:
     with pytest.raises(BackendError, match="ntt"):
-        Placement(frozenset({"ntt"}))
-    with PlacedBackend(DeviceBackend(), HostBackend(), Placement(frozenset({SPMV}))) as backend:
+        Offload(frozenset({"ntt"}))
+    with SplitBackend(DeviceBackend(), HostBackend(), Offload(frozenset({SPMV}))) as backend:
         loaded = backend.sparse.load_matrix(BN254.fr, matrix(BN254, np.random.default_rng(1)))
         elsewhere = CpuBackend().stage(np.zeros((COLS, 4), np.uint64))
         with pytest.raises(BackendError, match="staged by another"):
             backend.sparse.stage_spmv(loaded, elsewhere)
-    placement = Placement(frozenset({MSM[Group.G1]}))
+    placement = Offload(frozenset({MSM[Group.G1]}))
     with (
-        PlacedBackend(DeviceBackend(), HostBackend(), placement) as backend,
+        SplitBackend(DeviceBackend(), HostBackend(), placement) as backend,
         pytest.raises(BackendError, match="staged by another"),
     ):
         backend.groups.scalars(elsewhere)

@@ -28,7 +28,7 @@ from distprove.stark.programs.file_tree import FileTree
 from distprove.stark.programs.keccak_rounds import ROUNDS, WIDTH, rows_for
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from kernels.cpu.backend import CpuBackend
 from tests.stark.test_proofs import SMALL, check
 
@@ -193,9 +193,9 @@ class Attacker:
         if tamper is not None:
             self.program.tamper = tamper  # type: ignore[method-assign]
         names = [f"part-{i}" for i in range(len(parts))]
-        committed = [commit(self.pk, n, p, Phases()) for n, p in zip(names, parts, strict=True)]
+        committed = [commit(self.pk, n, p, Steps()) for n, p in zip(names, parts, strict=True)]
         challenge = job_challenge(self.pk.key.digest, [c.commitment for c in committed])
-        proofs = [prove(self.pk, c, challenge, Phases()) for c in committed]
+        proofs = [prove(self.pk, c, challenge, Steps()) for c in committed]
         publics = [c.commitment.public for c in committed]
         check(self.pk.key, names, publics, proofs)
         return publics

@@ -15,7 +15,7 @@ from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.verifier import verify, verify_job
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.interface.backend import Backend
@@ -29,9 +29,9 @@ def prove_job(program: Program, partitions: int, params: Parameters = SMALL, bac
     """Key, names, public values and proofs of a whole job."""
     pk = make_key(program, params, backend or ReferenceBackend())
     slices = program.slices(partitions)
-    committed = [commit(pk, s.name, program.inputs(s.source), Phases()) for s in slices]
+    committed = [commit(pk, s.name, program.inputs(s.source), Steps()) for s in slices]
     challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
-    proofs = [prove(pk, c, challenge, Phases()) for c in committed]
+    proofs = [prove(pk, c, challenge, Steps()) for c in committed]
     return pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs
 
 

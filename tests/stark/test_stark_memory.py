@@ -16,7 +16,7 @@ from distprove.stark.prover import Committed, commit
 from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
 from distprove.stark.system import StarkProver, StarkSystem
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.system import MemoryUse
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory
@@ -37,7 +37,7 @@ def budget_for(planned: int) -> int:
 def committed(program: Program, params: Parameters = PARAMS, budget: int | None = None, held: int = 0) -> Committed:
     with CpuBackend(budget=budget) as backend:
         pk = make_key(program, params, backend)
-        return commit(pk, "a", program.inputs(program.slices(1)[0].source), Phases(), held=held)
+        return commit(pk, "a", program.inputs(program.slices(1)[0].source), Steps(), held=held)
 
 
 @cache
@@ -130,7 +130,7 @@ def test_inputs_are_not_written_over() -> None:
     for array in inputs.values():
         array.flags.writeable = False
     with CpuBackend(budget=budget_for(committed(program).plan.peak - 1)) as backend:
-        assert commit(make_key(program, PARAMS, backend), "a", inputs, Phases()).plan.streamed
+        assert commit(make_key(program, PARAMS, backend), "a", inputs, Steps()).plan.streamed
     assert all((inputs[name] == array).all() for name, array in before.items())
 
 

@@ -15,7 +15,7 @@ from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 from tests.stark.test_proofs import check, prove_job
@@ -77,7 +77,7 @@ def streaming_budget(program: Program, params: Parameters, partitions: int) -> i
     with CpuBackend() as backend:
         pk = make_key(program, params, backend)
         slices = program.slices(partitions)
-        shapes = [commit(pk, s.name, program.inputs(s.source), Phases()).shape for s in slices]
+        shapes = [commit(pk, s.name, program.inputs(s.source), Steps()).shape for s in slices]
     both = [plans(shape, key_streamed=False) for shape in shapes]
     least, most = max(streamed.peak for _, streamed in both), min(whole.peak for whole, _ in both)
     assert least < usable(most)

@@ -18,7 +18,7 @@ import numpy as np
 
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
-from distprove.system import Partition, PartitionProof, PhaseTimes, Synthesised
+from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.interface.backend import DeviceInfo
 from kernels.interface.busy import QueueWatch
 
@@ -182,7 +182,7 @@ class ToySynthesiser:
     faults: Faults
     witness_bytes: int = 1 << 15
 
-    def synthesise(self, partition: Partition) -> Synthesised:
+    def synthesise(self, partition: Partition) -> Witness:
         name = partition.name
         if name in self.faults.bad_input:
             raise WitnessGenerationError(f"{name}: signal `x` is missing")
@@ -190,9 +190,7 @@ class ToySynthesiser:
             os.kill(os.getpid(), signal.SIGKILL)
         self.faults.stop("stop_synthesiser", name)
         words = np.array([int(partition.source["secret"]) % 2**32, partition.index], dtype=np.uint64)
-        return Synthesised(
-            name, {"witness": np.concatenate([words, np.zeros(self.witness_bytes // 8, np.uint64)])}, 0.001
-        )
+        return Witness(name, {"witness": np.concatenate([words, np.zeros(self.witness_bytes // 8, np.uint64)])}, 0.001)
 
 
 @dataclass
@@ -201,17 +199,17 @@ class ToyProver:
     key: bytes
     bad: bool
 
-    def commit(self, partition: Partition, work: Synthesised) -> bytes | None:
+    def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         if not self.system.needs_barrier:
             return None
         salt = os.urandom(8) if self.system.faults.unreproducible else b""
-        return hashlib.sha256(self.key + partition.digest + work.arrays["witness"].tobytes() + salt).digest()
+        return hashlib.sha256(self.key + partition.digest + witness.arrays["witness"].tobytes() + salt).digest()
 
     def prove(
-        self, partition: Partition, work: Synthesised, challenge: bytes | None = None
-    ) -> tuple[PartitionProof, PhaseTimes]:
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
         faults, name = self.system.faults, partition.name
-        assert work.name == name
+        assert witness.name == name
         assert self.key == self.system.key
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
@@ -221,14 +219,14 @@ class ToyProver:
         faults.stop("stop_prover", name)
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
-        public = (int(work.arrays["witness"][1]) ** 2, 0)
+        public = (int(witness.arrays["witness"][1]) ** 2, 0)
         tag = self.system.tag(name, public, challenge)
         if self.bad or name in faults.unsatisfied or faults.strikes("bad_proof", name):
             tag = bytes(32)
-        times = PhaseTimes({"msm": 0.001}, to_device=work.arrays["witness"].nbytes, to_host=128)
+        times = StepTimes({"msm": 0.001}, to_device=witness.arrays["witness"].nbytes, to_host=128)
         return PartitionProof(name, partition.digest, public, {"tag": tag, "challenge": challenge}), times
 
-    def diagnose(self, partition: Partition, work: Synthesised) -> None:
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
         if partition.name in self.system.faults.unsatisfied:
             raise UnsatisfiedWitness(f"{partition.name}: constraint 7 does not hold")
 
@@ -239,30 +237,30 @@ class ToyProver:
 class StagingToyProver(ToyProver):
     """Proves in three steps, each with a line in the log; faults happen at the start."""
 
-    def stage(self, partition: Partition, work: Synthesised) -> ToyStaged:
+    def stage(self, partition: Partition, witness: Witness) -> ToyStaged:
         self.system.faults.log(f"stage {partition.name}")
-        return ToyStaged(self, partition, work)
+        return ToyStaged(self, partition, witness)
 
 
 @dataclass
 class ToyStaged:
     prover: ToyProver
     partition: Partition
-    work: Synthesised | None
-    proof: tuple[PartitionProof, PhaseTimes] | None = None
+    witness: Witness | None
+    proof: tuple[PartitionProof, StepTimes] | None = None
 
     def start(self, challenge: bytes | None = None) -> ToyStaged:
-        assert self.work is not None, "released"
+        assert self.witness is not None, "released"
         self.prover.system.faults.log(f"start {self.partition.name}")
-        self.proof = self.prover.prove(self.partition, self.work, challenge)
+        self.proof = self.prover.prove(self.partition, self.witness, challenge)
         self.prover.system.faults.log(f"started {self.partition.name}")
         return self
 
-    def result(self) -> tuple[PartitionProof, PhaseTimes]:
+    def result(self) -> tuple[PartitionProof, StepTimes]:
         assert self.proof is not None
         return self.proof
 
     def release(self) -> None:
-        if self.work is not None:
+        if self.witness is not None:
             self.prover.system.faults.log(f"release {self.partition.name}")
-        self.work = None
+        self.witness = None

@@ -66,7 +66,7 @@ class Grid:
         return [Cell(jobs, parallel, workers, policy) for jobs, parallel, workers, policy in itertools.product(*axes)]
 
     def isolation(self) -> Cell:
-        """The setting that phases are compared with: one job, one partition at a time, and as few provers as the grid
+        """The setting that stages are compared with: one job, one partition at a time, and as few provers as the grid
         has."""
         workers = min(self.gpu_workers, default=None)
         return Cell(1, 1, workers, self.policy[0] if self.policy else None)

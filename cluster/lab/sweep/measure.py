@@ -19,7 +19,7 @@ from cluster.lab.sweep.grid import Cell
 from cluster.lab.sweep.memory import MemoryWatch
 from cluster.lab.sweep.results import Measured
 from cluster.lab.sweep.sharing import SharedExecutor
-from cluster.record.analysis import Spread, devices, phase_samples
+from cluster.record.analysis import Spread, devices, stage_samples
 from cluster.record.nodestory import NodeStory
 from cluster.record.run import Run
 from cluster.record.story import read_report
@@ -218,7 +218,7 @@ def _figures(
 ) -> Measured:
     copies = [copy for each in rounds for copy in each]
     spans = [span for copy in copies for span in copy.session.spans]
-    samples = phase_samples(spans)
+    samples = stage_samples(spans)
     shares, gaps, idle, width, by_events = [], [], 0.0, 0.0, []
     for each in rounds:
         for use in devices(_together(each)):

@@ -39,7 +39,7 @@ class Measured:
     prove_latency: Spread
     """Seconds that one partition took of its prover."""
     phases: Mapping[str, Spread]
-    """Every phase and, as "phase: step", its steps."""
+    """Every stage and, as "phase: step", its steps."""
     busy_share: float
     """Average share of the time from the first launch to the last result in which devices were busy."""
     idle: Spread
@@ -60,7 +60,7 @@ class Measured:
     warmup: int = 0
     """Repeats before those that count."""
     governors: Sequence[Mapping[str, Any]] = ()
-    """State of each node's governor at the end: its policy, and its limits by phase."""
+    """State of each node's governor at the end: its policy, and its limits by stage."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 
@@ -74,7 +74,7 @@ class Measured:
         return 60.0 / self.seconds_per_proof
 
     def inflation(self, isolated: Measured) -> dict[str, float]:
-        """Median of each phase over that of the isolated setting."""
+        """Median of each stage over that of the isolated setting."""
         return {
             name: spread.median / isolated.phases[name].median
             for name, spread in self.phases.items()
@@ -166,7 +166,7 @@ class SweepResult:
         }
 
     def to_csv(self) -> str:
-        """One line a setting: settings, figures, medians and inflation of each phase."""
+        """One line a setting: settings, figures, medians and inflation of each stage."""
         phases = list(dict.fromkeys(name for m in self.measured for name in m.phases))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -198,8 +198,8 @@ class SweepResult:
                 m.device_peak,
                 m.node_peak,
             ]
-            for phase in phases:
-                row += [m.phases[phase].median if phase in m.phases else None, ratios.get(phase)]
+            for stage in phases:
+                row += [m.phases[stage].median if stage in m.phases else None, ratios.get(stage)]
             writer.writerow("" if value is None else value for value in row)
         return text.getvalue()
 
@@ -211,5 +211,5 @@ def _check_kinds(record: object, kinds: type | tuple[type, ...], *names: str) ->
 
 
 def headline_inflation(ratios: Mapping[str, float]) -> Iterable[tuple[str, float]]:
-    """Whole phases, without their steps."""
+    """Whole stages, without their steps."""
     return ((name, ratio) for name, ratio in ratios.items() if ":" not in name)

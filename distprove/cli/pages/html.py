@@ -11,8 +11,8 @@ from distprove.formats.visible import visible
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """The page may load nothing and run nothing, whatever a name in it may hold."""
 
-PHASES = ("load", "check", "synthesise", "commit", "prove", "verify", "diagnose")
-"""Phases that the style sheet has a colour for."""
+STAGES = ("load", "check", "synthesise", "commit", "prove", "verify", "diagnose")
+"""Stages that the style sheet has a colour for."""
 COLOURS = 8
 """Colours of lines in the style sheet."""
 

@@ -33,7 +33,7 @@ def governor(session: Session, node: NodeStory) -> list[str]:
     title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
     parts = [f"<h2>{escape(title)}</h2>"]
     if node.limits:
-        limits = ", ".join(f"{phase} {_count(limit)}" for phase, limit in node.limits.items())
+        limits = ", ".join(f"{lease_class} {_count(limit)}" for lease_class, limit in node.limits.items())
         parts.append(f'<p class="dim">Limits: {escape(limits)}</p>')
     if node.peak_memory is not None:
         parts.append(f'<p class="dim">Most host memory leased: {escape(format_bytes(node.peak_memory))}</p>')
@@ -56,9 +56,12 @@ def governor(session: Session, node: NodeStory) -> list[str]:
 
 
 def _by_phase(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
-    """A line for each phase that any sample has."""
-    phases = dict.fromkeys(phase for _, counts in samples for phase in counts)
-    return [(phase, [(time, counts.get(phase, 0.0)) for time, counts in samples]) for phase in phases]
+    """A line for each lease class that any sample has."""
+    lease_classes = dict.fromkeys(lease_class for _, counts in samples for lease_class in counts)
+    return [
+        (lease_class, [(time, counts.get(lease_class, 0.0)) for time, counts in samples])
+        for lease_class in lease_classes
+    ]
 
 
 def _plot(

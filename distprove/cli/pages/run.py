@@ -36,7 +36,7 @@ LEGEND = (
 
 
 def run_page(story: Story, against: Story | None = None) -> str:
-    """One self-contained HTML document. `against`: a run without competition, to tell how much longer phases took."""
+    """One self-contained HTML document. `against`: a run without competition, to tell how much longer stages took."""
     body = [_head(story)]
     for number, session in enumerate(story.sessions, 1):
         last = number == len(story.sessions)
@@ -117,7 +117,7 @@ def _session(story: Story, session: Session, against: Story | None, last: bool) 
         if session.began <= event["time"] <= session.began + session.wall_seconds + 1
     ]
     nodes = [NodeStory.of(record) for record in story.report.get("governors", ())] if last else []
-    present = {span.phase if span.outcome == "ok" else "bad" for span in session.spans}
+    present = {span.stage if span.outcome == "ok" else "bad" for span in session.spans}
     parts = ["<h2>Where the time went</h2>"]
     if session.spans:
         parts.append(legend([(cls, name) for cls, name in LEGEND if cls.removeprefix("p-") in present]))
@@ -175,8 +175,8 @@ def _inflation(spans: Sequence[Span], isolated: Sequence[Span], name: str) -> li
     rows = [(_inflation_row(i), (i.ratio - 1) / most if i.ratio is not None and most > 0 else 0.0) for i in found]
     baseline = f"the run {name}" if isolated else "the fastest tenth of the same run"
     return [
-        "<h2>Phases</h2>",
-        bars(("phase", "times", "undisturbed", "median", "p95", "longer by"), rows),
+        "<h2>Stages</h2>",
+        bars(("stage", "times", "undisturbed", "median", "p95", "longer by"), rows),
         note(f"Undisturbed: {baseline}. Steps are shown in full, also where they passed behind another partition."),
     ]
 
@@ -185,7 +185,7 @@ def _inflation_row(item: Inflation) -> tuple[str, ...]:
     spread = item.spread
     times = (format_seconds(value) for value in (item.undisturbed, spread.median, spread.p95))
     longer = f"{(item.ratio - 1) * 100:+.0f} %" if item.ratio is not None else "-"
-    return (item.phase, str(spread.count), *times, longer)
+    return (item.stage, str(spread.count), *times, longer)
 
 
 def _trouble(story: Story) -> list[str]:
@@ -225,7 +225,7 @@ def _partitions(story: Story) -> list[str]:
         (
             p["name"],
             p["status"],
-            *(_time(p[f"{phase}_seconds"]) for phase in ("synthesise", "prove", "verify")),
+            *(_time(p[f"{stage}_seconds"]) for stage in ("synthesise", "prove", "verify")),
             str(p["attempts"] or "-"),
             format_bytes(p["witness_bytes"]) if p["witness_bytes"] else "-",
             str(p.get("worker") or "-"),

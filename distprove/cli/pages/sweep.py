@@ -52,7 +52,7 @@ def _plots(result: SweepResult) -> list[str]:
         ("Latency of a proof, median", lambda m: m.proof_latency.median, _seconds, False),
         ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
         ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
-        ("Phase inflated most, times isolation", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
+        ("Stage inflated most, times isolation", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
         ("Host memory, most", lambda m: float(m.host_peak), format_bytes, True),
     ]
     drawn = "".join(
@@ -93,7 +93,7 @@ def setting_cells(measured: Measured) -> list[str]:
 
 def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
     """Time of a proof, proofs a minute, prove latency, busy share, gaps, longest gap, memory, worst inflation."""
-    phase, ratio = max(headline_inflation(measured.inflation(result.isolated)), key=lambda p: p[1], default=("", 1.0))
+    stage, ratio = max(headline_inflation(measured.inflation(result.isolated)), key=lambda p: p[1], default=("", 1.0))
     return [
         format_seconds(measured.seconds_per_proof),
         f"{measured.proofs_per_minute:.3g}",
@@ -102,7 +102,7 @@ def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
         str(measured.idle.count),
         format_seconds(measured.idle.most) if measured.idle.count else "-",
         format_bytes(measured.host_peak),
-        f"{(ratio - 1) * 100:+.0f} % {phase}" if phase else "-",
+        f"{(ratio - 1) * 100:+.0f} % {stage}" if stage else "-",
     ]
 
 
@@ -117,14 +117,14 @@ def _table(result: SweepResult) -> list[str]:
         "prove: median, p95",
         "busy",
     )
-    head += ("idle gaps", "longest gap", "memory", "phase longer by most")
+    head += ("idle gaps", "longest gap", "memory", "stage longer by most")
     rows = [(*setting_cells(m), *figure_cells(m, result)) for m in result.measured]
     best = next(i for i, m in enumerate(result.measured) if m is result.best)
     return ["<h2>Settings</h2>", table(head, rows, numbers=range(len(head)), best=best)]
 
 
 def _inflation(result: SweepResult) -> list[str]:
-    """Phases against the isolated setting, a row for each setting."""
+    """Stages against the isolated setting, a row for each setting."""
     phases = [name for name in result.isolated.phases if ":" not in name]
     rows = []
     for measured in result.measured:
@@ -133,9 +133,9 @@ def _inflation(result: SweepResult) -> list[str]:
         rows.append((measured.cell.id, *told))
     alone = ", ".join(f"{name} {format_seconds(result.isolated.phases[name].median)}" for name in phases)
     return [
-        "<h2>Phases against one partition at a time</h2>",
+        "<h2>Stages against one partition at a time</h2>",
         table(("setting", *phases), rows, numbers=range(1, 1 + len(phases))),
-        note(f"In isolation ({result.isolated.cell.id}): {alone}. The median of each phase over that."),
+        note(f"In isolation ({result.isolated.cell.id}): {alone}. The median of each stage over that."),
     ]
 
 

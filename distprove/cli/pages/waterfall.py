@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cluster.record.analysis import DeviceUse, step_seconds
 from cluster.record.timeline import Session, Span
 from distprove.cli.console import format_seconds
-from distprove.cli.pages.html import PHASES
+from distprove.cli.pages.html import STAGES
 from distprove.cli.pages.svg import AXIS, LEFT, RIGHT, WIDTH, Drawing, Scale, time_axis
 
 LANE_HEIGHT = {"prover": 20, "synthesiser": 11, "driver": 11}
@@ -105,10 +105,10 @@ def seconds_axis(seconds: float) -> str:
 
 
 def phase_class(span: Span) -> str:
-    """The style of a span: that of its phase, or of trouble."""
+    """The style of a span: that of its stage, or of trouble."""
     if span.outcome != "ok":
         return "p-bad"
-    return f"p-{span.phase}" if span.phase in PHASES else "p-load"
+    return f"p-{span.stage}" if span.stage in STAGES else "p-load"
 
 
 def _blocks(spans: Sequence[Span], along: Callable[[float], float], began: float) -> Iterable[_Block]:
@@ -147,8 +147,8 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> Iterable[tuple[float, f
 def _title(block: _Block) -> str:
     span = block.first
     if block.count > 1:
-        return f"{span.phase}: {block.count} partitions from {span.partition} on"
-    parts = [span.partition or "", span.phase, format_seconds(span.end - span.start)]
+        return f"{span.stage}: {block.count} partitions from {span.partition} on"
+    parts = [span.partition or "", span.stage, format_seconds(span.end - span.start)]
     if span.outcome != "ok":
         parts.append(span.outcome)
     if span.attempt > 1:

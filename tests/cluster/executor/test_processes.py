@@ -31,7 +31,7 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.governor import Budget, LocalGovernor, Request
 from distprove.errors import ClusterError, InvalidKey, UsageError
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, Synthesised
+from distprove.system import Partition, Witness
 from kernels.host.arena import LARGE, HostArena
 from kernels.host.shared_arrays import Receiver, SharedArray, share
 from tests.support import ROOT
@@ -163,7 +163,7 @@ def test_an_array_whose_memory_is_gone_is_not_mistaken() -> None:
 def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
     with HostArena(shared=True) as arena:
         kept = Kept(arena)
-        sent = kept.send(Synthesised("p0", {"wires": np.full(LARGE, 7, np.uint8)}, 0.5))
+        sent = kept.send(Witness("p0", {"wires": np.full(LARGE, 7, np.uint8)}, 0.5))
         assert (sent.nbytes, sent.seconds, sent.name) == (LARGE, 0.5, "p0")
         assert "7" not in repr(sent).replace(str(sent.nbytes), "")
         seen = Receiver().array(sent.arrays["wires"])

@@ -22,7 +22,7 @@ from actors.grants import Memory, Purse, Shift
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
 from cluster.policy import Limits, Policy, static
 from distprove.errors import ClusterError
-from distprove.host.phases import SHARING, Phase
+from distprove.host.lease_class import SHARING, LeaseClass
 from distprove.host.topology import read_topology
 
 BUDGET = Budget(threads=4, memory=100, pinned=50)
@@ -34,7 +34,7 @@ PINNED = {"a": 20, "b": 0, "c": 40}
 
 LIMITS = st.builds(
     Limits,
-    phases=st.dictionaries(st.sampled_from(list(Phase)), st.integers(1, 4)),
+    lease_classes=st.dictionaries(st.sampled_from(list(LeaseClass)), st.integers(1, 4)),
     threads=st.none() | st.integers(1, 4),
     lane=st.none() | st.integers(1, 2),
 )
@@ -43,7 +43,7 @@ LIMITS = st.builds(
 
 def shares(request: Request) -> bool:
     """Whether its threads are counted with those of synthesis."""
-    return request.phase in SHARING or request.least > 0
+    return request.lease_class in SHARING or request.least > 0
 
 
 class Machine(RuleBasedStateMachine):
@@ -78,25 +78,30 @@ class Machine(RuleBasedStateMachine):
         return {lease.key for lease in leases if lease.key is not None and lease.holder == NOBODY}
 
     @rule(
-        phase=st.sampled_from(list(Phase)),
+        lease_class=st.sampled_from(list(LeaseClass)),
         threads=st.integers(0, 4),
         memory=st.integers(0, 100),
         pinned=st.sampled_from([0, 0, 0, 20, 50]),
         least=st.sampled_from([0, 0, 1, 2]),
     )
-    def ask(self, phase: Phase, threads: int, memory: int, pinned: int, least: int) -> None:
-        self._ask(phase=phase, threads=threads, memory=memory, pinned=pinned, least=min(least, threads))
+    def ask(self, lease_class: LeaseClass, threads: int, memory: int, pinned: int, least: int) -> None:
+        self._ask(lease_class=lease_class, threads=threads, memory=memory, pinned=pinned, least=min(least, threads))
 
-    @rule(phase=st.sampled_from([Phase.CPU_MSM, Phase.SPMV, Phase.PROVING, Phase.VERIFICATION]))
-    def ask_as_provers_and_verifiers_do(self, phase: Phase) -> None:
-        """For threads only: whoever waits for memory does not stand in their way, but for those of their own phase, who
-        in a node ask for none."""
-        threads = 1 if phase is Phase.VERIFICATION else 4
-        least = 0 if phase is Phase.VERIFICATION else 2
-        assert self._ask(phase=phase, threads=threads, least=least), "threads there are"
+    @rule(
+        lease_class=st.sampled_from([LeaseClass.CPU_MSM, LeaseClass.SPMV, LeaseClass.PROVING, LeaseClass.VERIFICATION])
+    )
+    def ask_as_provers_and_verifiers_do(self, lease_class: LeaseClass) -> None:
+        """For threads only: whoever waits for memory does not stand in their way, but for those of their own lease
+        class, who in a node ask for none."""
+        threads = 1 if lease_class is LeaseClass.VERIFICATION else 4
+        least = 0 if lease_class is LeaseClass.VERIFICATION else 2
+        assert self._ask(lease_class=lease_class, threads=threads, least=least), "threads there are"
         ticket = max(self.tickets)
         held = sum(lease.threads for lease in self.governor.leases.values())
-        odd = any(request.phase is phase and request.memory + request.pinned for _, request in self.governor.waiting)
+        odd = any(
+            request.lease_class is lease_class and request.memory + request.pinned
+            for _, request in self.governor.waiting
+        )
         if ticket not in self.governor.leases and not odd:
             assert held, "nobody computes, and one who asks for threads alone waits"
 
@@ -194,15 +199,15 @@ class Machine(RuleBasedStateMachine):
         governor, limits = self.governor, self.limits
         if governor.waiting:
             _, head = governor.waiting[0]
-            limit = limits.phases.get(head.phase, BUDGET.threads)
-            alike = governor.threads_of(head.phase)
+            limit = limits.lease_classes.get(head.lease_class, BUDGET.threads)
+            alike = governor.threads_of(head.lease_class)
             shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
             bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
             least = min(head.least or head.threads, *bounds)
             memory = 0 if head.key in governor.keys else head.memory
             pinned = 0 if head.key in governor.keys else head.pinned
             assert (
-                (head.threads and head.phase in limits.phases and alike + least > limit)
+                (head.threads and head.lease_class in limits.lease_classes and alike + least > limit)
                 or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
                 or governor.memory + memory > BUDGET.memory
                 or governor.pinned + pinned > BUDGET.pinned
@@ -214,11 +219,11 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def first_come_first_served(self) -> None:
-        """Of what waits, nobody who came later in the same phase for as much, threads or none, was let past."""
-        for phase, threads in itertools.product(Phase, (False, True)):
-            alike = [t for t, request in self.governor.waiting if request.queue == (phase, threads)]
+        """Of what waits, nobody who came later in the same lease class for as much, threads or none, was let past."""
+        for lease_class, threads in itertools.product(LeaseClass, (False, True)):
+            alike = [t for t, request in self.governor.waiting if request.queue == (lease_class, threads)]
             leases = self.governor.leases.items()
-            granted = [t for t, lease in leases if not lease.lane and lease.queue == (phase, threads)]
+            granted = [t for t, lease in leases if not lease.lane and lease.queue == (lease_class, threads)]
             assert not alike or not granted or max(granted) < alike[0]
 
     def teardown(self) -> None:
@@ -294,7 +299,7 @@ def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() ->
     governor = Governor(Budget(threads=8, memory=100))
 
     def prover() -> Request:
-        return Request((1, 0.0), threads=8, phase=Phase.CPU_MSM, least=4)
+        return Request((1, 0.0), threads=8, lease_class=LeaseClass.CPU_MSM, least=4)
 
     first = governor.request(prover())
     assert governor.leases[first].threads == 8
@@ -319,8 +324,8 @@ def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() ->
 POLICIES = {
     "off": Limits(lane=None),
     "static": Limits(threads=2),
-    "narrow": Limits(dict.fromkeys(Phase, 1), threads=1),
-    "one verifier": Limits({Phase.VERIFICATION: 1}, threads=2),
+    "narrow": Limits(dict.fromkeys(LeaseClass, 1), threads=1),
+    "one verifier": Limits({LeaseClass.VERIFICATION: 1}, threads=2),
 }
 
 
@@ -348,15 +353,15 @@ def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> N
         nonlocal worst
         for _ in range(count // 2):
             memory = made.get()
-            for phase in (Phase.SPMV, Phase.PROVING, Phase.CPU_MSM):
-                with governor.lease(phase=phase, threads=2, least=1) as lease:
+            for lease_class in (LeaseClass.SPMV, LeaseClass.PROVING, LeaseClass.CPU_MSM):
+                with governor.lease(lease_class=lease_class, threads=2, least=1) as lease:
                     worst = max(worst, lease.threads)
             proven.put(memory)
 
     def verify() -> None:
         for _ in range(count):
             memory = proven.get()
-            with governor.lease(phase=Phase.VERIFICATION, threads=1):
+            with governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1):
                 pass
             purse.put(memory)
             purse.give_back(older_than=0.0)
@@ -517,8 +522,8 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
 
 
 def test_a_phase_with_a_limit_gets_that_many_threads() -> None:
-    governor = LocalGovernor(BUDGET, static(4, {Phase.CPU_MSM: 2}))
-    with governor.lease(phase=Phase.CPU_MSM, threads=4) as lease:
+    governor = LocalGovernor(BUDGET, static(4, {LeaseClass.CPU_MSM: 2}))
+    with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=4) as lease:
         assert lease.threads == 2
 
 

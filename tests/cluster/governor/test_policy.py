@@ -9,7 +9,7 @@ import pytest
 from cluster.governor import Budget, LocalGovernor
 from cluster.policy import Limits, fitted, off, policy_for, static
 from distprove.errors import InputError, UsageError
-from distprove.host.phases import Phase
+from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Domain, Topology
 from distprove.settings import ExecutorSettings, Job
 from kernels.cpu.groups import MSM_THREAD_BYTES
@@ -19,10 +19,13 @@ AMPLE = Topology(16, 1, (Domain("0-15", 16, 64 * MSM_THREAD_BYTES),))
 
 
 def test_static_gets_a_limit_where_caches_are_short() -> None:
-    assert fitted(static(16, {}), SHORT).limits == Limits({Phase.CPU_MSM: 6}, 16)
-    assert fitted(static(16, {Phase.SYNTHESIS: 3}), SHORT).limits.phases == {Phase.SYNTHESIS: 3, Phase.CPU_MSM: 6}
+    assert fitted(static(16, {}), SHORT).limits == Limits({LeaseClass.CPU_MSM: 6}, 16)
+    assert fitted(static(16, {LeaseClass.SYNTHESIS: 3}), SHORT).limits.lease_classes == {
+        LeaseClass.SYNTHESIS: 3,
+        LeaseClass.CPU_MSM: 6,
+    }
     two = Topology(16, 1, (*SHORT.l3, Domain("16-31", 16, 4 * MSM_THREAD_BYTES)))
-    assert fitted(static(16, {}), two).limits.phases == {Phase.CPU_MSM: 10}
+    assert fitted(static(16, {}), two).limits.lease_classes == {LeaseClass.CPU_MSM: 10}
 
 
 @pytest.mark.parametrize("topology", [AMPLE, Topology()], ids=["ample", "unknown"])
@@ -32,13 +35,13 @@ def test_without_need_or_knowledge_there_is_none(topology: Topology) -> None:
 
 
 def test_what_was_asked_for_wins_and_off_is_left_alone() -> None:
-    for policy in (static(16, {Phase.CPU_MSM: 16}), off()):
+    for policy in (static(16, {LeaseClass.CPU_MSM: 16}), off()):
         assert fitted(policy, SHORT) is policy
 
 
 def test_a_governor_fits_its_policy_to_its_node() -> None:
     governor = LocalGovernor(Budget(16, 100), static(16, {}), SHORT)
-    with governor.lease(phase=Phase.CPU_MSM, threads=16) as lease:
+    with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=16) as lease:
         assert lease.threads == 6
     report = governor.report()
     assert report["limits"] == {"cpu_msm": 6}
@@ -47,7 +50,7 @@ def test_a_governor_fits_its_policy_to_its_node() -> None:
 
 def test_the_policy_follows_the_settings() -> None:
     chosen = policy_for(ExecutorSettings(limits={"synthesis": 3}), 8)
-    assert (chosen.name, chosen.limits) == ("static", Limits({Phase.SYNTHESIS: 3}, threads=8))
+    assert (chosen.name, chosen.limits) == ("static", Limits({LeaseClass.SYNTHESIS: 3}, threads=8))
     assert policy_for(ExecutorSettings(policy="off"), 8).limits == off().limits == Limits(lane=None)
 
 

@@ -14,8 +14,8 @@ from cluster.record.analysis import (
     Spread,
     devices,
     inflation,
-    phase_samples,
     quantile,
+    stage_samples,
     step_seconds,
     witnesses_in_flight,
 )
@@ -122,7 +122,7 @@ def test_inflation_is_against_the_isolated_run_and_else_the_fastest_tenth() -> N
     failed = Span("p", "y", "prove", 0.0, 99.0, outcome="RuntimeError")
     assert inflation([*spans, failed])[0].spread.count == 20
     assert inflation([proved("p", "z", 0.0, 0.0)])[0].ratio is None
-    assert "load" not in phase_samples([Span("p", None, "load", 0.0, 1.0)])
+    assert "load" not in stage_samples([Span("p", None, "load", 0.0, 1.0)])
 
 
 def test_witnesses_in_flight_rise_and_fall() -> None:

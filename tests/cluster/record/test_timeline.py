@@ -55,7 +55,7 @@ def test_spans_count_once_however_they_came() -> None:
     whole, one_by_one = session(), session()
     one_by_one.spans = SPANS[:1]
     for span in SPANS[1:]:
-        facts = (span.phase, span.start, span.end, span.outcome, 100.0, span.inner, span.steps, span.on_device)
+        facts = (span.stage, span.start, span.end, span.outcome, 100.0, span.inner, span.steps, span.on_device)
         written = with_attempt(span_json(span.worker, span.partition, *facts), span.attempt)
         one_by_one.add(span.worker, span.end - span.start, written)
     assert one_by_one.to_json() == one_by_one.to_json() == whole.to_json()

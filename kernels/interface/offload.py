@@ -14,7 +14,7 @@ OPERATIONS = (SPMV, *MSM.values())
 
 
 @dataclass(frozen=True)
-class Placement:
+class Offload:
     """The operations of `OPERATIONS` that run on the host, not on the device. Raises BackendError for other names."""
 
     host: frozenset[str] = frozenset()
