@@ -26,7 +26,7 @@ from kernels.interface.offload import Offload
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """Which backend a prover gets. Plain data, so that it can be sent to an actor."""
+    """Choice of a prover's backend. Plain data, so that it can be sent to an actor."""
 
     name: str
     """A name that `find_backend` knows."""
@@ -41,27 +41,28 @@ class BackendChoice:
     host_threads: int = 1
     """CPU threads for these."""
     share: int = 1
-    """How many provers share the device: each may take that part of the budget, or else of the device's memory."""
+    """Number of provers that share the device: each may take that part of the budget, or else of the device's memory.
+    """
 
 
 @dataclass(frozen=True)
 class Leases:
-    """What a prover holds while it computes on the processors; None: it asks nobody."""
+    """Leases that a prover holds while it computes on the CPU; None: it needs no lease."""
 
     device: Lease | None = None
-    """For a prover without a GPU."""
+    """Lease for computations of a prover without a GPU."""
     host: Lease | None = None
-    """For what is placed beside its device."""
+    """Lease for operations that are offloaded from its device to the CPU."""
 
 
 def least_of(threads: int) -> int:
-    """With how many of its threads a prover without a GPU makes do while others hold some: half. With one or two of
-    many it would still be at one operation long after the others are done."""
+    """Minimum number of threads that a prover without a GPU accepts while others hold some: half of its own. With one
+    or two of many it would still be at one operation long after the others are done."""
     return max(1, threads // 2)
 
 
 def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
-    """What a prover of that choice holds, as `governor` grants it."""
+    """Leases of a prover with that choice, granted by `governor`."""
 
     def leased(threads: int, least: int = 0) -> Lease:
         @contextmanager

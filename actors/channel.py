@@ -50,7 +50,7 @@ class Channel:
         self._reader.start()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the other side's handler returns. Raises what it raises, or ChannelClosed."""
+        """Call a handler of the other side and return what it returns. Raises what it raises, or ChannelClosed."""
         answer, number = _Answer(), next(self._numbers)
         with self._lock:
             if self.ended:
@@ -121,7 +121,7 @@ class Channel:
 
 
 class _Answer:
-    """What a call came to."""
+    """Result or error of a call."""
 
     def __init__(self) -> None:
         self.ready = threading.Lock()

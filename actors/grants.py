@@ -1,4 +1,4 @@
-"""What a worker asks of its node's governor, and how it asks less often than there are partitions.
+"""Leases that a worker asks its node's governor for, less often than once a partition.
 
 A governor may be behind a call between processes. A worker of short proofs that asked for every partition would spend
 more on asking than on proving, so it uses again, for a moment, what it was granted: memory of a witness that is gone
@@ -131,7 +131,7 @@ class Purse:
             self._governor.shrink(memory.ticket, size)
 
     def put(self, memory: Memory) -> None:
-        """Not in use any more."""
+        """Return memory that is not in use any more."""
         if memory.ticket:
             memory.idle_since = time.monotonic()
             with self._lock:

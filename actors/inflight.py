@@ -120,7 +120,8 @@ class InFlight:
     def __init__(self) -> None:
         self.line = Line()
         self._beside = 1
-        """How many partitions may be in flight beside the one being staged. A loaded key leaves memory for these."""
+        """Number of partitions that may be in flight beside the one being staged. A loaded key leaves memory for these.
+        """
         self._clock = threading.Lock()
         self._ended = 0.0
         """Time at which the last proof was ready, in seconds since the epoch."""

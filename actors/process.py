@@ -1,5 +1,5 @@
-"""What crosses between a worker's process and those it starts: specs of what to serve, and witnesses that stay where
-they were made.
+"""Messages between a worker's process and those it starts: specs of what to serve, and witnesses that stay where they
+were made.
 
 A witness does not travel: the process that made it keeps it (`Kept`), the worker's process maps it and says when it may
 go.
@@ -83,7 +83,8 @@ Spec = WorkerSpec | SynthesiserSpec | VerifierSpec
 
 
 def pickled(spec: Spec) -> bytes:
-    """For `main`. What a script defines for itself goes by value: the script is not run again over there."""
+    """Pickle a spec for `main`. What a script defines for itself goes by value: the script is not run again over
+    there."""
     data = io.BytesIO()
     try:
         _ByName(data, pickle.HIGHEST_PROTOCOL).dump(spec)
@@ -112,7 +113,7 @@ class Kept:
         self._count = 0
 
     def send(self, witness: Witness) -> SentWitness:
-        """What to send for a witness, which is kept. Raises OutOfMemory."""
+        """Keep a witness, and return what stands for it in messages. Raises OutOfMemory."""
         shared = {name: share(array, self._arena) for name, array in witness.arrays.items()}
         self._count += 1
         self._arrays[self._count] = [array for _, array in shared.values()]

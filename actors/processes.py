@@ -69,7 +69,7 @@ class HostProcess:
         child.call("serve", self._spec, sys.path)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the method `name` returns over there. Raises what it raises, or WorkerDied."""
+        """Call the method `name` in the process and return what it returns. Raises what it raises, or WorkerDied."""
         return self._living().call("ask", name, *arguments)
 
     def tell(self, name: str, *arguments: Any) -> None:
@@ -171,10 +171,10 @@ class Given:
         return GivenWitness(replace(sent, name=partition.name), self._receiver), now, now
 
     def kill(self) -> None:
-        """It is no process."""
+        """Do nothing: it is no process."""
 
     def end(self) -> None:
-        """It is at nothing."""
+        """Do nothing: it is at nothing."""
 
 
 @dataclass
@@ -192,11 +192,11 @@ class GivenWitness:
         return received(self.sent, self.receiver)
 
     def release(self) -> None:
-        """It stays."""
+        """Do nothing: it stays."""
 
 
 class Process(Protocol):
-    """What `subprocess.Popen` and `actors.nursery.Forked` have in common."""
+    """The common interface of `subprocess.Popen` and `actors.nursery.Forked`."""
 
     @property
     def pid(self) -> int: ...
@@ -245,7 +245,7 @@ class _Child:
     """One life of a process."""
 
     def __init__(self, name: str, governor: Governor, process: Process, connection: Connection) -> None:
-        """Of a `process` that serves at the other end of the `connection`."""
+        """Take charge of a `process` that serves at the other end of the `connection`."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
@@ -267,7 +267,7 @@ class _Child:
         return self.channel.ended
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the process answers. Raises what it raises, or WorkerDied."""
+        """Call the process and return its answer. Raises what it raises, or WorkerDied."""
         try:
             return self.channel.call(name, *arguments)
         except ChannelClosed:

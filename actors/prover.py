@@ -50,7 +50,7 @@ class ProverWorker:
 
     @property
     def line(self) -> Line:
-        """Where the worker's tasks wait for their turn."""
+        """The line in which the worker's tasks wait for their turn."""
         return self._in_flight.line
 
     def load(self, shared: Shared, turn: Turn | None = None) -> Timed:
@@ -77,7 +77,7 @@ class ProverWorker:
         return self._in_flight.alone(self._check, turn)
 
     def diagnose(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
-        """After a bad proof: raise UnsatisfiedWitness when the witness is to blame and the system can tell."""
+        """Raise UnsatisfiedWitness after a bad proof if the witness is to blame and the system can tell."""
         return self._in_flight.alone(lambda: self._diagnose(partition, witness), turn)
 
     def close(self) -> None:
@@ -145,5 +145,5 @@ class ProverWorker:
 
 
 def process_facts() -> dict[str, Any]:
-    """Where this process is, for reports and for the test that kills it."""
+    """Node and number of this process, for reports and for the test that kills it."""
     return {"host": socket.gethostname(), "pid": os.getpid()}

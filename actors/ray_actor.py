@@ -74,7 +74,8 @@ class RemoteWorker:
         self._process.start()
 
     def ask(self, name: str, arguments: bytes) -> Any:
-        """What the worker's method `name` returns, given pickled arguments. Raises what it raises, or WorkerDied."""
+        """Call the worker's method `name` with pickled arguments and return what it returns. Raises what it raises, or
+        WorkerDied."""
         assert self._process is not None, "serve first"
         answer = self._process.call(name, *pickle.loads(arguments))
         return _placed(answer) if isinstance(answer, Loaded) else answer
@@ -87,7 +88,8 @@ class RemoteWorker:
             self._process.kill()
 
     def _give(self, array: Any, file: MappedFile | None) -> Sent | MappedFile:
-        """What processes get of a file: its name, where it is the same here, or else a copy in shared memory."""
+        """The form in which processes get a file: its name, where it is the same here, or else a copy in shared
+        memory."""
         if file is not None and file == mapped_file(Path(file.path)):
             return file
         sent, kept = share(array, self._arena)
@@ -105,7 +107,7 @@ def mapped_file(path: Path) -> MappedFile | None:
 
 
 def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
-    """Those of a system's files that are maps of whole files, as far as this machine tells."""
+    """The maps of whole files among a system's shared arrays, as far as this machine tells."""
     begins: dict[int, str] = {}
     with suppress(OSError):
         for line in Path("/proc/self/maps").read_text().splitlines():

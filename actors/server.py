@@ -1,4 +1,4 @@
-"""What runs in a process that `actors.processes` starts: a worker, a synthesiser or a verifier.
+"""Serves the processes that `actors.processes` starts: a worker, a synthesiser or a verifier.
 
 Whoever started the process runs `main` there, at the other end of a connection, and calls methods of what is served.
 Leases are asked for in the other direction. The process ends when the connection does, whatever it is at: one whose
@@ -64,7 +64,7 @@ def _warm(spec: bytes, path: list[str]) -> None:
 
 
 class _Server:
-    """What is served, once it is known."""
+    """Serves one object, once it is known."""
 
     def __init__(self, connection: int, nursery: Nursery | None) -> None:
         self._nursery = nursery

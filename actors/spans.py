@@ -1,4 +1,4 @@
-"""How a stretch of work on a partition is written for timeline.json (`cluster.record.timeline` says what that is).
+"""Writes a stretch of work on a partition for timeline.json (`cluster.record.timeline` says what that is).
 
 Workers write it, so that the driver puts together only lines: it has several for each partition.
 """

@@ -32,7 +32,7 @@ class WorkerThreads:
         )
 
     def start(self) -> None:
-        """There is nothing to start."""
+        """Do nothing: a thread needs no start."""
 
     def call(self, name: str, *arguments: Any) -> Any:
         return getattr(self._worker, name)(*arguments)
@@ -66,7 +66,7 @@ class SynthesiserThread:
         """Threads cannot be ended."""
 
     def end(self) -> None:
-        """It is at nothing of its own."""
+        """Do nothing: it is at nothing of its own."""
 
 
 @dataclass

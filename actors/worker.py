@@ -37,7 +37,7 @@ IDLE = 0.02
 
 
 class Ask(str, Enum):
-    """What can be done with a partition. PROVE takes the witness that COMMIT left here, if there is one."""
+    """Requests for a partition. PROVE takes the witness that COMMIT left here, if there is one."""
 
     COMMIT = "commit"
     PROVE = "prove"
@@ -66,7 +66,7 @@ class Stretch(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What an order came to. Errors are those of the proof system and backend, or `WorkerDied` and `WitnessGone`."""
+    """Result of an order. Errors are those of the proof system and backend, or `WorkerDied` and `WitnessGone`."""
 
     name: str
     ask: Ask
@@ -97,7 +97,7 @@ class Batch:
 
 
 class WitnessRef(Protocol):
-    """What a synthesiser made."""
+    """A reference to a witness that a synthesiser made."""
 
     @property
     def nbytes(self) -> int: ...
@@ -127,7 +127,7 @@ class Maker(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What loading a worker came to."""
+    """Result of loading a worker."""
 
     prover: Timed
     synthesisers: dict[str, Timed]
@@ -145,7 +145,8 @@ class _Order:
 
 
 class Worker:
-    """See the module's text. `load` must have succeeded before anything else is asked, except `close`."""
+    """One device with its key, its synthesisers and its line of partitions. `load` must have succeeded before anything
+    else is asked, except `close`."""
 
     def __init__(
         self,
@@ -178,12 +179,12 @@ class Worker:
         self._waiting: dict[str, deque[_Order]] = {}
         self._limits: dict[str, int | None] = {}
         self._began: dict[str, float] = {}
-        """When the session of each job began."""
+        """Start of each job's session."""
         self._preparing: Counter[str] = Counter()
         """Witnesses in the making or ready, by job."""
         self._ready: deque[_Order] = deque()
         self._kept: dict[str, _Order] = {}
-        """What was committed, and waits for the barrier."""
+        """Orders that were committed and wait for the barrier."""
         self._held = 0
         self._under_way: dict[str, tuple[str, str]] = {}
         self._batch = Batch([], [])
@@ -241,7 +242,7 @@ class Worker:
         return Loaded(loaded, made)
 
     def _forget(self) -> None:
-        """What an earlier load was given: whoever loads again has given that to somebody else."""
+        """Forget what an earlier load was given: whoever loads again has given it to others."""
         for order in self._kept.values():
             if order.witness is not None:
                 order.witness.release()
@@ -494,7 +495,7 @@ class Worker:
         order.outcome.stretches.append(Stretch(worker, stage, started, ended, span))
 
     def _drop(self, order: _Order) -> None:
-        """Its witness is not needed any more."""
+        """Release the witness of an order, which is not needed any more."""
         if order.witness is not None:
             order.witness.release()
         if order.memory is not None:

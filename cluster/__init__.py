@@ -1,1 +1,1 @@
-"""What decides: the driver, executors, the per-node governor, runs on disk, and the connection to Ray."""
+"""The deciding half: the driver, executors, the per-node governor, runs on disk, and the connection to Ray."""

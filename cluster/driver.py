@@ -151,7 +151,7 @@ def take_up(
 
 
 def place_of(worker: WorkerReport) -> Place:
-    """Where a worker was, for the timeline."""
+    """Place of a worker, for the timeline."""
     facts = worker.facts
     return Place(
         worker.id,
@@ -164,7 +164,7 @@ def place_of(worker: WorkerReport) -> Place:
 
 
 def _earlier_sessions(run: Run) -> list[Session]:
-    """What a resumed run's timeline holds; nothing if it is damaged, for it is a story, not the state."""
+    """Sessions in a resumed run's timeline; none if it is damaged, because nothing depends on it."""
     try:
         return read_timeline(run.path)
     except InputError:

@@ -1,5 +1,5 @@
-"""Which workers hang. How long they may be silent is a setting; how long their work may take follows from the times
-that such work has taken in this job.
+"""Finds workers that hang. How long they may be silent is a setting; how long their work may take follows from the
+times that such work has taken in this job.
 
 Time is counted by looks: a driver that was stopped for a while, or was busy, holds nobody else for hung.
 """
@@ -31,9 +31,9 @@ class Hung:
 @dataclass
 class _Seen:
     heard: float
-    """When it last said something."""
+    """Time of its last sign of life."""
     since: dict[tuple[str, str, str], float] = field(default_factory=dict)
-    """Since when it is at what: partition, stage, and prover or synthesiser."""
+    """Start of each thing that it is at: partition, stage, and prover or synthesiser."""
 
 
 class Watch:
@@ -67,7 +67,7 @@ class Watch:
         self._seen[worker] = _Seen(self._clock, {step: before.get(step, self._clock) for step in under_way})
 
     def forget(self, worker: str) -> None:
-        """It is not loaded."""
+        """Forget a worker that is not loaded."""
         self._seen.pop(worker, None)
 
     def hung(self, worker: str) -> Hung | None:

@@ -1,4 +1,4 @@
-"""What may run at once on a node, by policy: `off` limits nothing, `static` holds the limits of the configuration.
+"""Policies say what may run at once on a node: `off` limits nothing, `static` holds the limits of the configuration.
 
 No policy has a say about memory: what was predicted never exceeds the budget under either of them.
 """
@@ -16,7 +16,7 @@ from kernels.cpu.groups import MSM_THREAD_BYTES
 
 @dataclass(frozen=True)
 class Limits:
-    """What may run at once on a node."""
+    """Limits of what may run at once on a node."""
 
     lease_classes: Mapping[LeaseClass, int] = field(default_factory=dict)
     """Threads that the leases of a lease class may hold together; a lease class that is not named has no limit of its
@@ -24,7 +24,7 @@ class Limits:
     threads: int | None = None
     """Threads of the lease classes that share them (`distprove.host.lease_class.SHARING`) together; None: no limit."""
     lane: int | None = 1
-    """How many may give back large memory at once; None: no limit."""
+    """Number of threads that may give back large memory at once; None: no limit."""
 
 
 @dataclass(frozen=True)

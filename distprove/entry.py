@@ -1,4 +1,4 @@
-"""What a proof system says of itself before it is loaded: the `ENTRY` in the `entry.py` of its folder."""
+"""Facts about a proof system before it is loaded: the `ENTRY` in the `entry.py` of its folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Entry:
 
     title: str
     help: str
-    """What `distprove prove SYSTEM` does."""
+    """Help text of `distprove prove SYSTEM`."""
     options: type[Options]
     load: Callable[[Any], ProofSystem]
     """Makes the system of a job from its `options`. Raises UsageError, and InputError for bad files."""
@@ -43,10 +43,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported, and how it is checked."""
+    """Files that were exported, and how they are checked."""
 
     names: list[str]
-    """What the partitions are called there, in order."""
+    """Names of the partitions there, in order."""
     command: tuple[str, ...]
     """The command, word by word, that checks the first partition, or with `checks_all` every one."""
     checks_all: bool

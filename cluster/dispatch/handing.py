@@ -65,12 +65,12 @@ def _hand_to(state: State, member: Member, live: list[Member], fair: int) -> Non
 
 
 def _may_have(state: State, member: Member, item: Item, live: list[Member]) -> bool:
-    """Not a worker that has failed with it, unless all have."""
+    """Whether the worker may have the partition: not if it has failed with it, unless all have."""
     return member.worker.id not in item.avoid or all(other.worker.id in item.avoid for other in live)
 
 
 def _hand_home(state: State, challenge: bytes) -> None:
-    """After the barrier: prove where the partitions were committed, in the plan's order."""
+    """Hand out partitions after the barrier: to the workers that committed to them, in the plan's order."""
     for member in state.members.provers.values():
         items = [item for item in state.items.at[Stage.COMMITTED].values() if item.home == member.worker.id]
         if member.usable:

@@ -17,7 +17,7 @@ class Member:
     """The one it is, or is of."""
     report: WorkerReport
     deadline: float
-    """When it must be ready, by the monotonic clock."""
+    """Time by which it must be ready, on the monotonic clock."""
     ready: bool = False
     retired: bool = False
     strikes: int = 0
@@ -28,7 +28,7 @@ class Member:
     rate: float = 0.0
     """Orders a second that it took to their end, lately."""
     counted: float = 0.0
-    """When its last batch came, by the monotonic clock."""
+    """Time at which its last batch came, on the monotonic clock."""
     asked_back: bool = False
     """Whether it was asked to return what it has not begun, and has not answered."""
 
@@ -41,7 +41,7 @@ class Member:
         return self.report.role == Role.PROVER.value
 
     def answered_for(self, count: int) -> None:
-        """It told, just now, what so many orders came to."""
+        """Note that it told, just now, the results of so many orders."""
         now = time.monotonic()
         if count:
             rate = count / max(1e-3, now - self.counted)

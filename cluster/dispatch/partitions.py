@@ -43,11 +43,11 @@ class Item:
     avoid: set[str] = field(default_factory=set)
     """Provers whose proof of it was bad."""
     suspicion: str = ""
-    """Why its last proof is held to be bad, while that is diagnosed."""
+    """Reason why its last proof is held to be bad, while that is diagnosed."""
     proof: PartitionProof | None = None
     times: StepTimes = field(default_factory=StepTimes)
     attempts: dict[str, int] = field(default_factory=dict)
-    """How often each stage of it was tried, for the timeline."""
+    """Number of attempts at each stage, for the timeline."""
     charged: int = 0
     """Attempts that failed and count against `max_retries`."""
 
@@ -64,7 +64,7 @@ class Items(dict[str, Item]):
             self.at[item.stage][name] = item
 
     def move(self, item: Item, stage: Stage) -> None:
-        """To another stage."""
+        """Move a partition to another stage."""
         name = item.partition.name
         del self.at[item.stage][name]
         item.stage = stage
@@ -85,5 +85,5 @@ class Items(dict[str, Item]):
         return self.count(*SAFE) == len(self)
 
     def stages(self) -> dict[str, int]:
-        """How many partitions are at each stage."""
+        """Number of partitions at each stage."""
         return {stage.value: len(items) for stage, items in self.at.items() if items}

@@ -1,4 +1,4 @@
-"""What is told of a job under way: to the live display, and to status.json."""
+"""Tells of a job under way: to the live display, and in status.json."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Teller:
         self._progress = progress
         self._due = 0.0
         self._recent: deque[tuple[float, int]] = deque(maxlen=10_000)
-        """When partitions were done, and how many."""
+        """Times at which partitions were done, and how many."""
 
     def __call__(
         self, event: str, item: Item | None = None, member: Member | None = None, detail: str | None = None
@@ -70,7 +70,7 @@ class Teller:
         )
 
     def wait(self, what: str) -> None:
-        """There is no work yet, but what is waited for."""
+        """Tell what the job waits for before there is work."""
         self("waiting", detail=what)
 
     def loading(self) -> None:
@@ -81,7 +81,7 @@ class Teller:
             self.wait(f"the key, loaded on {ready} of {len(provers)} provers")
 
     def moved(self) -> None:
-        """What moves comes by the thousand, and who looks sees ten pictures a second."""
+        """Report the number of partitions at each stage, ten times a second at most: moves come by the thousand."""
         now = time.monotonic()
         if now >= self._due:
             self._due = now + TELL
@@ -92,7 +92,7 @@ class Teller:
         self._recent.append((time.time(), count))
 
     def view(self) -> dict[str, Any]:
-        """What status.json says while the dispatcher runs."""
+        """Content of status.json while the dispatcher runs."""
         now = time.time()
         recent = sum(count for done, count in self._recent if done > now - RECENT)
         begun: dict[str, list[list[str]]] = {}

@@ -1,4 +1,4 @@
-"""What the dispatcher knows of a job under way, and where that is written down."""
+"""The state of a job under way, and the records that are kept of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State:
     system: ProofSystem
     plan: list[Partition]
     proofs: dict[str, PartitionProof]
-    """What is verified and on disk, by name."""
+    """Proofs that are verified and on disk, by name."""
     barrier: Barrier | None
     executor: Executor
     run: Run
@@ -44,7 +44,7 @@ class State:
         self.watch = Watch(self.settings.hang_timeout, self.settings.in_flight)
 
     def deadline(self) -> float:
-        """When what starts now must be ready, by the monotonic clock."""
+        """Time by which a worker that starts now must be ready, on the monotonic clock."""
         return time.monotonic() + self.settings.start_timeout
 
     def note(self, event: str, member: Member, reason: str) -> None:

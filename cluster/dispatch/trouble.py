@@ -1,4 +1,4 @@
-"""What goes wrong: bad proofs and faults, workers that die or hang, what is tried again, and who is given up."""
+"""Handles trouble: bad proofs and faults, workers that die or hang, what is tried again, and who is given up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_STRIKES = 3
 
 
 def see_to_workers(state: State) -> None:
-    """See who is late, who hangs, and whether anybody is left."""
+    """Look for workers that are late or hang, and whether any is left."""
     _retire_the_late(state)
     _end_the_hung(state)
     _fail_if_stranded(state)
@@ -26,7 +26,7 @@ def see_to_workers(state: State) -> None:
 
 
 def suspect(state: State, item: Item, reason: str) -> None:
-    """After a proof that does not verify: ask the prover it came from whether the witness is to blame."""
+    """Ask the prover of a proof that does not verify whether the witness is to blame."""
     member = state.members.provers[item.home or ""]
     item.suspicion = reason
     if member.usable:

@@ -1,1 +1,1 @@
-"""Where work runs: threads, processes of this machine, or Ray."""
+"""Executors: workers on threads, in processes of this machine, or over Ray."""

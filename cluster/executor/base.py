@@ -1,4 +1,4 @@
-"""Where work runs: one interface. Executors of one machine are in `local_executor`, the one over Ray in `ray_executor`.
+"""The interface of all executors; those of one machine are in `local`, the one over Ray is in `ray`.
 
 An executor owns workers, each a device with its synthesisers (`actors.worker`), and knows how a message reaches them
 (`Transport`). It carries orders to them in chunks, and reports their batches. It decides nothing: which partition goes
@@ -51,11 +51,11 @@ class Worker:
     node: str
     synthesisers: tuple[str, ...]
     node_id: str | None = None
-    """What tells its node from others, where there are any: several may have one address."""
+    """Identifier of its node, where there are several: they may have one address."""
 
 
 class Executor(ABC):
-    """See the module's text. Use as a context manager; `start` once, then ask and wait."""
+    """Owns workers and carries orders to them. Use as a context manager; `start` once, then ask and wait."""
 
     kind: str
 
@@ -67,12 +67,12 @@ class Executor(ABC):
         self._verifier: Batches | None = None
         self._keepers: Batches | None = None
         self._store: Callable[[Sequence[PartitionProof]], None] | None = None
-        """Where these keep proofs."""
+        """Stores proofs on disk."""
         self._system: ProofSystem | None = None
         self._transports: dict[str, Transport] = {}
         """Transports of the workers that were not given up, by worker id."""
         self._epochs: dict[str, int] = {}
-        """Which life of each worker orders are for."""
+        """Number of starts of each worker; orders are for one of them."""
         self._lives = itertools.count(1)
         self.verifiers: Verifiers | None = None
         """Processes that verify, where threads would not do; whoever started them closes them."""
@@ -188,7 +188,7 @@ class Executor(ABC):
         return found
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
-        """What each node's governor has to say at the end; times in seconds after `began` (since the epoch)."""
+        """Reports of the nodes' governors at the end; times in seconds after `began` (since the epoch)."""
         return []
 
     def close(self, *, now: bool = False) -> None:
@@ -269,7 +269,7 @@ def _verdicts(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -
 
 
 def why_invalid(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[str | None]:
-    """Why each proof does not hold; None for one that does."""
+    """Reasons why proofs do not hold, in order; None for one that holds."""
     with suppress(Exception):  # whatever it is: it is looked for in each
         if verifies.verify_batch(proofs) is True:
             return [None] * len(proofs)

@@ -51,7 +51,7 @@ class InProcessExecutor(Executor):
         self._governor = LocalGovernor(Budget(threads=1, memory=1))
         self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
         self._given: tuple[SentWitness, ...] = ()
-        """See `WorkerSpec`."""
+        """Witnesses that are given, as in `WorkerSpec`."""
 
     def start(self, system: ProofSystem) -> list[Worker]:
         settings = self.settings
@@ -130,7 +130,7 @@ class ProcessExecutor(InProcessExecutor):
 
 
 def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
-    """What the settings ask for. Raises ClusterError."""
+    """Make the executor of one machine that the settings ask for. Raises ClusterError."""
     return ProcessExecutor(settings) if isolates(settings) else InProcessExecutor(settings)
 
 
@@ -145,7 +145,7 @@ def isolates(settings: ExecutorSettings) -> bool:
 def prover_choices(
     settings: ExecutorSettings, system: ProofSystem, devices: list[int], threads: int
 ) -> list[BackendChoice]:
-    """What each prover of this machine computes on: the `devices`, or without any the processors."""
+    """Backends of this machine's provers: the `devices`, or without any the CPU."""
     spread = shares(len(devices), settings.gpu_workers)
     name = settings.backend
     if name == "auto":

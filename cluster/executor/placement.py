@@ -1,4 +1,4 @@
-"""Which workers a cluster gets: a pure function of its nodes and the settings."""
+"""Chooses the workers of a cluster: a pure function of its nodes and the settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
 
 SYNTHESISERS_PER_GPU = 16
-"""At most. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms for a circuit of 2^16
-rows, with circom's program on one core of 16 at work and an H200); with fewer the GPU waits."""
+"""Most synthesisers for one GPU. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms
+for a circuit of 2^16 rows, with circom's program on one core of 16 at work and an H200); with fewer the GPU waits."""
 
 
 GPU_THREADS = 8
@@ -34,7 +34,7 @@ class Place:
 
     node: Node
     backend: str | None
-    """None for a synthesiser."""
+    """Backend of the prover; None for a synthesiser."""
     num_cpus: float
     num_gpus: float
     """A part of one where several provers share a GPU."""
@@ -42,7 +42,7 @@ class Place:
     host_threads: int = 1
     """Threads for operations that are placed beside the prover's device, on the CPU."""
     share: int = 1
-    """How many provers share its device."""
+    """Number of provers that share its device."""
 
 
 def host_threads(threads: int, provers: int) -> int:
@@ -51,8 +51,8 @@ def host_threads(threads: int, provers: int) -> int:
 
 
 def synthesis_threads(threads: int, beside: int, provers: int, placing: OffloadRequest) -> int:
-    """Of a node's threads, those left to synthesis where each prover on a GPU has `beside` for what is placed on the
-    CPU by name."""
+    """Number of a node's threads that are left to synthesis where each prover on a GPU has `beside` for what is placed
+    on the CPU by name."""
     return max(1, threads - provers * beside) if placing.placement.host else threads
 
 
@@ -63,7 +63,8 @@ def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
 
 
 def shares(devices: int, workers: int | None) -> list[int]:
-    """How many share the device of each prover of a node with `devices` GPUs (0: its CPUs), device by device.
+    """Number of provers that share the device of each prover of a node with `devices` GPUs (0: its CPUs), device by
+    device.
 
     `workers` provers in all, one a device for None. Raises ClusterError for a number that cannot be spread evenly.
     """

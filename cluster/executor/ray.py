@@ -98,11 +98,11 @@ class RayExecutor(Executor):
         self._governors: dict[str, Any] = {}
         self._shared: dict[str, ray.ObjectRef] = {}
         self._name = f"job-{secrets.token_hex(8)}"
-        """Among the drivers that share the governors."""
+        """Name among the drivers that share the governors."""
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._resident: dict[str, Residents] = {}
-        """What the workers of a node keep there, by node."""
+        """Memory that workers keep on each node, by node."""
         self._own: dict[str, tuple[str, Residents]] = {}
         """A prover's node, and its part of that."""
         self._tickets: dict[str, int] = {}
@@ -305,7 +305,7 @@ def _actor(spec: WorkerSpec | VerifierSpec, node: Node, num_cpus: float = 0, num
 
 
 def told(error: RayError) -> BaseException:
-    """What Ray's error means to the driver."""
+    """The driver's own error for one of Ray's."""
     cause = error.cause if isinstance(error, RayTaskError) else None
     for candidate in (error, cause):
         if isinstance(candidate, (RayActorError, WorkerCrashedError)):

@@ -20,7 +20,7 @@ from kernels.host.private import temporary_root
 
 PREFIX = "dp-ray-"
 SESSIONS, SPILL = "r", "s"
-"""What lies in it: Ray's sessions, and the spilled objects."""
+"""Names of its folders: Ray's sessions, and the spilled objects."""
 
 _SOCKET = f"/{PREFIX}xxxxxxxx/{SESSIONS}/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 _LONGEST_ROOT = 107 - len(_SOCKET)

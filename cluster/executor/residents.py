@@ -1,4 +1,5 @@
-"""What a job's workers keep in a node's memory from their loading to their end, as predicted before they are loaded."""
+"""Predicts what a job's workers keep in a node's memory from their loading to their end, as predicted before they are
+loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ class Residents:
     pinned: int = 0
 
     def without(self, other: Residents) -> Residents:
-        """What stays when `other` is gone."""
+        """The residents that stay when `other` is gone."""
         return replace(self, memory=self.memory - other.memory, pinned=self.pinned - other.pinned)
 
 

@@ -1,4 +1,4 @@
-"""What an executor reports, and the threads beside the driver that verify and keep proofs."""
+"""Reports of an executor, and the threads beside the driver that verify and keep proofs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINGER = 0.25
 
 
 class Kind(str, Enum):
-    """What an executor reports. VERIFY and KEEP run beside the driver and have no worker."""
+    """Kinds of reports of an executor. VERIFY and KEEP run beside the driver and have no worker."""
 
     LOAD = "load"
     CHECK = "check"
@@ -79,7 +79,7 @@ class Batches:
         self._changed = threading.Condition()
         self._proofs: list[PartitionProof] = []
         self._due = 0.0
-        """When the next batch may be taken, by the monotonic clock."""
+        """Time from which the next batch may be taken, on the monotonic clock."""
         self._stopped = False
         self._threads = [
             threading.Thread(target=self._run, name=f"distprove-{kind.value}-{index}", daemon=True)

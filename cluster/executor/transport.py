@@ -1,4 +1,4 @@
-"""How messages reach a worker or a verifier."""
+"""Transports: ways for messages to reach a worker or a verifier."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 
 class Transport(Protocol):
-    """It carries messages and knows nothing of what they say."""
+    """A way for messages to reach a process. It knows nothing of what they say."""
 
     def start(self) -> None:
         """Bring what answers to life, also after its death."""
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the method `name` returns. Raises what it raises, or WorkerDied."""
+        """Call the method `name` and return what it returns. Raises what it raises, or WorkerDied."""
 
     def tell(self, name: str, *arguments: Any) -> None:
         """Have the method `name` called. Nothing is waited for; one that is gone is not told."""

@@ -40,7 +40,7 @@ class Verifier:
     node: str | None
     transport: Transport
     lives: int = 0
-    """How often it was started since its last verdict."""
+    """Number of starts since its last verdict."""
 
 
 class Verifiers:
@@ -54,7 +54,7 @@ class Verifiers:
         self._settings = settings
         self._all = tuple(verifiers)
         self._kept = set(verifiers)
-        """Those that were not given up."""
+        """Verifiers that were not given up."""
         self._free: list[Verifier] = []
         self._changed = threading.Condition()
         self._closed = False
@@ -161,12 +161,12 @@ def _load(transport: Transport) -> None:
 
 
 class _Hangs(Exception):
-    """No answer came in time."""
+    """Raised when no answer comes in time."""
 
 
 def _within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
-    """What `call` gives, on a thread of its own. Raises what it raises, or _Hangs after `limit` seconds: what comes
-    later is not read."""
+    """Call `call` on a thread of its own and return its result. Raises what it raises, or _Hangs after `limit` seconds:
+    what comes later is not read."""
     answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def answer() -> None:
@@ -186,7 +186,8 @@ def _within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def beside_driver(system: ProofSystem, provers: int, settings: ExecutorSettings) -> Verifiers | None:
-    """For a job with so many provers, or None for a system whose verifier lets go of the lock: threads will do."""
+    """Make the verifiers of a job with so many provers; None for a system whose verifier releases the interpreter's
+    lock, for which threads do."""
     if not system.verifies_in_python:
         return None
     specs = [VerifierSpec(f"verifier-{index}", system) for index in range(how_many(provers, usable_threads()))]

@@ -25,7 +25,7 @@ class _Driver:
 
     holder: Holder
     heard: float
-    """When it last said so, on the monotonic clock."""
+    """Time at which it last said so, on the monotonic clock."""
 
 
 class NodeGovernor:

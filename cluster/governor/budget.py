@@ -1,4 +1,4 @@
-"""What a node has to lease, unless the settings of a job say otherwise."""
+"""The budget of a node, unless the settings of a job say otherwise."""
 
 from __future__ import annotations
 

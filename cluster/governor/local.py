@@ -26,7 +26,7 @@ class Asked(NamedTuple):
 
     ticket: int
     threads: Future[int]
-    """How many threads the lease is of, once it is granted; ClusterError when the holder is reclaimed before."""
+    """Number of threads of the lease, once it is granted; ClusterError when the holder is reclaimed before."""
 
 
 class LocalGovernor(grants.Governor):
@@ -51,7 +51,7 @@ class LocalGovernor(grants.Governor):
         self._state.set_limits(self._policy.limits)
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
-        """Who waits, by ticket."""
+        """Futures of the requests that wait, by ticket."""
         self._numbers = itertools.count(1)
         self._samples = Samples()
         self._epoch = time.time() - time.monotonic()

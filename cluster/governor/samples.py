@@ -1,4 +1,4 @@
-"""What a governor sees of its node from time to time, for its report."""
+"""Samples of a node that its governor takes from time to time, for its report."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from kernels.host.units import format_bytes
 
 @dataclass(frozen=True)
 class Budget:
-    """What a node has to lease."""
+    """Amounts of each resource that a node has to lease."""
 
     threads: int
     memory: int
@@ -48,8 +48,8 @@ class Budget:
 
 
 Holder = tuple[int, float]
-"""Who holds a lease: a thread's or process's number, and when the process started (0: a thread, or no more there). A
-job as a whole has a negative number."""
+"""Holder of a lease: number of a thread or process, and the process's start time (0: a thread, or gone). A job as a
+whole has a negative number."""
 
 NOBODY: Holder = (0, 0.0)
 """Holds keys that are kept: what it holds ends when it is released, not with a process."""
@@ -62,7 +62,7 @@ the memory for a witness and wants a thread to make it must not wait for somebod
 
 @dataclass(frozen=True)
 class Request:
-    """What a holder asks for, all of it at once."""
+    """A holder's request: all that it asks for at once."""
 
     holder: Holder
     threads: int = 0
@@ -101,7 +101,7 @@ class Governor:
 
     budget: Budget
     limits: Limits | None = None
-    """What the policy allows; None: the budget's threads for the lease classes that share them."""
+    """Limits of the policy; None: the budget's threads for the lease classes that share them."""
     leases: dict[int, Request] = field(default_factory=dict)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
@@ -111,7 +111,7 @@ class Governor:
     peak_memory: int = 0
     peak_pinned: int = 0
     _queues: dict[Queue, deque[tuple[int, Request]]] = field(default_factory=dict)
-    """Who waits."""
+    """Requests that wait."""
     _held: _Held = field(default_factory=lambda: _Held())
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -136,7 +136,8 @@ class Governor:
         return ticket
 
     def _refuse_what_never_fits(self, request: Request) -> None:
-        """Beside the keys that are kept until their job ends, too: waiting for those would be waiting for it to end."""
+        """Refuse a request that never fits, also beside the keys that are kept until their job ends: waiting for those
+        would be waiting for the job to end."""
         kept = {lease.key for lease in self.leases.values() if lease.holder[0] <= 0 and lease.key is not None}
         memory, pinned = self.keys.size(kept - {request.key})
         if (
@@ -190,7 +191,7 @@ class Governor:
             self.release(ticket)
 
     def set_limits(self, limits: Limits) -> None:
-        """From here on these limits hold. Leases that exceed them run to their end; none is added meanwhile."""
+        """Set the limits from now on. Leases that exceed them run to their end; none is added meanwhile."""
         self._limits = limits
         self._grant()
 
@@ -206,7 +207,7 @@ class Governor:
 
     @property
     def holders(self) -> set[Holder]:
-        """Who holds or waits."""
+        """Holders that hold or wait for a lease."""
         waiting = {request.holder for _, request in (*self.waiting, *self.lane_waiting)}
         return (waiting | {lease.holder for lease in self.leases.values()}) - {NOBODY}
 
@@ -276,8 +277,8 @@ class Governor:
             self._give(*self.lane_waiting.popleft())
 
     def _room(self, request: Request, held_back: _HeldBack) -> int | None:
-        """How many threads `request` would get now; None if it must wait: what it then keeps from later ones is in
-        `held_back`."""
+        """Number of threads that `request` would get now; None if it must wait: what it then keeps from later ones is
+        in `held_back`."""
         limit = self._limits.lease_classes.get(request.lease_class)
         together = self._limits.threads if request.shares_threads else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
@@ -334,7 +335,7 @@ class _Held:
     pinned: int = 0
     lane: int = 0
     ranks: dict[tuple[Holder, int], list[int]] = field(default_factory=dict)
-    """What each thread of each process holds."""
+    """Ranks of the leases that each thread of each process holds."""
 
     def count(self, lease: Request, sign: int) -> None:
         who = (lease.holder, lease.thread)
@@ -355,7 +356,7 @@ class _Held:
 
 @dataclass
 class _HeldBack:
-    """What earlier requests wait for, which later ones must not take from under them."""
+    """Amounts that earlier requests wait for and later ones must not take."""
 
     queues: set[Queue] = field(default_factory=set)
     threads: bool = False

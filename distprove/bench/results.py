@@ -21,7 +21,7 @@ class Ceiling:
     operation: str
     per_second: float
     source: str
-    """Where the rate comes from: "measured" in the same run, or a table."""
+    """Source of the rate: "measured" in the same run, or a table."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Row:
     log_n: int
     timing: Timing
     variant: str = ""
-    """What distinguishes rows of the same size, such as the kind of scalars or the order of an NTT."""
+    """Difference between rows of the same size, such as the kind of scalars or the order of an NTT."""
     bytes_moved: int = 0
     """Minimum bytes that the algorithm must read and write, once each."""
     to_device: int = 0

@@ -42,7 +42,7 @@ _TIMEOUT = 3600.0
 
 
 class Taken(NamedTuple):
-    """What one proof took, in seconds: by the clock, and of all cores together."""
+    """Seconds that one proof took: by the clock, and of all cores together."""
 
     wall: float
     cpu: float

@@ -37,7 +37,7 @@ Partitions = Annotated[int, typer.Option(min=1, help="Partitions to cut it into.
 
 
 class Soundness(SettingsGroup):
-    """What the parameters of a proof follow from."""
+    """Options that the parameters of a proof follow from."""
 
     settings, panel = StarkOptions, SECURITY
     only = ("blowup", "security", "grinding", "queries")

@@ -40,13 +40,13 @@ class Execution(SettingsGroup):
     settings, panel, unset = ExecutorSettings, EXECUTION, True
 
     def given(self) -> dict[str, Any]:
-        """By the names of `ExecutorSettings`. Raises UsageError."""
+        """Settings that were given, by their names in `ExecutorSettings`. Raises UsageError."""
         return in_bytes(self.values)
 
 
 @dataclass(frozen=True)
 class RunFolder(OptionGroup):
-    """Where a run goes, and what becomes of one that is there."""
+    """Options for a run's folder, and for a run that is there already."""
 
     out: Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")]
     resume_existing: Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")] = (
@@ -226,7 +226,8 @@ def run_job(
 
 
 def exit_code(report: dict[str, Any]) -> int:
-    """Of a job that failed: 2 when nothing but its inputs is at fault, so that trying again is useless; else 1."""
+    """Exit code of a job that failed: 2 when nothing but its inputs is at fault, so that trying again is useless; else
+    1."""
     kinds = {p["error_kind"] for p in report["partitions"] if p["status"] == "failed"}
     types = [getattr(errors, str(kind), DistproveError) for kind in kinds]
     return InputError.exit_code if types and all(issubclass(t, InputError) for t in types) else JobFailed.exit_code

@@ -1,1 +1,1 @@
-"""How values become bytes, text and files, and come back from those that nobody vouches for."""
+"""Converts values to bytes, text and files, and back from files that nobody vouches for."""

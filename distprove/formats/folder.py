@@ -74,7 +74,7 @@ class Folder:
         return inner
 
     def names(self) -> list[str]:
-        """What there is in the folder, links included."""
+        """Names of all entries of the folder, links included."""
         return os.listdir(self._descriptor)
 
     def has(self, name: str) -> bool:

@@ -18,7 +18,7 @@ from distprove.formats.folder import Folder
 MAX_DEPTH = 64
 FREE_COST = 1 << 26
 COST_PER_BYTE = 16
-"""What the values of a text may take as objects: `FREE_COST` bytes, and this many for each byte of it."""
+"""Bytes that the values of a text may take as objects for each byte of it, beside `FREE_COST`."""
 MAX_DIGITS = 40
 """Most characters of an integer in the project's own JSON files."""
 MAX_NUMBER = 1e100

@@ -51,7 +51,7 @@ _PLACES = {
     "bor": 73,
     "bxor": 75,
 }
-"""Where among the functions of a program those are that get new bodies, or are called by these."""
+"""Positions among the functions of a program of those that get new bodies, or are called by these."""
 _IMPORTED = 4
 """Functions before them: circom's callbacks."""
 _LIMBS = range(4)

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-ATTEMPTS = 10
+PATIENCE = 180.0
+"""Seconds for which an agent of Ray may not be up on a busy machine."""
 
 
 def raylet() -> dict[str, Any]:
@@ -68,9 +69,9 @@ def submit(cluster: Any, *command: object) -> subprocess.CompletedProcess[str]:
     """`ray job submit -- COMMAND` to the head node; again while its agent, which starts the job, is not up yet."""
     dashboard = f"http://{cluster.head_node.webui_url}"
     whole = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", dashboard, "--", *command]
-    for _ in range(ATTEMPTS):
+    late = time.monotonic() + PATIENCE
+    while True:
         done = subprocess.run([str(part) for part in whole], capture_output=True, text=True, timeout=250)
-        if "No available agent to submit job" not in done.stderr:
-            break
+        if "No available agent to submit job" not in done.stderr or time.monotonic() > late:
+            return done
         time.sleep(3)
-    return done
