@@ -196,14 +196,20 @@ class Worker:
         self._over = False
         self._running: list[threading.Thread] = []
         self._taking = threading.Lock()
+        self._loading = threading.Lock()
 
     # -- what is asked ----------------------------------------------------------------------------------------------
 
     def load(self, epoch: int, permitted: bool) -> Loaded:
-        """Load key and programs, and begin to take orders of this `epoch`. `permitted`: see `permit`.
+        """Load key and programs, and begin to take orders of this `epoch`, unless those of a later one are taken.
+        `permitted`: see `permit`.
 
         Raises InputError when key or program are at fault, BackendError when the device is, WorkerDied.
         """
+        with self._loading:  # one run that this worker serves may ask before the loading for the last one is over
+            return self._load(epoch, permitted)
+
+    def _load(self, epoch: int, permitted: bool) -> Loaded:
         results: dict[str, Timed | BaseException] = {}
 
         def load(name: str, maker: Maker) -> None:
@@ -226,8 +232,9 @@ class Worker:
             self._makers.pop(name)
         with self._lock:
             self._batch.lost += lost
-            self._forget()
-            self._epoch = epoch
+            if epoch > self._epoch:
+                self._forget()
+                self._epoch = epoch
             self._permitted |= permitted
         if not self._running:
             loops: list[Callable[[], None]] = [partial(self._make, name) for name in self._makers]

@@ -179,13 +179,20 @@ class Executor(ABC):
         self._keepers.submit(proofs, last=last)
 
     def wait(self, timeout: float) -> list[Finished]:
-        """All that is over; waits for something for up to `timeout` seconds."""
+        """All that is over; waits for something for up to `timeout` seconds.
+
+        A worker's loading that was asked for again meanwhile, by the next run that it serves or after its death, is not
+        told: orders would go to a start that is not there yet, which drops them.
+        """
         found: list[Finished] = []
         with suppress(Empty):
             found.append(self._done.get(timeout=timeout))
             while True:
                 found.append(self._done.get_nowait())
-        return found
+        return [each for each in found if each.kind is not Kind.LOAD or each.epoch == self._epoch_of(each.worker)]
+
+    def _epoch_of(self, worker: str | None) -> int:
+        return self._epochs.get(worker or "", 0)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """Reports of the nodes' governors at the end; times in seconds after `began` (since the epoch)."""
@@ -216,7 +223,7 @@ class Executor(ABC):
 
     def _attend(self, worker: str, transport: Transport, epoch: int, permitted: bool) -> None:
         """Load a worker, then report its news, until it dies or is ended."""
-        if not self._report(Finished(Kind.LOAD, worker), transport, "load", epoch, permitted):
+        if not self._report(Finished(Kind.LOAD, worker, epoch=epoch), transport, "load", epoch, permitted):
             return
         quiet = min(QUIET, self.settings.hang_timeout / 4)
         while self._report(Finished(Kind.BATCH, worker), transport, "batch", quiet):

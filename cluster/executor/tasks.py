@@ -51,6 +51,8 @@ class Finished:
     error: BaseException | None = None
     started: float = 0.0
     ended: float = 0.0
+    epoch: int = 0
+    """Number of the start that a LOAD is of."""
 
 
 class Batches:

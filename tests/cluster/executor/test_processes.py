@@ -196,7 +196,7 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     assert governor.hold(Request(lives, threads=2)).threads == 2
 
 
-def settled(executor: ProcessExecutor, kind: Kind) -> Finished:
+def settled(executor: InProcessExecutor, kind: Kind) -> Finished:
     """The next report of that kind; of batches the next one with an outcome."""
     late = time.monotonic() + 60
     while time.monotonic() < late:
@@ -215,7 +215,7 @@ def started(executor: ProcessExecutor, system: ToySystem) -> tuple[Worker, Loade
     return worker, finished.value
 
 
-def asked(executor: ProcessExecutor, worker: Worker, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
+def asked(executor: InProcessExecutor, worker: Worker, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
     executor.hand(worker, [Order(partition, ask)])
     finished = settled(executor, Kind.BATCH)
     assert finished.error is None
@@ -280,6 +280,38 @@ def test_orders_of_an_earlier_life_are_dropped(faults: Make, apart: ExecutorSett
         worker, _ = started(executor, system)
         executor._transports[worker.id].tell("take", 0, [Order(old, Ask.PROVE)])
         assert asked(executor, worker, new).name == new.name
+
+
+def test_a_loading_that_was_asked_for_again_is_not_told(
+    faults: Make, local: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is over may leave one behind. The next run's orders would go to a start that is not there yet, or be
+    forgotten when the old one comes about, and it would wait for ever."""
+    system = ToySystem(1, faults())
+    (partition,) = system.plan()
+    with local_executor(local) as executor:
+        (worker,) = executor.start(system)
+        transport = executor._transports[worker.id]
+        ask, go, over = transport.call, threading.Event(), threading.Event()
+
+        def call(name: str, *arguments: Any) -> Any:
+            if name != "load" or arguments[0] != 1:
+                return ask(name, *arguments)
+            assert go.wait(60)
+            try:
+                return ask(name, *arguments)
+            finally:
+                over.set()
+
+        monkeypatch.setattr(transport, "call", call)
+        executor.load(worker)
+        executor.load(worker)
+        assert settled(executor, Kind.LOAD).epoch == 2
+        go.set()
+        assert over.wait(60)
+        executor._done.put(Finished(Kind.LOAD, worker.id, epoch=1))
+        assert not any(finished.kind is Kind.LOAD for finished in executor.wait(1.0))
+        assert asked(executor, worker, partition).error is None
 
 
 def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings) -> None:
