@@ -238,7 +238,7 @@ def _kept(state: State, items: list[Item]) -> None:
         assert item.proof is not None
         assert item.home is not None
         report, member = item.report, state.members.provers[item.home]
-        report.status, report.worker, report.steps = "proved", item.home, dict(item.times.seconds)
+        report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
         report.to_device, report.to_host = item.times.to_device, item.times.to_host
         report.memory, report.device_peak = item.times.memory, item.times.device_peak
         state.proofs[report.name] = item.proof

@@ -47,7 +47,7 @@ class PartitionReport:
     synthesise_seconds: float = 0.0
     prove_seconds: float = 0.0
     verify_seconds: float = 0.0
-    steps: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
     """Seconds per step of the prover."""
     to_device: int = 0
     """Bytes over PCIe to the device, and back, for the proof that counted."""

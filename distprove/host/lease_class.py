@@ -19,8 +19,8 @@ class LeaseClass(str, Enum):
 
 
 SHARING = frozenset({LeaseClass.SYNTHESIS, LeaseClass.STAGING})
-"""Phases whose threads are counted together. The other lease classes are short or run in one pool per node of fixed
-size: holding synthesis back while they work would leave cores idle in the pool's serial parts. A prover without a GPU
-is different, because it uses all threads of the node for one operation after the other: its threads are counted with
-these lease classes, whatever its own lease class is, and it accepts fewer of them
+"""Lease classes whose threads are counted together. The other lease classes are short or run in one pool per node of
+fixed size: holding synthesis back while they work would leave cores idle in the pool's serial parts. A prover without a
+GPU is different, because it uses all threads of the node for one operation after the other: its threads are counted
+with these lease classes, whatever its own lease class is, and it accepts fewer of them
 (`cluster.governor.Request.least`)."""

@@ -15,7 +15,7 @@ from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.interface.backend import Backend
@@ -30,9 +30,9 @@ SMALL = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, lo
 def job(program: Program, backend: Backend) -> list[Any]:
     """Encoded proofs of two partitions."""
     pk = make_key(program, SMALL, backend)
-    committed = [commit(pk, s.name, program.inputs(s.source), Phases()) for s in program.slices(2)]
+    committed = [commit(pk, s.name, program.inputs(s.source), Steps()) for s in program.slices(2)]
     challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
-    return [canonical.encode(prove(pk, c, challenge, Phases()).to_record()) for c in committed]
+    return [canonical.encode(prove(pk, c, challenge, Steps()).to_record()) for c in committed]
 
 
 @pytest.mark.parametrize("program", [Ring(3), Fibonacci(4), Tables(7)], ids=lambda p: p.name)
@@ -74,9 +74,9 @@ def test_peaks_are_those_predicted(name: str, arguments: dict[str, Any], log_blo
         pk = make_key(program, params, backend)
         part = program.slices(1)[0]
         backend.watch_memory()
-        committed = commit(pk, part.name, program.inputs(part.source), Phases())
+        committed = commit(pk, part.name, program.inputs(part.source), Steps())
         challenge = job_challenge(pk.key.digest, [committed.commitment])
-        proofs.append(canonical.encode(prove(pk, committed, challenge, Phases()).to_record()))
+        proofs.append(canonical.encode(prove(pk, committed, challenge, Steps()).to_record()))
         assert committed.plan.name == plan
         # Scratch that no plan counts, some of which depends on the queries drawn, is up to 3/4 MiB at these sizes.
         assert backend.memory_peak() == pytest.approx(committed.plan.peak, rel=0.1, abs=3 << 18)

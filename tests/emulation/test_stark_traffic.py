@@ -15,7 +15,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from kernels.cuda.backend import CudaBackend
 from tests.support.emulated_device import EmulatedDevice
 from tests.support.stark_programs import Fibonacci, Ring, Tables
@@ -23,7 +23,7 @@ from tests.support.stark_programs import Fibonacci, Ring, Tables
 PARAMS = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_arity=1, log_final=1)
 
 
-class CountedPhases(Phases):
+class CountedPhases(Steps):
     """Adds up, instead of seconds, what the device was asked for."""
 
     def __init__(self, device: EmulatedDevice) -> None:

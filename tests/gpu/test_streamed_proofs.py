@@ -14,7 +14,7 @@ from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from kernels.cuda.backend import CudaBackend
 
 pytestmark = pytest.mark.gpu
@@ -26,9 +26,9 @@ def proof_in(backend: CudaBackend, program: Program, params: Parameters) -> tupl
     pk = make_key(program, params, backend)
     part = program.slices(1)[0]
     backend.watch_memory()
-    committed = commit(pk, part.name, program.inputs(part.source), Phases())
+    committed = commit(pk, part.name, program.inputs(part.source), Steps())
     challenge = job_challenge(pk.key.digest, [committed.commitment])
-    record = prove(pk, committed, challenge, Phases()).to_record()
+    record = prove(pk, committed, challenge, Steps()).to_record()
     other = backend.info().memory_budget - before
     return canonical.encode(record), committed.plan, backend.memory_peak() - other
 

@@ -36,7 +36,7 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import Committed
 from distprove.stark.proving_key import ProvingKey
 from distprove.stark.statement import Boundary, PublicRef, Statement
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.keccak import keccak256_rows
 from kernels.interface.backend import Backend
@@ -168,7 +168,7 @@ class Halfway:
             return honest([word], **options)
 
         with mock.patch.object(kernels, "commit", commit_word):
-            return prover.commit(pk, self.name, {"used": column[None].copy()}, Phases())
+            return prover.commit(pk, self.name, {"used": column[None].copy()}, Steps())
 
 
 class Forger:
@@ -216,7 +216,7 @@ class Forger:
         if opened.anchor is not None and commitment.anchor is not None:
             opened.anchor.values = commitment.anchor.values
         with self.nonces_where(part.agrees[choice]):
-            return prover.prove(self.pk, opened, challenge, Phases())
+            return prover.prove(self.pk, opened, challenge, Steps())
 
     @contextmanager
     def nonces_where(self, agrees: NDArray[np.bool_]) -> Iterator[None]:

@@ -23,7 +23,7 @@ from distprove.stark.program import Program, Trace
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.verifier import constraints_at, quotient_at, verify, verify_job
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
@@ -111,9 +111,9 @@ def prove_job(
         committed = []
         for index, part in enumerate(chosen):
             with tampered_trace(program, lambda trace, index=index: tamper(index, trace)):
-                committed.append(prover.commit(pk, rename(index, part.name), program.inputs(part.source), Phases()))
+                committed.append(prover.commit(pk, rename(index, part.name), program.inputs(part.source), Steps()))
         challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
-        proofs = [prover.prove(pk, c, challenge, Phases()) for c in committed]
+        proofs = [prover.prove(pk, c, challenge, Steps()) for c in committed]
     return Job(pk.key, [c.commitment.name for c in committed], [c.commitment.public for c in committed], proofs)
 
 

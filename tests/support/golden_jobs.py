@@ -25,7 +25,7 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.statement import Statement
-from distprove.stark.timing import Phases
+from distprove.stark.timing import Steps
 from distprove.stark.transcript import Transcript
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
@@ -158,13 +158,13 @@ def prove_job(job: GoldenJob, backend: Backend) -> ProvenJob:
     """All partitions of a job, with the transcripts of their proofs."""
     pk = make_key(job.program, job.params, backend)
     slices = job.program.slices(job.partitions)
-    committed = [commit(pk, s.name, job.program.inputs(s.source), Phases()) for s in slices]
+    committed = [commit(pk, s.name, job.program.inputs(s.source), Steps()) for s in slices]
     challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
     proofs, transcript = [], []
     for part in committed:
         with mock.patch("distprove.stark.challenges.Transcript", RecordingTranscript):
             RecordingTranscript.events = []
-            proofs.append(prove(pk, part, challenge, Phases()))
+            proofs.append(prove(pk, part, challenge, Steps()))
             transcript.append(RecordingTranscript.events)
     return ProvenJob(pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs, transcript)
 

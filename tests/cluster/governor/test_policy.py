@@ -11,7 +11,8 @@ from cluster.policy import Limits, fitted, off, policy_for, static
 from distprove.errors import InputError, UsageError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Domain, Topology
-from distprove.settings import ExecutorSettings, Job
+from distprove.job import Job
+from distprove.settings import ExecutorSettings
 from kernels.cpu.groups import MSM_THREAD_BYTES
 
 SHORT = Topology(16, 1, (Domain("0-15", 16, 6 * MSM_THREAD_BYTES + 1),))
