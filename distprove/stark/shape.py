@@ -35,7 +35,7 @@ class TableShape:
         """Number of columns in the first three rounds: all but the quotient's."""
         return sum(self.widths[:3])
 
-    @property
+    @cached_property
     def others(self) -> list[int]:
         """Columns of the first three rounds that are opened only at zeta."""
         chosen = set(self.next_row)
@@ -46,7 +46,7 @@ class TableShape:
         """Number of opened values of the table in a proof, which is its number of powers of gamma."""
         return self.columns + len(self.next_row) + self.widths[3]
 
-    @property
+    @cached_property
     def weights(self) -> tuple[range, range, range, range]:
         """Exponents of gamma for: `next_row` at zeta, `others` at zeta, `next_row` at w zeta, the quotient at zeta.
 
