@@ -170,7 +170,7 @@ class Client(Executor):
 
     def take(self, finished: Finished) -> None:
         """Something this client waits for is over."""
-        self._done.put(replace(finished))
+        self._done.put(replace(finished, epoch=0))  # it is of the start that there is: clients count none
 
     def end(self, reason: BaseException) -> None:
         self._ended = reason
