@@ -27,14 +27,14 @@ class LeasedPool:
         self._lease = lease
 
     def limit_threads(self, threads: int) -> None:
-        """From now on, compute on at most `threads` threads, and never on more than the pool was created with."""
+        """Limit later computations to `threads` threads, and never to more than the pool was created with."""
         wanted = max(1, min(threads, self.most))
         if wanted != self.threads.threads:
             self.threads = self.native.Pool(wanted)
 
     @contextmanager
     def leased(self, lease_class: str, work: int) -> Iterator[Any]:
-        """Hold a lease of class `lease class` for a computation of about `work` field multiplications; yields the
+        """Hold a lease of class `lease_class` for a computation of about `work` field multiplications; yields the
         threads."""
         if self._lease is None or work < SMALL:
             yield self.threads

@@ -228,7 +228,7 @@ class ReferenceKernels(GoldilocksKernels):
         return out
 
     def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None:
-        raise NotImplementedError("openings are computed column by column, not in runs")
+        raise AssertionError("not reached: `evaluate_at` is computed here column by column, not in runs")
 
     def _combine(self, matrices: Sequence[Words], weights: Words) -> Words:
         columns = np.concatenate([m[:, 0] for m in matrices])

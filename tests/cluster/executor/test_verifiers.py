@@ -110,8 +110,8 @@ def test_a_node_does_not_verify_what_it_proved(system: ToySystem) -> None:
 
 @pytest.mark.parametrize("fate", ["die", "hang", "lie"])
 def test_one_that_fails_is_replaced_and_gives_no_verdict(system: ToySystem, fate: str) -> None:
-    """With one verifier, what it failed with is asked of its next life; what it says after it was given up is not
-    heard."""
+    """A single verifier that fails is started again and asked again; answers that come after it was given up are not
+    read."""
     good, bad = proofs_of(system)
     there = MadeUp(system, fate)
     with opened(Verifiers(system, [Verifier("there", there)], SOON)) as one:

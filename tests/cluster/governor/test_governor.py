@@ -219,7 +219,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def first_come_first_served(self) -> None:
-        """Of what waits, nobody who came later in the same lease class for as much, threads or none, was let past."""
+        """No waiting request was passed by a later one of its lease class that asks for the same, threads or not."""
         for lease_class, threads in itertools.product(LeaseClass, (False, True)):
             alike = [t for t, request in self.governor.waiting if request.queue == (lease_class, threads)]
             leases = self.governor.leases.items()
