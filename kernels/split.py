@@ -9,7 +9,7 @@ works on another proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,6 +80,10 @@ class SplitBackend(Backend):
     def synchronize(self) -> None:
         self._thread.submit(lambda: None).result()
         self._device.synchronize()
+
+    def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
+        repeated: Callable[..., Array] = self._device.repeated(work, shapes)
+        return repeated
 
     def watch_memory(self) -> None:
         self._device.watch_memory()
@@ -179,6 +183,10 @@ class SplitGroups(Groups[PointTable]):
     def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> PointTable:
         groups = self._host if group in self._offloaded else self._device
         return groups._load_points(curve, group, points, memory)
+
+    def _repeat(self, table: Any, count: int, start: int) -> None:
+        if table.group not in self._offloaded:
+            self._device._repeat(table, count, start)
 
     def _msm(self, table: Any, scalars: Array, start: int) -> PendingPoint:
         placed = isinstance(scalars, PlacedScalars)

@@ -20,7 +20,7 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import StepTimes
 from kernels.cpu import group
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import HostArray
 from kernels.interface.busy import BusyWatch
 from kernels.interface.groups import PendingPoint
 from kernels.interface.staged import Staged
@@ -101,7 +101,7 @@ class StagedWitness:
         with times.step("quotient"):
             products = self._a.array(), self._b.array()
             self.release()
-            scalars = quotient_scalars(key, *products)
+            scalars = key.quotient(*products)
             del products
 
         # 4. Commit to the quotient.
@@ -139,24 +139,34 @@ class PendingGroth16:
         self._blinding = blinding
         self._times = times
         self._busy = busy
+        self._masks: Masks | None = None
+        self._points: list[HostArray] = []
 
-    def result(self) -> tuple[Groth16Proof, StepTimes]:
-        """Wait for the proof and return it with its times, once. Another thread may use the backend meanwhile."""
-        key, times = self._key, self._times
+    def wait(self) -> None:
+        """Wait for the device. Another thread may use the backend meanwhile. A second call does nothing."""
+        if self._masks is not None:
+            return
+        times = self._times
 
         # 5. The masks depend on no commitment, so they are computed while the device is still at work.
         with times.step("blind"):
-            masks = Masks.draw(key, self._blinding)
+            self._masks = Masks.draw(self._key, self._blinding)
 
         # 6. Wait for the five commitments.
         with times.step("wait"):
-            a, b1, b2, c, h = (commitment.result() for commitment in self._commitments)
+            self._points = [commitment.result() for commitment in self._commitments]
         times.on_device = self._busy.time()
 
+    def result(self) -> tuple[Groth16Proof, StepTimes]:
+        """Wait for the proof and return it with its times, once. Another thread may use the backend meanwhile."""
+        self.wait()
+        assert self._masks is not None
+        a, b1, b2, c, h = self._points
+
         # 7. Blind and assemble the proof, as in the paper.
-        with times.step("assemble"):
-            proof = assemble(key, a, b1, b2, c, h, masks)
-        return proof, times
+        with self._times.step("assemble"):
+            proof = assemble(self._key, a, b1, b2, c, h, self._masks)
+        return proof, self._times
 
 
 def check_shape(key: ResidentKey, witness: NDArray[np.uint64]) -> None:
@@ -166,21 +176,6 @@ def check_shape(key: ResidentKey, witness: NDArray[np.uint64]) -> None:
         raise WitnessMismatch(f"the witness has shape {witness.shape}; this key's circuit needs {expected}")
     if witness[0, 0] != 1 or witness[0, 1:].any():
         raise WitnessMismatch("the witness does not start with the constant wire 1")
-
-
-def quotient_scalars(key: ResidentKey, a: Array, b: Array) -> Array:
-    """The scalars for the H points, (domain, 4) canonical integers: the evaluations of A B - C on the odd coset.
-
-    `a` and `b` are A w and B w, (domain, 4) in Montgomery form; both are overwritten.
-    """
-    backend, field = key.backend, key.curve.fr
-    shift = field.root_of_unity(key.log_domain + 1)
-    c = backend.vectors.mul(field, a, b)  # for a satisfied witness C w = A w * B w
-    for vector in (a, b, c):
-        backend.vectors.ntt(field, vector, inverse=True, bit_reversed_output=True)
-        backend.vectors.ntt(field, vector, coset=shift, bit_reversed_input=True)
-    h = backend.vectors.mul_sub(field, a, b, c, out=a)
-    return backend.vectors.from_montgomery(field, h, out=h)
 
 
 @dataclass(frozen=True, repr=False)

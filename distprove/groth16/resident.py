@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from distprove.groth16.quotient import quotient_scalars
 from distprove.groth16.zkey import ZKey
-from kernels.interface.arrays import HostArray
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointTable
 from kernels.interface.sparse import Matrix
@@ -36,6 +38,8 @@ class ResidentKey:
     points_b2: PointTable
     points_c: PointTable
     points_h: PointTable
+    quotient: Callable[[Array, Array], Array]
+    """`quotient_scalars` of vectors of the domain's size, which may stay on the device from one proof to the next."""
 
     @property
     def nbytes(self) -> int:
@@ -106,6 +110,11 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
         points_b2=tables["b2"],
         points_c=tables["c"],
         points_h=tables["h"],
+        quotient=backend.repeated(
+            partial(quotient_scalars, backend, curve.fr), [(zkey.domain_size, curve.fr.limbs)] * 2
+        ),
     )
+    for table in tables.values():
+        backend.groups.repeat(table, table.n)  # every proof has one scalar for each point
     del for_proofs
     return resident

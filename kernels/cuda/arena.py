@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
@@ -53,6 +56,12 @@ class Arena:
         self._pool = cupy.cuda.MemoryPool()
         self._pool.set_limit(size=self.budget)
         self._blocks: LargeBlocks[Any] = LargeBlocks(cupy.cuda.Memory)
+        self._recorded: SetApart | None = None
+        """Memory of the recording that is being made."""
+        self._apart = 0
+        """Bytes of the other recordings' memory."""
+        self._dropped: deque[int] = deque()
+        """Of these, what is given back: added to from any thread, at any moment."""
         self._lock = threading.Lock()
         self.peak = 0
         """Most bytes in use at once so far."""
@@ -81,7 +90,12 @@ class Arena:
         nbytes = math.prod(shape) * kind.itemsize
         with self._lock:
             try:
-                memory = self._take_large(nbytes) if nbytes >= LARGE else self._take_small(nbytes)
+                if self._recorded is not None:
+                    memory = self._recorded.take(nbytes, room=self.budget - self._held())
+                elif nbytes >= LARGE:
+                    memory = self._take_large(nbytes)
+                else:
+                    memory = self._take_small(nbytes)
             except cupy.cuda.memory.OutOfMemoryError:
                 used = self._used()
                 raise OutOfMemory(
@@ -92,13 +106,32 @@ class Arena:
             self.peak, self.watched_peak = max(self.peak, used), max(self.watched_peak, used)
         return cupy.ndarray(shape, dtype=kind, memptr=memory)
 
+    @contextmanager
+    def set_apart(self) -> Iterator[SetApart]:
+        """Take memory from a pool of its own within the block, and yield it. What comes back to it is used again within
+        the block, and by nobody else for as long as the pool lives."""
+        self._recorded = apart = SetApart()
+        try:
+            yield apart
+        finally:
+            with self._lock:
+                self._recorded, taken = None, apart.total
+                self._apart += taken
+                weakref.finalize(apart, self._dropped.append, taken)
+                self._limit_pool()
+
     def close(self) -> None:
         """Return all memory that no live array uses to the driver."""
         with self._lock:
             self._give_back()
 
     def _used(self) -> int:
-        return int(self._pool.used_bytes()) + self._blocks.lent
+        return int(self._pool.used_bytes()) + self._blocks.lent + self._held_apart()
+
+    def _held_apart(self) -> int:
+        while self._dropped:
+            self._apart -= self._dropped.popleft()
+        return self._apart + (0 if self._recorded is None else self._recorded.total)
 
     def _take_small(self, nbytes: int) -> Any:
         try:
@@ -130,7 +163,7 @@ class Arena:
 
     def _held(self) -> int:
         """Bytes allocated from the driver."""
-        return int(self._pool.total_bytes()) + self._blocks.total
+        return int(self._pool.total_bytes()) + self._blocks.total + self._held_apart()
 
     def _give_back(self) -> None:
         self._blocks.drop_all()
@@ -139,7 +172,28 @@ class Arena:
 
     def _limit_pool(self) -> None:
         # At least 1: a limit of 0 would mean no limit.
-        self._pool.set_limit(size=max(1, self.budget - self._blocks.total))
+        self._pool.set_limit(size=max(1, self.budget - self._blocks.total - self._held_apart()))
+
+
+class SetApart:
+    """Memory that belongs to one recording, used by its kernels at every replay."""
+
+    def __init__(self) -> None:
+        self._pool = cupy.cuda.MemoryPool()
+        self.taken: set[int] = set()
+        """Addresses of blocks that were taken."""
+
+    @property
+    def total(self) -> int:
+        """Bytes taken from the driver."""
+        return int(self._pool.total_bytes())
+
+    def take(self, nbytes: int, room: int) -> Any:
+        """Memory, of which at most `room` bytes are taken from the driver. Raises CuPy's OutOfMemoryError."""
+        self._pool.set_limit(size=max(1, self.total + room))
+        memory = self._pool.malloc(nbytes)
+        self.taken.add(memory.mem.ptr)
+        return memory
 
 
 class Retired:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.groups import CudaGroups
-from kernels.cuda.msm import MsmProfile
+from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
 from kernels.cuda.ntt import NttProfile
 from kernels.cuda.sparse import CudaSparse
 from kernels.cuda.vectors import CudaVectors
@@ -97,6 +98,21 @@ class CudaBackend(Backend):
 
     def synchronize(self) -> None:
         self.device.synchronize()
+
+    def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
+        """Record `work`, where its inputs take little of what is free: a call then costs the host one launch."""
+        device = self.device
+        if 8 * sum(math.prod(shape) for shape in shapes) > device.memory_free() // RECORDED_SHARE:
+            return work
+        inputs = [device.zeros(shape) for shape in shapes]
+        work(*inputs)  # loads the kernels and makes the tables, which a recording must find there
+        recording, result = device.record(inputs, lambda: work(*inputs))
+
+        def replayed(*arrays: Array) -> Array:
+            device.after(recording.replay(arrays))
+            return result
+
+        return replayed
 
     def watch_memory(self) -> None:
         self.device.watch_memory()

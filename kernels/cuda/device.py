@@ -11,11 +11,12 @@ last reference, and later work in `Device.stream` may reuse it at once; code tha
 `Device.stream` wait for that work before dropping the array. Between `Device.fork` and `Device.join` no memory is
 taken, so that all of it belongs to one pool (`parallel`). Only staged arrays have memory of another stream, so that
 their copies need not wait for work queued on `Device.stream`; it comes back once their last reader is done.
+Recordings (`Device.record`) have memory and a stream of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -78,6 +79,17 @@ class Fetch(Protocol):
         """Return the array. Waits for this copy and the work that computes its data, and for nothing else."""
 
 
+class Recording(Protocol):
+    """Work that the device knows as a whole, so that queueing it again is one call. It keeps the memory it uses."""
+
+    def replay(self, sources: Sequence[Array]) -> Stream:
+        """Queue the work on a stream of its own, with the contents of `sources` in its inputs, in order.
+
+        Returns that stream, on which results are fetched. `Device.stream` waits until the sources have been read, and
+        for nothing else; a replay waits for the one before it.
+        """
+
+
 class Kernel(Protocol):
     """One kernel of a loaded module."""
 
@@ -119,6 +131,17 @@ class Device(Protocol):
 
     def join(self, streams: Sequence[Stream]) -> None:
         """Make later work in `stream` wait for the work of `streams`, which `fork` returned."""
+
+    def record(self, inputs: Sequence[Array], work: Callable[[], Array]) -> tuple[Recording, Array]:
+        """Record what `work` queues on `stream`, without running it. Returns the recording, and what `work` returned.
+
+        `work` may take memory, launch kernels that were launched before, clear and copy; nothing else. It reads
+        `inputs`, which nobody else may use from then on. The recording keeps the arrays that its kernels are given. No
+        other thread may use the device meanwhile. Raises OutOfMemory.
+        """
+
+    def after(self, stream: Stream) -> None:
+        """Make later work in `Device.stream` wait for the work of `stream`."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         """Return an uninitialised array from the arena. Raises OutOfMemory."""

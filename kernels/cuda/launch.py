@@ -6,14 +6,15 @@ import ctypes
 import importlib.metadata
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources
-from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Shape, Stream, grid_for
+from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Recording, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import DeviceInfo, Traffic
@@ -122,14 +123,28 @@ class _Parameters:
         self._format.pack_into(self._values, self._first, *values)
 
 
+class Given:
+    """What kernels are given while something is recorded."""
+
+    arrays: list[Array] | None = None
+    """None: nothing is recorded."""
+
+
 class CudaKernel:
     """One function of a loaded cubin."""
 
     def __init__(
-        self, function: Any, resources: KernelResources, stream: CudaStream, meter: EventMeter, shared_limit: int
+        self,
+        function: Any,
+        resources: KernelResources,
+        stream: CudaStream,
+        meter: EventMeter,
+        given: Given,
+        shared_limit: int,
     ) -> None:
         self.resources = resources
         self._meter = meter
+        self._given = given
         self._function = function
         self._stream = stream
         self._blocks: dict[tuple[int, int], int] = {}
@@ -163,6 +178,8 @@ class CudaKernel:
         if parameters is None:
             parameters = self._parameters[formats] = _Parameters(formats)
         parameters.write(values)
+        if self._given.arrays is not None:
+            self._given.arrays += [value for value in args if type(value) is cupy.ndarray]
         if self._meter.waiting:
             self._meter.resume()
         # The driver's own call, because CuPy's takes no struct of several words by value and costs twice as much.
@@ -205,6 +222,34 @@ class CudaFetch:
             self._buffers.give(self._memory, self._nbytes)
             self._array = None
         return self._host
+
+
+class CudaRecording:
+    """A CUDA graph with its stream and all memory that its kernels use."""
+
+    def __init__(self, device: CudaDevice, graph: Any, inputs: Sequence[Array], keeps: tuple[Any, ...]) -> None:
+        """`keeps` is what the kernels use besides: their memory, and arrays that they only read."""
+        self._device = device
+        self._graph = graph
+        self._inputs = tuple(inputs)
+        self._keeps = keeps
+        self._stream = CudaStream()
+
+    def replay(self, sources: Sequence[Array]) -> CudaStream:
+        device, stream = self._device, self._stream
+        if device.meter.waiting:
+            device.meter.resume()
+        stream.wait(device.stream.record())
+        for target, source in zip(self._inputs, sources, strict=True):
+            device.copy(target, source, stream)
+        device.after(stream)
+        self._graph.launch(stream.stream)
+        device.beside(stream)
+        return stream
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # as at the interpreter's end
+            self._device.after(self._stream)  # memory that comes back now may still be in use there
 
 
 class CudaStaged:
@@ -266,6 +311,10 @@ class CudaDevice:
         self._copy_stream = CudaStream()
         self._staging_stream = CudaStream()
         self._side_streams: list[CudaStream] = []
+        self._meter_stream = CudaStream()
+        self._given = Given()
+        self._at_work: dict[CudaStream, None] = {}
+        """Streams of recordings that were replayed since the last event of the meter."""
         self._retired = Retired()
         self.meter = EventMeter(self._timed_event)
         self.arena = Arena(budget, share)
@@ -307,9 +356,36 @@ class CudaDevice:
         for stream in streams:
             self.stream.wait(stream.record())
 
+    def record(self, inputs: Sequence[Array], work: Callable[[], Array]) -> tuple[Recording, Array]:
+        self._device.use()
+        with self.arena.set_apart() as memory:
+            given: list[Array] = []
+            self._given.arrays = given
+            self._stream.stream.begin_capture()
+            try:
+                result = work()
+            finally:
+                self._given.arrays = None
+                graph = self._stream.stream.end_capture()
+            # Not those in the recording's own memory, of which later ones take the place.
+            kept = {id(array): array for array in given if array.data.mem.ptr not in memory.taken}
+        return CudaRecording(self, graph, inputs, (memory, *kept.values())), result
+
+    def after(self, stream: Stream) -> None:
+        self._device.use()
+        self._stream.wait(stream.record())
+
+    def beside(self, stream: CudaStream) -> None:
+        """Note that a recording's stream is at work beside `stream`."""
+        self._at_work[stream] = None
+
     def _timed_event(self) -> CudaTimedEvent:
+        """An event behind everything that is queued, on a stream of its own: none of it waits for an event."""
         self._device.use()  # the current device, on which an event is made, is per thread
-        return self._stream.record_timed()
+        for stream in (self._stream, *self._at_work):
+            self._meter_stream.wait(stream.record())
+        self._at_work.clear()
+        return self._meter_stream.record_timed()
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
@@ -422,7 +498,8 @@ class CudaDevice:
             if resources is None:
                 raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
             function = module.get_function(name)
-            self._kernels[key] = CudaKernel(function, resources, self.stream, self.meter, self.shared_limit)
+            kernel = CudaKernel(function, resources, self.stream, self.meter, self._given, self.shared_limit)
+            self._kernels[key] = kernel
         return self._kernels[key]
 
     def synchronize(self) -> None:

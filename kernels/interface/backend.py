@@ -10,6 +10,7 @@ this package."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -117,6 +118,11 @@ class Backend(ABC):
 
     def host_waits(self) -> None:  # noqa: B027 (a backend without events has nothing to note)
         """Note that the computing thread is about to wait for something other than the device, which may go idle."""
+
+    def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
+        """`work` for many calls with vectors of these shapes, on which it uses this backend; what it returns is valid
+        until the next call. A device may keep memory for it. Nothing else may be under way on the backend."""
+        return work
 
     # -- life -------------------------------------------------------------------------------------------------------
 

@@ -77,16 +77,24 @@ class Groups(ABC, Generic[T]):
         """Return a staged array as scalars of `msm`, to be given whole or in slices of rows, and to nothing else."""
         return staged.array()
 
+    def repeat(self, table: PointTable, count: int, *, start: int = 0) -> None:
+        """Get ready for many MSMs of `count` scalars from point `start` on. A device may keep memory for them. Nothing
+        else may be under way on the backend."""
+        own = self._own(table)
+        _check_range(own, count, start)
+        if count:
+            self._repeat(own, count, start)
+
     def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
         """Begin sum_i scalars[i] * points[start + i] for canonical integers `scalars`, (m, limbs), start + m <= n."""
-        if not isinstance(table, self.loaded):
-            raise BackendError("these points were loaded by another backend")
+        own = self._own(table)
         m = preconditions.elements(table.curve.fr, scalars, "scalars")
-        if scalars.ndim != 2 or start < 0 or start + m > table.n:
-            raise SizeError(f"scalars of shape {scalars.shape} from point {start} on, of {table.n} points")
+        if scalars.ndim != 2:
+            raise SizeError(f"scalars have shape (m, {table.curve.fr.limbs}), not {scalars.shape}")
+        _check_range(own, m, start)
         if m == 0:
             return ReadyPoint(np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64))
-        return self._msm(table, scalars, start)
+        return self._msm(own, scalars, start)
 
     def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
         """Bytes of the backend's memory that an MSM of n points takes besides its table; 0 if that is no concern."""
@@ -105,7 +113,15 @@ class Groups(ABC, Generic[T]):
         preconditions.points(curve, group, points)
         return self._check_points(curve, group, points, subgroup)
 
+    def _own(self, table: PointTable) -> T:
+        if not isinstance(table, self.loaded):
+            raise BackendError("these points were loaded by another backend")
+        return table
+
     # -- what a backend implements, on checked arguments ------------------------------------------------------------
+
+    def _repeat(self, table: T, count: int, start: int) -> None:
+        """Do nothing, unless a backend has something to gain."""
 
     @abstractmethod
     def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> T: ...
@@ -118,3 +134,8 @@ class Groups(ABC, Generic[T]):
 
     @abstractmethod
     def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None: ...
+
+
+def _check_range(table: PointTable, count: int, start: int) -> None:
+    if start < 0 or count < 0 or start + count > table.n:
+        raise SizeError(f"{count} scalars from point {start} on, of {table.n} points")

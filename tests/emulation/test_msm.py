@@ -71,6 +71,35 @@ def check(
 
 
 @pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_a_recorded_msm_gives_the_sum_of_what_it_is_given(curve: Curve, group: Group) -> None:
+    """Three inputs in turn, whose results are asked for afterwards; the last one is shorter, and not recorded."""
+    logs, points = known_points(curve, group)
+    rng, groups = random.Random(7), CudaGroups(device(), SMALL)
+    table = groups.load_points(curve, group, points[:40])
+    groups.repeat(table, 36, start=4)
+    before = device().did["replay"]
+    given = [[rng.randrange(curve.fr.modulus) for _ in range(36)], [0] * 36, [rng.randrange(2) for _ in range(30)]]
+    sums = [groups.msm(table, device().upload(scalars_from_ints(curve.fr, scalars)), start=4) for scalars in given]
+    assert device().did["replay"] == before + 2
+    for scalars, found in zip(given, sums, strict=True):
+        total = sum(s * k for s, k in zip(scalars, logs[4:], strict=False))
+        assert np.array_equal(found.result(), multiple_of_generator(curve, group, total))
+
+
+def test_an_msm_is_recorded_where_its_scratch_is_little() -> None:
+    _, points = known_points(BN254, Group.G1)
+    for budget, recorded in ((1 << 20, False), (1 << 30, True)):
+        small = EmulatedDevice(budget=budget)
+        groups = CudaGroups(small, SMALL)
+        table = groups.load_points(BN254, Group.G1, points[:40])
+        groups.repeat(table, 40)
+        groups.msm(table, small.upload(scalars_from_ints(BN254.fr, range(40)))).result()
+        assert small.did["replay"] == recorded
+    with pytest.raises(SizeError, match="41 scalars"):
+        groups.repeat(table, 41)
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
 def test_fixed_base_table(curve: Curve, group: Group) -> None:
     """The first entries of the table; all of it is the slow part of the emulation, and test_fixed_base_edges has it."""
     sums, points = device().empty((32, sum_limbs(curve, group))), device().empty((32, curve.point_limbs(group)))

@@ -19,7 +19,7 @@ import tempfile
 import time
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +142,10 @@ class EmulatedStaged:
 class EmulatedKernel:
     """One kernel of a library that `build` made."""
 
-    def __init__(self, library: ctypes.CDLL, name: str, max_block: int, done: Counter[str], meter: EventMeter) -> None:
-        self._meter = meter
+    def __init__(self, device: EmulatedDevice, library: ctypes.CDLL, name: str, max_block: int) -> None:
+        self._device = device
         self.resources = KernelResources(name, 0, 0, 0, 0, 0)
         self.launches = 0
-        self._device_did = done
         self._name = name
         self._max_block = max_block
         self._run = getattr(library, f"emulate_{name}")
@@ -170,15 +169,36 @@ class EmulatedKernel:
         if min(shape) < 1 or min(size) < 1 or int(np.prod(size)) > 1024 or max(shape[1:]) > 65535:
             raise SizeError(f"{self._name}: no device launches a grid of {shape} blocks of {size}")
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.ctypes.data for v in values))
-        if self._meter.waiting:
-            self._meter.resume()
-        self.launches += 1
-        self._device_did["launch"] += 1
-        self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
+
+        def run(_: object = (args, values)) -> None:  # kept as long as this is
+            if self._device.meter.waiting:
+                self._device.meter.resume()
+            self.launches += 1
+            self._device.did["launch"] += 1
+            self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
+
+        self._device.run(run)
 
     def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
         if items:
             self.launch(grid_for(items, self.block()), self.block(), args, stream=stream)
+
+
+class EmulatedRecording:
+    """Calls that are made again with the same arguments, while the contents of the inputs are others."""
+
+    def __init__(self, device: EmulatedDevice, inputs: Sequence[Array], calls: list[Callable[[], None]]) -> None:
+        self._device = device
+        self._inputs = inputs
+        self._calls = calls
+
+    def replay(self, sources: Sequence[Array]) -> Stream:
+        for target, source in zip(self._inputs, sources, strict=True):
+            self._device.copy(target, source)
+        for call in self._calls:
+            call()
+        self._device.did["replay"] += 1
+        return EmulatedStream()
 
 
 class EmulatedDevice:
@@ -199,6 +219,7 @@ class EmulatedDevice:
         self._budget = budget
         self._used = self._peak = 0
         self._forked: Sequence[Stream] = []
+        self._recorded: list[Callable[[], None]] | None = None
         self._max_block = max_block
         self._libraries: dict[KernelSource, ctypes.CDLL] = {}
         self._kernels: dict[tuple[KernelSource, str], EmulatedKernel] = {}
@@ -216,6 +237,24 @@ class EmulatedDevice:
         assert streams == self._forked
         self._forked = []
 
+    def record(self, inputs: Sequence[Array], work: Callable[[], Array]) -> tuple[EmulatedRecording, Array]:
+        self._recorded = calls = []
+        try:
+            result = work()
+        finally:
+            self._recorded = None
+        return EmulatedRecording(self, inputs, calls), result
+
+    def after(self, stream: Stream) -> None:
+        return
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Do it now, or at every replay of what is being recorded."""
+        if self._recorded is None:
+            call()
+        else:
+            self._recorded.append(call)
+
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         assert not self._forked, "memory taken between a fork and its join would be of no stream's pool"
         kind = np.dtype(dtype)
@@ -230,19 +269,20 @@ class EmulatedDevice:
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
         array = self.empty(shape, dtype)
-        array[...] = 0
+        self.clear(array)
         return array
 
     def clear(self, array: Array, stream: Stream | None = None) -> None:
         assert array.flags.c_contiguous
-        array[...] = 0
+        self.run(lambda: array.fill(0))
 
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
         assert target.flags.c_contiguous
         assert source.flags.c_contiguous
-        target.reshape(-1).view(np.uint8)[...] = source.reshape(-1).view(np.uint8)
+        self.run(lambda: np.copyto(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8)))
 
     def upload(self, host: HostArray) -> Array:
+        assert self._recorded is None
         array = self.empty(host.shape, host.dtype)
         array[...] = host
         self.traffic.to_device += host.nbytes
@@ -250,15 +290,18 @@ class EmulatedDevice:
         return array
 
     def stage(self, host: HostArray) -> EmulatedStaged:
+        assert self._recorded is None
         return EmulatedStaged(self, host)
 
     def download(self, array: Array) -> HostArray:
+        assert self._recorded is None
         self.meter.pause()
         self.traffic.to_host += array.nbytes
         self.did["download"] += 1
         return np.array(array)
 
     def fetch(self, array: Array, stream: Stream | None = None) -> EmulatedFetch:
+        assert self._recorded is None
         self.traffic.to_host += array.nbytes
         self.did["download"] += 1
         return EmulatedFetch(array, self.meter)
@@ -272,11 +315,10 @@ class EmulatedDevice:
 
     def kernel(self, source: KernelSource, name: str) -> EmulatedKernel:
         if (source, name) not in self._kernels:
+            assert self._recorded is None, f"{name} is not loaded"
             if source not in self._libraries:
                 self._libraries[source] = ctypes.CDLL(str(build(source)))
-            self._kernels[source, name] = EmulatedKernel(
-                self._libraries[source], name, self._max_block, self.did, self.meter
-            )
+            self._kernels[source, name] = EmulatedKernel(self, self._libraries[source], name, self._max_block)
         return self._kernels[source, name]
 
     def memory_free(self) -> int:

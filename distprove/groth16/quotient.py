@@ -1,0 +1,22 @@
+"""The quotient of a Groth16 proof, in the basis of snarkjs' keys: see `distprove.groth16.prover`."""
+
+from __future__ import annotations
+
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.maths.curves import Field
+
+
+def quotient_scalars(backend: Backend, field: Field, a: Array, b: Array) -> Array:
+    """The scalars for the H points, (domain, 4) canonical integers: the evaluations of A B - C on the odd coset.
+
+    `a` and `b` are A w and B w, (domain, 4) in Montgomery form; both are overwritten.
+    """
+    vectors, log_domain = backend.vectors, len(a).bit_length() - 1
+    shift = field.root_of_unity(log_domain + 1)
+    c = vectors.mul(field, a, b)  # for a satisfied witness C w = A w * B w
+    for vector in (a, b, c):
+        vectors.ntt(field, vector, inverse=True, bit_reversed_output=True)
+        vectors.ntt(field, vector, coset=shift, bit_reversed_input=True)
+    h = vectors.mul_sub(field, a, b, c, out=a)
+    return vectors.from_montgomery(field, h, out=h)
