@@ -86,13 +86,17 @@ class Turn:
         """Let the next place come to the head."""
         self._line._pass(self._number, self._line._head)
 
+    def leave(self) -> None:
+        """End the place. A second call does nothing."""
+        self._line._pass(self._number, self._line._head, self._line._over)
+
     def __enter__(self) -> Turn:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._line._pass(self._number, self._line._head, self._line._over)
+        self.leave()
 
 
 class _Passed:
@@ -162,6 +166,9 @@ class InFlight:
                 starting = time.time()
                 pending = self._start(staged, challenge)
                 place.leave_head()
+                pending.wait()
+                staged.release()
+                place.leave()  # what is left is for the host alone
                 proof, times = pending.result()
             finally:
                 if staged is not None:

@@ -136,8 +136,11 @@ class Prover(Protocol):
 class PendingProof(Protocol):
     """A proof whose work has been submitted to the device."""
 
+    def wait(self) -> None:
+        """Wait until the device has done the work. What it then takes of the device's memory is for results alone."""
+
     def result(self) -> tuple[PartitionProof, StepTimes]:
-        """Wait for the device and assemble the proof on the host alone, while the prover may run the next partition.
+        """Assemble the proof on the host alone, while the prover may run the next partition; waits as `wait` does.
 
         The steps of the times are in the order in which they happened, staging first.
         """

@@ -216,6 +216,9 @@ class PendingGroth16Partition:
         self._public = public
         self._proof = proof
 
+    def wait(self) -> None:
+        self._proof.wait()
+
     def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
         return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
