@@ -113,7 +113,7 @@ def _compiler() -> Finding:
 
 def _native() -> Finding:
     try:
-        builds = importlib.import_module("kernels.cpu.native").variants()
+        builds = importlib.import_module("kernels.host.native").variants()
     except ImportError as error:
         return Finding("processor", "native code", "fault", str(error), "build it: make setup, or pip install .")
     return Finding(

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from kernels.cpu import native as builds
 from kernels.cpu.groups import CpuGroups
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.sparse import CpuSparse
 from kernels.cpu.vectors import CpuVectors
 from kernels.errors import BackendError
+from kernels.host import native as builds
 from kernels.host.arena import HostArena
 from kernels.host.processor import processor_facts
 from kernels.interface.arrays import Array, Empty, HostArray
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class CpuBackend(Backend):
     """Computes on at most `threads` threads of this machine, the caller's included.
 
-    `variant` names a build of the extension (see `kernels.cpu.native`); None is the fastest that runs here. `budget` is
-    the memory, in bytes, that plans may count on; None is all that the machine has. Field vectors come from `arena`, if
-    given, which must outlive the backend. `lease` is held during each computation on field vectors or points that is
+    `variant` names a build of the extension (see `kernels.host.native`); None is the fastest that runs here. `budget`
+    is the memory, in bytes, that plans may count on; None is all that the machine has. Field vectors come from `arena`,
+    if given, which must outlive the backend. `lease` is held during each computation on field vectors or points that is
     not small (see `LeasedPool`).
     """
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cpu.native import native
 from kernels.cpu.points import point_bytes
 from kernels.errors import SizeError
+from kernels.host.native import native
 from kernels.interface.arrays import HostArray
 from kernels.maths import encoding
 from kernels.maths.curves import Curve, Group

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cpu.native import native
 from kernels.errors import SizeError
+from kernels.host.native import native
 
 Bytes = NDArray[np.uint8]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.cpu.native import native
 from kernels.errors import SizeError
+from kernels.host.native import native
 from kernels.maths.curves import Curve, Group
 
 Points = NDArray[np.uint64]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.cuda.device import Device
+from kernels.host.native import native
 from kernels.interface.arrays import Array, HostArray
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
-from kernels.maths.encoding import field_to_ints, point_from_ints
-from kernels.maths.fq2 import inverse as fq2_inverse
-from kernels.maths.fq2 import product
 from kernels.source import KernelSource
 
 CURVE_NAMES = {BN254.name: "Bn254", BLS12_381.name: "Bls12381"}
@@ -45,18 +43,6 @@ def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Arra
 
 def sum_to_affine(curve: Curve, group: Group, words: HostArray) -> HostArray:
     """Return the affine point, (point_limbs,) uint64, of one XYZZ sum of (sum_limbs,) words."""
-    p = curve.fq.modulus
-    values = field_to_ints(curve.fq, np.asarray(words).reshape(-1, curve.fq.limbs))
-    if group is Group.G1:
-        x, y, zz, zzz = values
-        if zz == 0:
-            return point_from_ints(curve, group, None)
-        inverse = pow(zz * zzz, -1, p)
-        return point_from_ints(curve, group, (x * inverse * zzz, y * inverse * zz))
-    x2, y2, zz2, zzz2 = (values[0], values[1]), (values[2], values[3]), (values[4], values[5]), (values[6], values[7])
-    if zz2 == (0, 0):
-        return point_from_ints(curve, group, None)
-    inverse2 = fq2_inverse(product(zz2, zzz2, p), p)
-    x_affine = product(x2, product(inverse2, zzz2, p), p)
-    y_affine = product(y2, product(inverse2, zz2, p), p)
-    return point_from_ints(curve, group, (*x_affine, *y_affine))
+    point = np.zeros(curve.point_limbs(group), dtype=np.uint64)
+    native.point_affine(curve.name, group.value, words.reshape(-1).view(np.uint8), point.view(np.uint8))
+    return point

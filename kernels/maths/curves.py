@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache, cached_property
 
 
 class Group(str, Enum):
@@ -28,10 +29,15 @@ class Field:
     """Smallest quadratic non-residue. Roots of unity are powers of it, as in ffjavascript."""
     two_adicity: int
 
-    @property
+    @cached_property
     def r(self) -> int:
         """The Montgomery form of one: 2^(64 * limbs) mod p."""
         return (1 << (64 * self.limbs)) % self.modulus
+
+    @cached_property
+    def r_inverse(self) -> int:
+        """The inverse of `r` mod p."""
+        return pow(self.r, -1, self.modulus)
 
     @property
     def bits(self) -> int:
@@ -45,8 +51,13 @@ class Field:
         """Return the primitive 2^log_n-th root of unity that snarkjs uses, in standard form. Raises ValueError."""
         if not 0 <= log_n <= self.two_adicity:
             raise ValueError(f"{self.name} has no 2^{log_n}-th root of unity (at most 2^{self.two_adicity})")
-        root = pow(self.non_residue, (self.modulus - 1) >> self.two_adicity, self.modulus)
-        return pow(root, 1 << (self.two_adicity - log_n), self.modulus)
+        return _root_of_unity(self, log_n)
+
+
+@cache
+def _root_of_unity(field: Field, log_n: int) -> int:
+    root = pow(field.non_residue, (field.modulus - 1) >> field.two_adicity, field.modulus)
+    return pow(root, 1 << (field.two_adicity - log_n), field.modulus)
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,14 @@ def unpack(words: Words) -> list[int]:
 
 def field_from_ints(field: Field, values: Iterable[int]) -> Words:
     """Return (n, limbs) field elements in Montgomery form from integers, which are reduced modulo p."""
-    return pack((v % field.modulus * field.r % field.modulus for v in values), field.limbs)
+    r, modulus = field.r, field.modulus
+    return pack((v % modulus * r % modulus for v in values), field.limbs)
 
 
 def field_to_ints(field: Field, elements: Words) -> list[int]:
     """Return the integers, in standard form, of (n, limbs) elements in Montgomery form."""
-    inverse = pow(field.r, -1, field.modulus)
-    return [v * inverse % field.modulus for v in unpack(elements)]
+    inverse, modulus = field.r_inverse, field.modulus
+    return [v * inverse % modulus for v in unpack(elements)]
 
 
 def scalars_from_ints(field: Field, values: Iterable[int]) -> Words:

@@ -10,12 +10,6 @@ def product(a: Fq2, b: Fq2, p: int) -> Fq2:
     return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
 
 
-def inverse(a: Fq2, p: int) -> Fq2:
-    """Return 1 / a in Fq2 over the prime p. Raises ValueError for zero."""
-    norm = pow(a[0] * a[0] + a[1] * a[1], -1, p)
-    return a[0] * norm % p, -a[1] * norm % p
-
-
 def square_root(a: Fq2, p: int) -> Fq2 | None:
     """Return a square root of `a` for p = 3 mod 4 (complex method), or None if there is none."""
     c0, c1 = a

@@ -6,8 +6,9 @@ import random
 
 import numpy as np
 
-from kernels.cpu import group, native
+from kernels.cpu import group
 from kernels.cpu.backend import CpuBackend
+from kernels.host import native
 from kernels.maths import encoding
 from kernels.maths.curves import CURVES, Curve, Field, Group
 

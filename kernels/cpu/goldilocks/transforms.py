@@ -20,7 +20,7 @@ MAX_GRIND_BITS = 40
 class CpuTransforms:
     """The transforms and hashes of `GoldilocksKernels`, on the threads of `pool`.
 
-    `native` is a build of the extension (`kernels.cpu.native.load`), `pool` one of its pools. `instruction_set` names
+    `native` is a build of the extension (`kernels.host.native.load`), `pool` one of its pools. `instruction_set` names
     one of `native.gl_instruction_sets()`; None is the fastest that runs on this CPU.
     """
 

@@ -58,6 +58,13 @@ void point_add(const std::string& curve, const std::string& group, InBytes a, In
   ops.add(a.data(), b.data(), out.data());
 }
 
+void point_affine(const std::string& curve, const std::string& group, InBytes xyzz, OutBytes out) {
+  const GroupOps& ops = group_ops(curve, group);
+  expect(xyzz, 2 * ops.point_bytes, "xyzz");
+  expect(out, ops.point_bytes, "out");
+  ops.affine(xyzz.data(), out.data());
+}
+
 void point_neg(const std::string& curve, const std::string& group, InBytes a, OutBytes out) {
   const GroupOps& ops = group_ops(curve, group);
   expect(a, ops.point_bytes, "a");
@@ -91,6 +98,7 @@ void bind_groups(nb::module_& m) {
   m.def("fixed_base", &fixed_base);
   m.def("first_invalid", &first_invalid);
   m.def("point_add", &point_add);
+  m.def("point_affine", &point_affine);
   m.def("point_neg", &point_neg);
   m.def("point_mul", &point_mul);
   m.def("point_sum", &point_sum);

@@ -31,6 +31,7 @@ GroupOps make_group_ops(const char* curve, const char* group) {
     Out<Point>(out).put(0, XYZZ<F>::from_affine(In<Point>(a)[0]).add(In<Point>(b)[0]).to_affine());
   };
   ops.neg = [](const u8* a, u8* out) { Out<Point>(out).put(0, In<Point>(a)[0].neg()); };
+  ops.affine = [](const u8* xyzz, u8* out) { Out<Point>(out).put(0, In<XYZZ<F>>(xyzz)[0].to_affine()); };
   ops.mul = [](const u8* a, const u8* k, size_t words, u8* out) {
     const XYZZ<F> p = XYZZ<F>::from_affine(In<Point>(a)[0]);
     XYZZ<F> r = XYZZ<F>::infinity();

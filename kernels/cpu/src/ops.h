@@ -54,6 +54,7 @@ struct GroupOps {
   size_t (*first_invalid)(Pool&, const u8* points, size_t n, bool subgroup);
   void (*add)(const u8* a, const u8* b, u8* out);
   void (*neg)(const u8* a, u8* out);
+  void (*affine)(const u8* xyzz, u8* out);
   void (*mul)(const u8* a, const u8* k, size_t words, u8* out);
   void (*sum)(Pool&, const u8* points, size_t n, u8* out);
 };

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from Crypto.Hash import keccak
 
-from kernels.cpu import native
 from kernels.cpu.goldilocks.kernels import CpuGoldilocks
 from kernels.cpu.keccak import keccak256, keccak256_rows
 from kernels.errors import BackendError, SizeError
+from kernels.host import native
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 from tests.support.stark_reference import ReferenceKernels
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.cpu import native
 from kernels.cpu.goldilocks.kernels import CpuGoldilocks
 from kernels.errors import SizeError
+from kernels.host import native
 from kernels.interface.goldilocks import DeepPoint
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
