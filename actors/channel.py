@@ -10,14 +10,18 @@ Messages are pickled: both ends are processes of one program, and one was starte
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
 Handler = Callable[..., Any]
+
+READ = 1 << 16
+"""Most bytes that are read at once."""
 
 
 class ChannelClosed(Exception):
@@ -80,9 +84,9 @@ class Channel:
 
     def _read(self) -> None:
         try:
-            while True:
-                self._take(*pickle.loads(self._connection.recv_bytes()))
-        except (EOFError, OSError):
+            for message in _messages(self._connection.fileno()):
+                self._take(*pickle.loads(message))
+        except OSError:
             pass
         finally:
             with self._lock:
@@ -118,6 +122,26 @@ class Channel:
             pass
         except Exception as unsendable:  # of the value
             self._send(("answer", number, name, (None, sendable(unsendable))))
+
+
+def _messages(descriptor: int) -> Iterator[bytes]:
+    """Messages as `Connection.send_bytes` frames them, until the other side ends.
+
+    One call reads all that has arrived, where `recv_bytes` makes two or three for each message: after each call this
+    thread waits for the interpreter, which beside a prover is seldom free.
+    """
+    buffer = bytearray()
+    while data := os.read(descriptor, READ):
+        buffer += data
+        while (start := 4) <= len(buffer):
+            size = int.from_bytes(buffer[:4], "big", signed=True)
+            if size == -1:  # a message of 2 GiB or more has its length behind that
+                start = 12
+                size = int.from_bytes(buffer[4:12], "big") if len(buffer) >= start else READ
+            if len(buffer) < start + size:
+                break
+            yield bytes(memoryview(buffer)[start : start + size])
+            del buffer[: start + size]
 
 
 class _Answer:
