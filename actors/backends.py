@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
@@ -101,6 +101,15 @@ def device_backend(asked: str) -> tuple[str, BackendEntry] | None:
         if isinstance(found, BackendEntry):
             return name, found
     return None
+
+
+def open_ahead(name: str, device: int) -> None:
+    """Open a device of the backend, in the process that will use it, before it is known for what. Whatever fails here
+    fails again, and is told, when the backend is made."""
+    with suppress(Exception):
+        entry = find_backend(name)
+        if isinstance(entry, BackendEntry):
+            entry.ahead(device)
 
 
 def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:

@@ -218,13 +218,14 @@ class Started(NamedTuple):
         self.process.wait()
 
 
-def start_process(name: str, *, has_nursery: bool) -> Started:
-    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for."""
+def start_process(name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> Started:
+    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a backend and
+    its device, which the process opens before it is told to."""
     ours, theirs = Pipe()
-    command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={})"
+    command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={}, ahead={!r})"
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", command.format(sys.path, theirs.fileno(), has_nursery), f"distprove-{name}"],
+            [sys.executable, "-c", command.format(sys.path, theirs.fileno(), has_nursery, ahead), f"distprove-{name}"],
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for us; the process ends when we do
             pass_fds=[theirs.fileno()],

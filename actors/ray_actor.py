@@ -49,10 +49,10 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """One worker or verifier, once it is told which. `ask` calls a method of it by name, and several at once."""
 
-    def __init__(self, name: str, *, has_nursery: bool) -> None:
-        """Start the process of that name at once: it imports what it needs while it is told the rest. A worker has a
-        nursery for its synthesisers."""
-        self._started: Started | None = start_process(name, has_nursery=has_nursery)
+    def __init__(self, name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> None:
+        """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
+        rest. A worker has a nursery for its synthesisers. `ahead`: its backend and device."""
+        self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=ahead)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)
         self._copies: list[Any] = []

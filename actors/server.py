@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.backends import leases_from
+from actors.backends import leases_from, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
@@ -37,9 +37,9 @@ from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
 
 
-def main(connection: int, *, nursery: bool) -> None:
+def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
-    starts is forked from one."""
+    starts is forked from one. `ahead`: a backend and its device, to be opened meanwhile."""
     with suppress(OSError):  # where there is no such file
         os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -48,11 +48,14 @@ def main(connection: int, *, nursery: bool) -> None:
     if nursery:
         with suppress(OSError):
             forks = Nursery(_serve, _warm, connection)
-    _serve(connection, forks)
+    _serve(connection, forks, ahead)
 
 
-def _serve(connection: int, nursery: Nursery | None = None) -> None:
-    _Server(connection, nursery)
+def _serve(connection: int, nursery: Nursery | None = None, ahead: tuple[str, int] | None = None) -> None:
+    server = _Server(connection, nursery)
+    if ahead is not None:
+        open_ahead(*ahead)
+    server.ready.set()
     threading.Event().wait()
 
 
@@ -70,6 +73,8 @@ class _Server:
         self._nursery = nursery
         self._served: Any = None
         self._made = threading.Event()
+        self.ready = threading.Event()
+        """Nothing is asked of what is served before this is set: libraries are not loaded by two threads at once."""
         handlers: dict[str, Handler] = {"serve": self._serve, "ask": self._ask, "tell": self._ask}
         self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
         self._made.set()
@@ -87,6 +92,7 @@ class _Server:
             self._served = _Verifier(wanted, self._channel)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
+        self.ready.wait()
         return getattr(self._served, name)(*arguments)
 
 

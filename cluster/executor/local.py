@@ -7,12 +7,12 @@ time, and beside a GPU that proves in milliseconds that is too much. Processes c
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from actors.backends import BackendChoice, device_backend
 from actors.process import SentWitness, WorkerSpec
-from actors.processes import HostProcess, start_process
+from actors.processes import HostProcess, Started, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import WorkerThreads
 from cluster.executor.base import Executor, Worker, end_all
@@ -105,16 +105,17 @@ class InProcessExecutor(Executor):
 
 class ProcessExecutor(InProcessExecutor):
     """Workers are processes, and their synthesisers processes of these. One that dies is started again when it is
-    loaded again. The processes start at once, before it is known what they are to prove: they import meanwhile."""
+    loaded again. The processes start at once, before it is known what they are to prove: they import meanwhile, and
+    open their devices."""
 
-    def __init__(self, settings: ExecutorSettings) -> None:
+    def __init__(self, settings: ExecutorSettings, started: dict[str, Started] | None = None) -> None:
+        """`started` are workers' processes, by name, as far as there are any."""
         super().__init__(settings)
-        count = len(shares(len(local_devices(settings)), settings.gpu_workers))
-        names = [f"prover-{index}" for index in range(count)]
-        self._started = {name: start_process(name, has_nursery=True) for name in names}
+        self._started = start_ahead(settings) if started is None else started
 
     def start(self, system: ProofSystem) -> list[Worker]:
         workers = super().start(system)
+        self._end_started()  # more than there are devices
         self.verifiers = beside_driver(system, len(workers), self.settings)
         return workers
 
@@ -123,15 +124,52 @@ class ProcessExecutor(InProcessExecutor):
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)
-        for started in self._started.values():
-            started.end()
+        self._end_started()
         if self.verifiers is not None:
             self.verifiers.close()
+
+    def _end_started(self) -> None:
+        while self._started:
+            self._started.popitem()[1].end()
 
 
 def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
     """Make the executor of one machine that the settings ask for. Raises ClusterError."""
-    return ProcessExecutor(settings) if isolates(settings) else InProcessExecutor(settings)
+    with ExitStack() as stack:
+        started: dict[str, Started] = {}
+        if settings.isolate is None and likely_devices(settings) and available():
+            started = start_ahead(settings)  # they open their devices while these are counted
+            for process in started.values():
+                stack.callback(process.end)
+        if not isolates(settings):
+            return InProcessExecutor(settings)
+        stack.pop_all()
+        return ProcessExecutor(settings, started or None)
+
+
+def start_ahead(settings: ExecutorSettings) -> dict[str, Started]:
+    """Workers' processes by name, as many as there are likely to be: each imports what it needs, and opens its device.
+    None where that cannot be told."""
+    chosen, devices = device_backend(settings.backend), likely_devices(settings)
+    try:
+        spread = shares(devices, settings.gpu_workers)
+    except ClusterError:  # the devices may be more, or fewer
+        return {}
+    return {
+        f"prover-{index}": start_process(
+            f"prover-{index}",
+            has_nursery=True,
+            ahead=(chosen[0], index // share) if chosen is not None and devices else None,
+        )
+        for index, share in enumerate(spread)
+    }
+
+
+def likely_devices(settings: ExecutorSettings) -> int:
+    """Guess the number of devices that `local_devices` will count."""
+    chosen = device_backend(settings.backend)
+    likely = 0 if chosen is None else chosen[1].likely()
+    return likely if settings.gpus is None else min(likely, settings.gpus)
 
 
 def isolates(settings: ExecutorSettings) -> bool:

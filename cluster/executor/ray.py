@@ -301,7 +301,9 @@ def _actor(spec: WorkerSpec | VerifierSpec, node: Node, num_cpus: float = 0, num
         # gone, its workers are retired.
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
     )
-    return options.remote(spec.name, has_nursery=isinstance(spec, WorkerSpec))
+    is_worker = isinstance(spec, WorkerSpec)
+    ahead = (spec.choice.name, spec.choice.device) if isinstance(spec, WorkerSpec) and num_gpus else None
+    return options.remote(spec.name, has_nursery=is_worker, ahead=ahead)
 
 
 def told(error: RayError) -> BaseException:

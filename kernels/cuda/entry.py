@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from glob import glob
+
 from kernels.cuda.pinned import PINNED_BYTES
 from kernels.interface.entry import BackendEntry
 
@@ -18,4 +21,22 @@ def devices() -> int:
         return 0
 
 
-ENTRY = BackendEntry("CUDA", "kernels.cuda.backend:CudaBackend", devices, PINNED_BYTES)
+def likely_devices() -> int:
+    """Devices that the driver shows, as far as the environment lets this process see them."""
+    shown = len(glob("/proc/driver/nvidia/gpus/*")) or len(glob("/dev/nvidia[0-9]*"))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return shown if visible is None else min(shown, len([name for name in visible.split(",") if name.strip()]))
+
+
+def open_ahead(device: int) -> None:
+    """Load CuPy and NVRTC, and make the device's context."""
+    import cupy
+
+    from kernels.cuda.compiler import nvrtc_version
+
+    cupy.cuda.Device(device).use()
+    cupy.cuda.runtime.memGetInfo()
+    nvrtc_version()
+
+
+ENTRY = BackendEntry("CUDA", "kernels.cuda.backend:CudaBackend", devices, likely_devices, open_ahead, PINNED_BYTES)

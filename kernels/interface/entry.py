@@ -15,5 +15,9 @@ class BackendEntry:
     """Where it is made, as "module:factory"."""
     devices: Callable[[], int]
     """Counts the devices that can be used here."""
+    likely: Callable[[], int] = lambda: 0
+    """Guesses the number of devices at once, where counting takes a while. It may be wrong."""
+    ahead: Callable[[int], None] = lambda device: None
+    """Opens a device, so that a backend is there sooner: what takes long in a process and is the same for all keys."""
     pinned: int = 0
     """Bytes of page-locked host memory that one prover takes."""

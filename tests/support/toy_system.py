@@ -21,6 +21,7 @@ from distprove.formats import canonical
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.interface.backend import DeviceInfo
 from kernels.interface.busy import QueueWatch
+from kernels.interface.entry import BackendEntry
 
 TOY_BACKEND = "tests.support.toy_system:toy_backend"
 SECRET = 0x5EC12E7_0123456789  # appears in no file, message or report
@@ -44,6 +45,14 @@ class ToyBackend:
 
 def toy_backend(device: int = 0, threads: int = 1, budget: int | None = None) -> Any:
     return ToyBackend(device, threads, budget)
+
+
+def open_toy_ahead(device: int) -> None:
+    (Path(os.environ["TOY_AHEAD"]) / str(device)).write_text(str(os.getpid()))
+
+
+TOY_DEVICES = BackendEntry("Toy", TOY_BACKEND, devices=lambda: 1, likely=lambda: 2, ahead=open_toy_ahead)
+"""Devices that are guessed to be two."""
 
 
 def ray_node() -> str:

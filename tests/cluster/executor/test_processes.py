@@ -469,3 +469,21 @@ def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: E
     with ProcessExecutor(replace(apart, gpu_workers=2)):  # and end with one that is not used
         assert len(unused := set(psutil.Process().children()) - before) == 2
     assert not any(process.is_running() for process in unused)
+
+
+def test_devices_are_opened_ahead_while_they_are_counted(
+    faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
+    settings = ExecutorSettings(local=True, threads=2, synthesisers=1, backend="tests.support.toy_system:TOY_DEVICES")
+    before = set(psutil.Process().children())
+    with local_executor(settings) as executor:
+        assert isinstance(executor, ProcessExecutor)
+        early = set(psutil.Process().children()) - before
+        assert len(early) == 2
+        _, loaded = started(executor, ToySystem(1, faults()))
+        (used,) = (process for process in early if process.is_running())  # one was too many
+        assert loaded.prover.value["pid"] == used.pid == int((tmp_path / "0").read_text())
+    with pytest.raises(ClusterError, match="2 Toy devices asked for, 1 usable here"):
+        local_executor(replace(settings, gpus=2))
+    assert not set(psutil.Process().children()) - before
