@@ -62,8 +62,10 @@ def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None
     expected = [prove(cpu, witness, blinded(i))[0].to_dict() for i, witness in enumerate(witnesses)]
     first, second = (StagedWitness(device, witness) for witness in witnesses)
     assert staged(device) == 2
+    replayed = device.backend.device.did["replay"]
     pending = [first.start(blinded(0)), second.start(blinded(1))]
     assert staged(device) == 0  # their last readers are queued
+    assert device.backend.device.did["replay"] == replayed + 2 * 6  # five MSMs and the quotient of each
     later, earlier = pending[1].result(), pending[0].result()
     assert [earlier[0].to_dict(), later[0].to_dict()] == expected
     assert [times.to_device for _, times in (earlier, later)] == [w.nbytes for w in witnesses]

@@ -83,6 +83,33 @@ def test_fixed_base(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Gro
     assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+def test_recorded_msms_run_side_by_side_and_give_their_memory_back(
+    cpu: CpuBackend, cuda: CudaBackend, curve: Curve
+) -> None:
+    """Eight inputs for each of two tables, all queued before a result is asked for; scalars are freed at once."""
+    n, free = 3000, cuda.device.memory_free()
+    tables = {
+        group: cuda.groups.load_points(curve, group, first_multiples(cuda, curve, group, n), memory=64 << 20)
+        for group in Group
+    }
+    for table in tables.values():
+        cuda.groups.repeat(table, n)
+    inputs = [witness_like(curve, n, 100 + i) for i in range(8)]
+    pending = []
+    for scalars in inputs:
+        on_device = cuda.to_device(scalars)
+        pending.append({group: cuda.groups.msm(table, on_device) for group, table in tables.items()})
+        del on_device
+        cuda.to_device(np.full((n, 4), 2**63, dtype=np.uint64))  # takes the memory of the scalars
+    for scalars, sums in zip(inputs, pending, strict=True):
+        for group, point in sums.items():
+            assert np.array_equal(point.result(), multiple(cpu, curve, group, weighted_sum(scalars)))
+    assert cuda.device.memory_free() < free
+    del tables, table
+    assert cuda.device.memory_free() == free
+
+
 @pytest.mark.parametrize("log_n", SIZES)
 @pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
 def test_sizes(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, log_n: int) -> None:
