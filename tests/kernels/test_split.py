@@ -164,13 +164,13 @@ def test_a_witness_that_only_the_host_reads_is_not_copied() -> None:
 def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leased_pool, "SMALL", 0)
     rng = np.random.default_rng(8)
-    phases: list[str] = []
+    classes: list[str] = []
     go = threading.Event()
 
     @contextmanager
-    def lease(phase: str) -> Iterator[int]:
+    def lease(lease_class: str) -> Iterator[int]:
         assert go.wait(60)
-        phases.append(phase)
+        classes.append(lease_class)
         yield 1
 
     csr = matrix(BN254, rng)
@@ -182,11 +182,11 @@ def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monke
         pending = backend.groups.msm(table, backend.groups.scalars(first))
         coming = backend.sparse.stage_spmv(loaded, second, standard_form=True)
         backend.vectors.add(BN254.fr, first.array(), first.array())  # the device is not held up by a host that waits
-        assert phases == []
+        assert classes == []
         go.set()
         pending.result()
         coming.array()
-        assert phases == ["cpu_msm", SPMV]
+        assert classes == ["cpu_msm", SPMV]
 
 
 def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_waited_for(
