@@ -29,7 +29,7 @@ class Governed(Governor):
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        """One for each lease: the next one may be asked for before the last one's end has arrived."""
+        """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
 
     @cached_property
     def governor(self) -> Any | None:

@@ -50,7 +50,7 @@ class Setting:
     """The option of the command line; empty for none."""
     metavar: str | None = None
     suffix: str = ""
-    """What the files of a folder end in that stands for them, where it is a list of files."""
+    """For a list of files: the end of the names of those that are taken from a folder."""
     types: tuple[type, ...] = ()
     """The field's types without their parameters and without None; `settings_of` fills this and `default` in."""
     default: Any = None

@@ -1,4 +1,4 @@
-"""Handing out: which partition goes to which worker, and what is asked back."""
+"""Hands out: decides which partition goes to which worker, and what is asked back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_CHUNK = 2000
 
 
 def hand_out(state: State) -> None:
-    """All that can be handed out now."""
+    """Hand out all that can be handed out now."""
     if state.system.needs_barrier and state.barrier is None:
         raise_barrier(state)
     if state.barrier is not None and state.partitions.at[Stage.COMMITTED]:

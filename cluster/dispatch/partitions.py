@@ -58,7 +58,7 @@ class Partitions(dict[str, PartitionState]):
     def __init__(self, plan: list[Partition], reports: list[PartitionReport], done: dict[str, PartitionProof]) -> None:
         super().__init__({p.name: PartitionState(p, r) for p, r in zip(plan, reports, strict=True)})
         self.at: dict[Stage, dict[str, PartitionState]] = {stage: {} for stage in Stage}
-        """Each stage in order of arrival: no event costs a walk over the whole job."""
+        """The partitions at each stage, in order of arrival: no event costs a walk over the whole job."""
         for name, partition in self.items():
             partition.stage = Stage.DONE if name in done else Stage.WAITING
             self.at[partition.stage][name] = partition

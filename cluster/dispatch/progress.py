@@ -92,7 +92,7 @@ class Teller:
             self("stage")
 
     def done(self, count: int) -> None:
-        """So many partitions are proven, verified and on disk, just now."""
+        """Note that so many partitions were proven, verified and written to disk just now."""
         self._recent.append((time.time(), count))
 
     def view(self) -> dict[str, Any]:

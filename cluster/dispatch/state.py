@@ -20,7 +20,7 @@ from distprove.system import ChecksKey, Partition, PartitionProof, ProofSystem
 
 @dataclass
 class State:
-    """Shared by all that the dispatcher consists of."""
+    """The state of a job, shared by all parts of the dispatcher."""
 
     system: ProofSystem
     plan: list[Partition]
@@ -48,7 +48,7 @@ class State:
         return time.monotonic() + self.settings.start_timeout
 
     def note(self, event: str, worker: WorkerState, reason: str) -> None:
-        """Something befell a worker or synthesiser."""
+        """Note and tell what befell a worker or synthesiser."""
         self.run.note(event, worker=worker.report.id, reason=reason)
         self.tell(event, None, worker, reason)
 

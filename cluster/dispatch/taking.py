@@ -1,4 +1,4 @@
-"""Taking in: what workers, verifiers and keepers of proofs report, and what follows from it for each partition."""
+"""Takes in what workers, verifiers and keepers of proofs report, and decides what follows for each partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from distprove.system import StepTimes
 
 
 def take(state: State, finished: Finished) -> None:
-    """Something is over. Raises InputError when the key is at fault, and what keeping a proof raised."""
+    """Take in what is over. Raises InputError when the key is at fault, and what keeping a proof raised."""
     worker = state.workers.by_id[finished.worker] if finished.worker is not None else None
     if finished.kind is Kind.VERIFY:
         _verified(state, finished)
@@ -236,7 +236,7 @@ def _verified(state: State, finished: Finished) -> None:
 
 
 def _kept(state: State, partitions: list[PartitionState]) -> None:
-    """Verified, and on disk."""
+    """Note partitions as done: their proofs are verified and on disk."""
     facts = []
     for partition in partitions:
         assert partition.proof is not None

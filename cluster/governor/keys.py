@@ -56,7 +56,7 @@ class Keys:
         return self._resident[name].users if name in self._resident else 0
 
     def pin(self, name: str, memory: int, pinned: int) -> None:
-        """One more user; the first brings the key, for which there must be room."""
+        """Count one more user of a key; the first brings the key, for which there must be room."""
         key = self._resident.pop(name, None)
         if key is None:
             key = _Key(memory, pinned)

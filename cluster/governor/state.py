@@ -80,8 +80,8 @@ class Request:
 
     @property
     def queue(self) -> Queue:
-        """Whom it waits with: others who want keys, or those of its lease class who want threads too, or no more than
-        it."""
+        """The line in which a request waits: with others who want keys, or those of its lease class who want threads
+        too, or no more than it."""
         return None if self.key is not None else (self.lease_class, self.threads > 0)
 
     @property

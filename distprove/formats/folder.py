@@ -49,8 +49,8 @@ class Folder:
 
     @classmethod
     def make(cls, path: Path, *, private: bool = True) -> Folder:
-        """As `open_ours`; makes the folder, and those above it, where there is none. Others may look into one that is
-        not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
+        """Open a folder as `open_ours` does; make it, and those above it, where there is none. Others may look into one
+        that is not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
         mode = 0o700 if private else 0o777
         return cls(path, _open_folder(path, mode), ours=True, private=private)._checked_itself()
 

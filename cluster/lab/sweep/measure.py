@@ -1,4 +1,4 @@
-"""Measuring one setting: copies of a job proven at once on shared workers, again and again."""
+"""Measures one setting: copies of a job proven at once on shared workers, again and again."""
 
 from __future__ import annotations
 

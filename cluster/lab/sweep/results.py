@@ -52,7 +52,7 @@ class Measured:
     node_peak: int
     """The most memory in use on one node, whatever used it, as its governor saw it; 0 where none looked."""
     load_seconds: float
-    """Starting workers and loading keys: not part of any other figure."""
+    """Seconds to start workers and load keys, which are part of no other figure."""
     devices: tuple[str, ...] = ()
     """Names of the devices, one for each prover."""
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class SweepResult:
         }
 
     def to_csv(self) -> str:
-        """One line a setting: settings, figures, medians and inflation of each stage."""
+        """CSV with a line for each setting: settings, figures, medians and inflation of each stage."""
         phases = list(dict.fromkeys(name for m in self.measured for name in m.phases))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
