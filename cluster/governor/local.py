@@ -150,8 +150,6 @@ class LocalGovernor(grants.Governor):
 
     def _tell(self) -> None:
         """Tell those whose waiting is over. Called with the lock held, after every change of the state."""
-        while leaving := self._state.keys.leaving:
-            self._state.evicted(leaving[0])  # its memory went with the last of its users
         if not self._waiting:
             return
         still = {ticket for ticket, _ in (*self._state.waiting, *self._state.lane_waiting)}

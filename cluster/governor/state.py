@@ -195,11 +195,6 @@ class Governor:
         self._limits = limits
         self._grant()
 
-    def evicted(self, key: str) -> None:
-        """An idle key that was in `keys.leaving` is gone: its memory is free."""
-        self.keys.forget(key)
-        self._grant()
-
     @property
     def waiting(self) -> list[tuple[int, Request]]:
         """Requests for anything but the lane that wait, with their tickets, in order of arrival."""
@@ -294,24 +289,15 @@ class Governor:
                 held_back.threads = True
                 return None
             threads = min(threads, free)
-        memory, pinned = request.memory, request.pinned
-        if request.key is not None:
-            if self.keys.is_leaving(request.key):
-                held_back.memory = True
-                return None
-            if request.key in self.keys:
-                memory = pinned = 0
-        if not self._fits(memory, pinned):
+        if request.key not in self.keys and not self._fits(request.memory, request.pinned):
             held_back.memory = True
             return None
         return threads
 
     def _fits(self, memory: int, pinned: int) -> bool:
-        over = (self.memory + memory - self.budget.memory, self.pinned + pinned - self.budget.pinned)
-        if (memory and over[0] > 0) or (pinned and over[1] > 0):
-            self.keys.make_room(over[0] if memory else 0, over[1] if pinned else 0)
-            return False
-        return True
+        return (not memory or self.memory + memory <= self.budget.memory) and (
+            not pinned or self.pinned + pinned <= self.budget.pinned
+        )
 
     def _give(self, ticket: int, request: Request) -> None:
         if request.key is not None:
