@@ -47,8 +47,7 @@ class LocalGovernor(grants.Governor):
         self._policy = fitted(policy or static(budget.threads), topology or Topology())
         self._topology = topology
         self._lives = lives
-        self._state = Governor(budget)
-        self._state.set_limits(self._policy.limits)
+        self._state = Governor(budget, self._policy.limits)
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
         """Futures of the requests that wait, by ticket."""

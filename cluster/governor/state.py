@@ -1,7 +1,7 @@
 """The governor's state: what is leased to whom, who waits, and which keys are resident.
 
 A plain state machine without clocks, threads or processes, so that its promises are tested as properties, whatever the
-limits of the policy are and however they change:
+limits of the policy are:
 
 * never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
 * requests of a lease class for threads, and those for memory alone, are served first come first served, and nobody
@@ -190,11 +190,6 @@ class Governor:
         for ticket in (*dead, *waiting):
             self.release(ticket)
 
-    def set_limits(self, limits: Limits) -> None:
-        """Set the limits from now on. Leases that exceed them run to their end; none is added meanwhile."""
-        self._limits = limits
-        self._grant()
-
     @property
     def waiting(self) -> list[tuple[int, Request]]:
         """Requests for anything but the lane that wait, with their tickets, in order of arrival."""
@@ -223,7 +218,7 @@ class Governor:
         return self._held.threads[lease_class]
 
     @property
-    def by_phase(self) -> dict[LeaseClass, int]:
+    def by_class(self) -> dict[LeaseClass, int]:
         """Threads leased, by lease class."""
         return {lease_class: held for lease_class, held in self._held.threads.items() if held}
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors.grants import Memory, Purse, Shift
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
@@ -47,7 +47,7 @@ def shares(request: Request) -> bool:
 
 
 class Machine(RuleBasedStateMachine):
-    """Any sequence of requests, releases, deaths and changes of the limits."""
+    """Any sequence of requests, releases and deaths, under any limits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,10 +129,10 @@ class Machine(RuleBasedStateMachine):
         ticket = self.governor.request(Request((holder, 0.0), lane=True))
         self.tickets[ticket] = holder
 
-    @rule(limits=LIMITS)
+    @initialize(limits=LIMITS)
     def decide(self, limits: Limits) -> None:
         self.limits = limits
-        self.governor.set_limits(limits)
+        self.governor = Governor(BUDGET, limits)
 
     @rule(pick=PICK, memory=st.integers(0, 100))
     def give_back_early(self, pick: random.Random, memory: int) -> None:
