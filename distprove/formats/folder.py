@@ -13,7 +13,6 @@ import stat
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import read_bounded, replacing_in
@@ -157,9 +156,7 @@ class Folder:
     def __enter__(self) -> Folder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def _facts(self, name: str) -> os.stat_result | None:
