@@ -60,15 +60,13 @@ def _hand_to(state: State, worker: WorkerState, live: list[WorkerState], fair: i
         if room <= 0:
             return
     free = (
-        partition
-        for partition in state.partitions.at[Stage.WAITING].values()
-        if _may_have(state, worker, partition, live)
+        partition for partition in state.partitions.at[Stage.WAITING].values() if _may_have(worker, partition, live)
     )
     ask = Ask.COMMIT if state.system.needs_barrier else Ask.PROVE
     _hand(state, worker, list(itertools.islice(free, room)), ask)
 
 
-def _may_have(state: State, worker: WorkerState, partition: PartitionState, live: list[WorkerState]) -> bool:
+def _may_have(worker: WorkerState, partition: PartitionState, live: list[WorkerState]) -> bool:
     """Whether the worker may have the partition: not if it has failed with it, unless all have."""
     return worker.handle.id not in partition.avoid or all(other.handle.id in partition.avoid for other in live)
 
