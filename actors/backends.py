@@ -131,7 +131,7 @@ def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: L
 
 @dataclass(frozen=True)
 class Placed:
-    """A backend with its operations placed."""
+    """A backend, and what of it is offloaded, for which reason."""
 
     backend: Backend
     placement: Offload

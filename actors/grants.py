@@ -13,8 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
 
 from distprove.host.lease_class import LeaseClass
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 HELD = 0.25
 """Seconds for which memory that is not in use stays leased, and for which threads are used again without asking."""
@@ -30,19 +34,21 @@ class Grant:
     threads: int
 
 
+class Wanted(TypedDict, total=False):
+    """What a lease is asked for; `cluster.governor.state.Request` says what each means, and its default."""
+
+    lease_class: LeaseClass
+    threads: int
+    memory: int
+    lane: bool
+    least: int
+
+
 class Governor(ABC):
     """A node's governor, as a worker sees it. Any thread may call."""
 
     @abstractmethod
-    def acquire(
-        self,
-        *,
-        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        least: int = 0,
-    ) -> Grant:
+    def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         """Wait for a lease. Raises ClusterError if it can never be had."""
 
     @abstractmethod
@@ -54,17 +60,9 @@ class Governor(ABC):
         """Give back the memory of a lease above `memory` bytes. Nothing is waited for."""
 
     @contextmanager
-    def lease(
-        self,
-        *,
-        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        least: int = 0,
-    ) -> Iterator[Grant]:
+    def lease(self, **wanted: Unpack[Wanted]) -> Iterator[Grant]:
         """Hold a lease for the length of the block; waits for it."""
-        grant = self.acquire(lease_class=lease_class, threads=threads, memory=memory, lane=lane, least=least)
+        grant = self.acquire(**wanted)
         try:
             yield grant
         finally:
@@ -74,16 +72,8 @@ class Governor(ABC):
 class Ungoverned(Governor):
     """Allows everything: for what no governor looks after."""
 
-    def acquire(
-        self,
-        *,
-        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        least: int = 0,
-    ) -> Grant:
-        return Grant(0, threads)
+    def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
+        return Grant(0, wanted.get("threads", 0))
 
     def release(self, ticket: int) -> None:
         pass

@@ -6,13 +6,15 @@ import itertools
 import os
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import RayError
 
-from actors.grants import Governor, Grant
-from distprove.host.lease_class import LeaseClass
+from actors.grants import Governor, Grant, Wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
 PROTOCOL = 4
@@ -29,7 +31,7 @@ class Governed(Governor):
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        """One for each lease: the next one may be asked for before the last one's end has arrived."""
+        """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
 
     @cached_property
     def governor(self) -> Any | None:
@@ -39,21 +41,10 @@ class Governed(Governor):
         except ValueError:
             return None
 
-    def acquire(
-        self,
-        *,
-        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        least: int = 0,
-    ) -> Grant:
+    def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         if self.governor is None:
-            return Grant(0, threads)
-        number = next(self._numbers)
-        asked = self.governor.acquire.remote(
-            os.getpid(), threads, memory, lane, lease_class=lease_class.value, thread=number, least=least
-        )
+            return Grant(0, wanted.get("threads", 0))
+        asked = self.governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
         return Grant(*ray.get(asked))
 
     def release(self, ticket: int) -> None:

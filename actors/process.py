@@ -96,7 +96,7 @@ def pickled(spec: Spec) -> bytes:
 
 
 class _ByName(pickle.Pickler):
-    """Refuses what can be found by its name in this process only."""
+    """A pickler that refuses what can be found by its name in this process only."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__":
@@ -121,5 +121,5 @@ class Kept:
         return SentWitness(witness.name, witness.seconds, witness.nbytes, self._count, sent)
 
     def drop(self, number: int) -> None:
-        """Nobody reads it any more. A number that is not known is ignored."""
+        """Forget a witness, which nobody reads any more. A number that is not known is ignored."""
         self._arrays.pop(number, None)

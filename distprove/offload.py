@@ -29,7 +29,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class OffloadRequest:
-    """The placement that a user asked for: named operations on the CPU, or `auto`. False if nothing was asked for."""
+    """What a user asked to offload: named operations to the CPU, or `auto`. False if nothing was asked for."""
 
     placement: Offload = field(default_factory=Offload)
     auto: bool = False
@@ -41,7 +41,7 @@ class OffloadRequest:
 def parse_place(place: str | Mapping[str, str] | None, system: str | None = None) -> OffloadRequest:
     """Parse "msm_g2=cpu,spmv=cpu", an equivalent mapping, "auto" or None, for the proof system `system` or for any.
 
-    Raises UsageError for an unknown operation, or one that cannot run where it is placed.
+    Raises UsageError for an unknown operation, or one that cannot run there.
     """
     if place is None or place == AUTO:
         return OffloadRequest(auto=place == AUTO)
@@ -76,10 +76,10 @@ def _pairs(place: str | Mapping[str, str]) -> list[tuple[str, str]]:
 
 @runtime_checkable
 class ChoosesOffload(Protocol):
-    """Optional interface of a proof system that can choose the best placement of its operations."""
+    """Optional interface of a proof system that can choose which of its operations are best offloaded."""
 
     def choose_offload(
         self, shared: dict[str, NDArray[np.uint8]], device: Backend, host: Backend
     ) -> tuple[Offload, str]:
-        """The best placement for the key in `shared` on `device` with `host` beside it, and the reason in words for the
+        """The best offload for the key in `shared` on `device` with `host` beside it, and the reason in words for the
         report. Nothing stays loaded."""

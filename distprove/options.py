@@ -50,7 +50,7 @@ class Setting:
     """The option of the command line; empty for none."""
     metavar: str | None = None
     suffix: str = ""
-    """What the files of a folder end in that stands for them, where it is a list of files."""
+    """For a list of files: the end of the names of those that are taken from a folder."""
     types: tuple[type, ...] = ()
     """The field's types without their parameters and without None; `settings_of` fills this and `default` in."""
     default: Any = None
@@ -173,9 +173,9 @@ class Options:
     def check(self) -> None:
         """Raise UsageError for numbers out of range, InputError for files that do not exist."""
         for name, told in settings_of(type(self)).items():
-            value, (least, most) = getattr(self, name), told.bounds or (0, 0)
-            if told.bounds and value is not None and not least <= value <= most:
-                raise UsageError(f"{name} must be from {least} to {most}, not {value}")
+            value = getattr(self, name)
+            if value is not None:
+                told.check(name, value)
             if isinstance(value, Path) and not is_file(value):
                 raise InputError(f"{name}: no file at {value}")
 

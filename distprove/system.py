@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kernels.interface.backend import Backend
 from kernels.interface.busy import DeviceTime
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kernels.host.arena import HostArena
+    from kernels.interface.backend import Backend
 
 
 @dataclass(frozen=True)

@@ -32,21 +32,21 @@ from kernels.maths.curves import Curve, Field, Group
 
 
 class SplitBackend(Backend):
-    """Computes on `device`, except what `placement` offloads to `host`. Owns and closes both.
+    """Computes on `device`, except what `offload` says that `host` computes. Owns and closes both.
 
     A host array that is staged must not change until the points computed from it are there.
     """
 
-    def __init__(self, device: Backend, host: CpuBackend, placement: Offload) -> None:
+    def __init__(self, device: Backend, host: CpuBackend, offload: Offload) -> None:
         self._device, self._host = device, host
-        self.placement = placement
+        self.offload = offload
         self.name = device.name
         self.traffic = device.traffic
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placed")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="offload")
         self.vectors, self.sparse, self.groups = device.vectors, device.sparse, device.groups
-        if SPMV in placement.host:
+        if SPMV in offload.host:
             self.sparse = HostSparse(device, host, self._thread)
-        if offloaded := frozenset(group for group in Group if MSM[group] in placement.host):
+        if offloaded := frozenset(group for group in Group if MSM[group] in offload.host):
             self.groups = SplitGroups(device, host, offloaded, self._thread)
 
     @property
@@ -58,10 +58,10 @@ class SplitBackend(Backend):
 
     def info(self) -> DeviceInfo:
         info = self._device.info()
-        return replace(info, details={**info.details, "placement": str(self.placement)})
+        return replace(info, details={**info.details, "placement": str(self.offload)})
 
     def stage(self, host: HostArray) -> Staged:
-        if {SPMV, MSM[Group.G1]} <= self.placement.host:  # the device is not expected to read it
+        if {SPMV, MSM[Group.G1]} <= self.offload.host:  # the device is not expected to read it
             return SplitStaged(host, MadeOnUse(lambda: self._device.to_device(host)))
         return SplitStaged(host, self._device.stage(host))
 
@@ -117,7 +117,7 @@ class SplitStaged:
         self.copy.release()
 
 
-class PlacedScalars:
+class SplitScalars:
     """Rows of a staged array on both sides: the host's own, and the device's copy, made when an MSM asks for it."""
 
     def __init__(self, host: HostArray, device: Callable[[], Array]) -> None:
@@ -126,8 +126,8 @@ class PlacedScalars:
         self.shape, self.ndim, self.dtype = host.shape, host.ndim, host.dtype
         self.size, self.flags = host.size, host.flags
 
-    def __getitem__(self, rows: slice) -> PlacedScalars:
-        return PlacedScalars(self.host[rows], lambda: self.device()[rows])
+    def __getitem__(self, rows: slice) -> SplitScalars:
+        return SplitScalars(self.host[rows], lambda: self.device()[rows])
 
 
 class HostSparse(Sparse[CpuMatrix]):
@@ -175,7 +175,7 @@ class SplitGroups(Groups[PointTable]):
     def scalars(self, staged: Staged) -> Array:
         if not isinstance(staged, SplitStaged):
             raise BackendError("this array was staged by another backend")
-        return PlacedScalars(staged.host, staged.array)
+        return SplitScalars(staged.host, staged.array)
 
     def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
         return 0 if group in self._offloaded else self._device.msm_scratch(curve, group, n)
@@ -189,10 +189,10 @@ class SplitGroups(Groups[PointTable]):
             self._device._repeat(table, count, start)
 
     def _msm(self, table: Any, scalars: Array, start: int) -> PendingPoint:
-        placed = isinstance(scalars, PlacedScalars)
+        split = isinstance(scalars, SplitScalars)
         if table.group not in self._offloaded:
-            return self._device._msm(table, scalars.device() if placed else scalars, start)
-        values = scalars.host if placed else self._to_host(scalars)
+            return self._device._msm(table, scalars.device() if split else scalars, start)
+        values = scalars.host if split else self._to_host(scalars)
         return self._thread.submit(lambda: self._host._msm(table, values, start).result())
 
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:

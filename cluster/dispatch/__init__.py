@@ -9,20 +9,20 @@ Rules:
 * A worker has orders for about `CHUNK` seconds of work, and as many again behind them. It makes the witness of a
   partition that it proves. Near the end of the job each worker gets its share of what is left, and what it has not
   begun is asked back when another one has nothing to do.
-* Nothing is proven before one prover has checked the key, for systems that have such a check.
+* Nothing is proven before one worker has checked the key, for systems that have such a check.
 * No proof counts before it has been verified here, and is on disk. After a bad one the witness is diagnosed; if that is
-  not to blame, the partition goes to another prover if there is one.
+  not to blame, the partition goes to another worker if there is one.
 * This loop waits for nothing but what is over, and takes in all that is over before it hands out.
 * An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
 * A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that hangs is
   ended (`cluster.hangs`). One that fails three times with nothing good in between, or does not come back in time, is
-  retired. The same holds for synthesisers. With no prover or synthesiser left, what remains fails; what is done is
+  retired. The same holds for synthesisers. With no worker or synthesiser left, what remains fails; what is done is
   kept.
 * With a barrier, every partition is committed before any is proven, by the worker that committed to it. A partition
   that moves to another worker after that must reproduce its commitment.
 
 It hands out (`handing`), takes in (`taking`) and sees to what goes wrong (`trouble`). These share one `state`: the
-partitions by stage, the members (provers and synthesisers), and what is told of them (`progress`).
+partitions by stage, the workers with their synthesisers, and what is told of them (`progress`).
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None])
 
     `post` is offered a view of the work now and then, for status.json.
     """
-    items, members, executor, tell = state.items, state.members, state.executor, state.tell
-    if items.open:
+    partitions, workers, executor, tell = state.partitions, state.workers, state.executor, state.tell
+    if partitions.open:
         executor.waits_for = tell.wait
-        for worker in executor.start(state.system):
-            members.add(worker, state.deadline())
-            executor.load(worker, state.key_checked)
-        state.report.workers += members.reports()
+        for handle in executor.start(state.system):
+            workers.add(handle, state.deadline())
+            executor.load(handle, state.key_checked)
+        state.report.workers += workers.reports()
         tell.loading()
-    while items.open:
+    while partitions.open:
         hand_out(state)
         for finished in executor.wait(timeout=1.0):
             take(state, finished)

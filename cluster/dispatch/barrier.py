@@ -12,15 +12,15 @@ from distprove.system import ChecksCommitments, DrawsChallenge, PartitionProof, 
 
 def raise_barrier(state: State) -> None:
     """Once all are committed, draw the challenge that binds every partition. One that failed fails the others."""
-    items = state.items
-    if items.at[Stage.FAILED]:
-        for item in items.values():
-            if item.stage is not Stage.FAILED:
-                state.fail(item, "another partition failed before the barrier, and the challenge binds all")
+    partitions = state.partitions
+    if partitions.at[Stage.FAILED]:
+        for partition in partitions.values():
+            if partition.stage is not Stage.FAILED:
+                state.fail(partition, "another partition failed before the barrier, and the challenge binds all")
         return
-    if items.count(Stage.COMMITTED) < len(items):
+    if partitions.count(Stage.COMMITTED) < len(partitions):
         return
-    commitments = {name: item.commitment or b"" for name, item in items.items()}
+    commitments = {name: partition.commitment or b"" for name, partition in partitions.items()}
     if isinstance(state.system, ChecksCommitments):
         try:
             state.system.check_commitments(list(commitments.values()))

@@ -1,4 +1,4 @@
-"""Handing out: which partition goes to which worker, and what is asked back."""
+"""Hands out: decides which partition goes to which worker, and what is asked back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 
 from actors.worker import Ask, Order
 from cluster.dispatch.barrier import raise_barrier
-from cluster.dispatch.members import Member
-from cluster.dispatch.partitions import PREPARING, Item, Stage
+from cluster.dispatch.partitions import PREPARING, PartitionState, Stage
 from cluster.dispatch.state import State
+from cluster.dispatch.workers import WorkerState
 
 CHUNK = 0.5
 """Seconds of work in a chunk, about."""
@@ -19,88 +19,98 @@ MAX_CHUNK = 2000
 
 
 def hand_out(state: State) -> None:
-    """All that can be handed out now."""
+    """Hand out all that can be handed out now."""
     if state.system.needs_barrier and state.barrier is None:
         raise_barrier(state)
-    if state.barrier is not None and state.items.at[Stage.COMMITTED]:
+    if state.barrier is not None and state.partitions.at[Stage.COMMITTED]:
         _hand_home(state, state.barrier[1])
-    live = state.members.live()
-    usable = sorted((member for member in live if member.ready), key=lambda member: len(member.tasks))
-    if state.items.at[Stage.WAITING]:
-        left = state.items.count(Stage.WAITING) + sum(len(member.tasks) for member in live)
-        for member in usable:
-            _hand_to(state, member, live, fair=math.ceil(left / len(live)))
+    live = state.workers.live()
+    usable = sorted((worker for worker in live if worker.ready), key=lambda worker: len(worker.handed))
+    if state.partitions.at[Stage.WAITING]:
+        left = state.partitions.count(Stage.WAITING) + sum(len(worker.handed) for worker in live)
+        for worker in usable:
+            _hand_to(state, worker, live, fair=math.ceil(left / len(live)))
     elif usable:
         _ask_back(state, usable)
 
 
-def diagnose(state: State, item: Item, member: Member) -> None:
+def diagnose(state: State, partition: PartitionState, worker: WorkerState) -> None:
     """Have a worker say whether the witness of a partition is good."""
-    _hand(state, member, [item], Ask.DIAGNOSE)
+    _hand(state, worker, [partition], Ask.DIAGNOSE)
 
 
 def check_key(state: State) -> None:
-    """Have the key checked by a prover that is ready, unless that is done or under way."""
-    ready = next((member for member in state.members.provers.values() if member.usable), None)
+    """Have the key checked by a worker that is ready, unless that is done or under way."""
+    ready = next((worker for worker in state.workers.by_id.values() if worker.usable), None)
     if not state.key_checked and state.checker is None and ready is not None:
-        state.checker = ready.worker.id
-        state.executor.check(ready.worker)
+        state.checker = ready.handle.id
+        state.executor.check(ready.handle)
         state.tell.wait(f"the key's check on {state.checker}")
 
 
-def _hand_to(state: State, member: Member, live: list[Member], fair: int) -> None:
+def _hand_to(state: State, worker: WorkerState, live: list[WorkerState], fair: int) -> None:
     """A chunk for a worker that has less than one; near the end no more than its fair share of what is left."""
     in_flight, parallel = state.settings.in_flight, state.settings.parallel
-    chunk = max(in_flight + len(member.worker.synthesisers), min(MAX_CHUNK, math.ceil(member.rate * CHUNK)))
-    room = min(2 * chunk, max(in_flight, fair)) - len(member.tasks)
-    if room <= 0 or len(member.tasks) > chunk:
+    chunk = max(in_flight + len(worker.handle.synthesisers), min(MAX_CHUNK, math.ceil(worker.rate * CHUNK)))
+    room = min(2 * chunk, max(in_flight, fair)) - len(worker.handed)
+    if room <= 0 or len(worker.handed) > chunk:
         return
-    if parallel is not None and parallel < len(live):  # one at a time, wherever a prover is free
-        room = min(1, parallel - state.items.count(*PREPARING), in_flight - len(member.tasks))
+    if parallel is not None and parallel < len(live):  # one at a time, wherever a worker is free
+        room = min(1, parallel - state.partitions.count(*PREPARING), in_flight - len(worker.handed))
         if room <= 0:
             return
-    free = (item for item in state.items.at[Stage.WAITING].values() if _may_have(state, member, item, live))
+    free = (
+        partition for partition in state.partitions.at[Stage.WAITING].values() if _may_have(worker, partition, live)
+    )
     ask = Ask.COMMIT if state.system.needs_barrier else Ask.PROVE
-    _hand(state, member, list(itertools.islice(free, room)), ask)
+    _hand(state, worker, list(itertools.islice(free, room)), ask)
 
 
-def _may_have(state: State, member: Member, item: Item, live: list[Member]) -> bool:
+def _may_have(worker: WorkerState, partition: PartitionState, live: list[WorkerState]) -> bool:
     """Whether the worker may have the partition: not if it has failed with it, unless all have."""
-    return member.worker.id not in item.avoid or all(other.worker.id in item.avoid for other in live)
+    return worker.handle.id not in partition.avoid or all(other.handle.id in partition.avoid for other in live)
 
 
 def _hand_home(state: State, challenge: bytes) -> None:
     """Hand out partitions after the barrier: to the workers that committed to them, in the plan's order."""
-    for member in state.members.provers.values():
-        items = [item for item in state.items.at[Stage.COMMITTED].values() if item.home == member.worker.id]
-        if member.usable:
-            _hand(state, member, sorted(items, key=lambda item: item.partition.index), Ask.PROVE, challenge)
+    for worker in state.workers.by_id.values():
+        partitions = [
+            partition
+            for partition in state.partitions.at[Stage.COMMITTED].values()
+            if partition.home == worker.handle.id
+        ]
+        if worker.usable:
+            _hand(
+                state, worker, sorted(partitions, key=lambda partition: partition.planned.index), Ask.PROVE, challenge
+            )
 
 
-def _hand(state: State, member: Member, items: list[Item], ask: Ask, challenge: bytes | None = None) -> None:
-    if not items:
+def _hand(
+    state: State, worker: WorkerState, partitions: list[PartitionState], ask: Ask, challenge: bytes | None = None
+) -> None:
+    if not partitions:
         return
-    for item in items:
-        item.home = member.worker.id
-        state.items.move(item, Stage.HANDED if ask is not Ask.DIAGNOSE else Stage.DIAGNOSING)
-        member.tasks[item.partition.name] = None
-    orders = [Order(item.partition, ask, challenge) for item in items]
-    state.executor.hand(member.worker, orders, state.session.began, _parallel(state, member))
+    for partition in partitions:
+        partition.home = worker.handle.id
+        state.partitions.move(partition, Stage.HANDED if ask is not Ask.DIAGNOSE else Stage.DIAGNOSING)
+        worker.handed[partition.planned.name] = None
+    orders = [Order(partition.planned, ask, challenge) for partition in partitions]
+    state.executor.hand(worker.handle, orders, state.session.began, _parallel(state, worker))
 
 
-def _parallel(state: State, member: Member) -> int | None:
+def _parallel(state: State, worker: WorkerState) -> int | None:
     """A worker's share of the setting `parallel`. Where there are more workers, `_hand_to` counts over all."""
-    live, parallel = state.members.live(), state.settings.parallel
+    live, parallel = state.workers.live(), state.settings.parallel
     if parallel is None:
         return None
     share, more = divmod(parallel, len(live))
-    return max(1, share + (live.index(member) < more))
+    return max(1, share + (live.index(worker) < more))
 
 
-def _ask_back(state: State, usable: list[Member]) -> None:
+def _ask_back(state: State, usable: list[WorkerState]) -> None:
     """Have the worker with the most left return part of what it has not begun, while others have nothing."""
-    idle, most = sum(not member.tasks for member in usable), usable[-1]
-    spare = len(most.tasks) - state.settings.in_flight
+    idle, most = sum(not worker.handed for worker in usable), usable[-1]
+    spare = len(most.handed) - state.settings.in_flight
     if idle and spare > 0 and state.barrier is None and not most.asked_back:
         most.asked_back = True
-        state.executor.ask_back(most.worker, max(1, spare // (idle + 1)))
+        state.executor.ask_back(most.handle, max(1, spare // (idle + 1)))

@@ -31,10 +31,10 @@ OVER = (Stage.DONE, Stage.FAILED)
 
 
 @dataclass
-class Item:
-    """A partition under way."""
+class PartitionState:
+    """What the dispatcher knows of a partition."""
 
-    partition: Partition
+    planned: Partition
     report: PartitionReport
     stage: Stage = Stage.WAITING
     commitment: bytes | None = None
@@ -52,23 +52,23 @@ class Item:
     """Attempts that failed and count against `max_retries`."""
 
 
-class Items(dict[str, Item]):
+class Partitions(dict[str, PartitionState]):
     """All partitions by name, and by stage."""
 
     def __init__(self, plan: list[Partition], reports: list[PartitionReport], done: dict[str, PartitionProof]) -> None:
-        super().__init__({p.name: Item(p, r) for p, r in zip(plan, reports, strict=True)})
-        self.at: dict[Stage, dict[str, Item]] = {stage: {} for stage in Stage}
-        """Each stage in order of arrival: no event costs a walk over the whole job."""
-        for name, item in self.items():
-            item.stage = Stage.DONE if name in done else Stage.WAITING
-            self.at[item.stage][name] = item
+        super().__init__({p.name: PartitionState(p, r) for p, r in zip(plan, reports, strict=True)})
+        self.at: dict[Stage, dict[str, PartitionState]] = {stage: {} for stage in Stage}
+        """The partitions at each stage, in order of arrival: no event costs a walk over the whole job."""
+        for name, partition in self.items():
+            partition.stage = Stage.DONE if name in done else Stage.WAITING
+            self.at[partition.stage][name] = partition
 
-    def move(self, item: Item, stage: Stage) -> None:
+    def move(self, partition: PartitionState, stage: Stage) -> None:
         """Move a partition to another stage."""
-        name = item.partition.name
-        del self.at[item.stage][name]
-        item.stage = stage
-        self.at[stage][name] = item
+        name = partition.planned.name
+        del self.at[partition.stage][name]
+        partition.stage = stage
+        self.at[stage][name] = partition
 
     def count(self, *stages: Stage) -> int:
         """Partitions at any of these stages."""
@@ -86,4 +86,4 @@ class Items(dict[str, Item]):
 
     def stages(self) -> dict[str, int]:
         """Number of partitions at each stage."""
-        return {stage.value: len(items) for stage, items in self.at.items() if items}
+        return {stage.value: len(partitions) for stage, partitions in self.at.items() if partitions}

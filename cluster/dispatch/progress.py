@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from cluster.dispatch.members import Member, Members
-from cluster.dispatch.partitions import Item, Items, Stage
+from cluster.dispatch.partitions import Partitions, PartitionState, Stage
+from cluster.dispatch.workers import Workers, WorkerState
 from cluster.record.report import Report
 from cluster.record.status import status_view
 
@@ -40,10 +40,10 @@ class Teller:
     """Tells `progress` what happens, and what the job is at whoever asks."""
 
     def __init__(
-        self, items: Items, members: Members, report: Report, progress: Callable[[Progress], None] | None
+        self, partitions: Partitions, workers: Workers, report: Report, progress: Callable[[Progress], None] | None
     ) -> None:
-        self._items = items
-        self._members = members
+        self._partitions = partitions
+        self._workers = workers
         self._report = report
         self._progress = progress
         self._due = 0.0
@@ -51,21 +51,25 @@ class Teller:
         """Times at which partitions were done, and how many."""
 
     def __call__(
-        self, event: str, item: Item | None = None, member: Member | None = None, detail: str | None = None
+        self,
+        event: str,
+        partition: PartitionState | None = None,
+        worker: WorkerState | None = None,
+        detail: str | None = None,
     ) -> None:
         if self._progress is None:
             return
         self._progress(
             Progress(
                 event,
-                item.partition.name if item else None,
-                member.report.id if member else None,
-                item.stage.value if item else None,
-                self._items.count(Stage.DONE),
-                self._items.count(Stage.FAILED),
-                len(self._items),
+                partition.planned.name if partition else None,
+                worker.report.id if worker else None,
+                partition.stage.value if partition else None,
+                self._partitions.count(Stage.DONE),
+                self._partitions.count(Stage.FAILED),
+                len(self._partitions),
                 detail,
-                self._items.stages() if event == "stage" else None,
+                self._partitions.stages() if event == "stage" else None,
             )
         )
 
@@ -74,11 +78,11 @@ class Teller:
         self("waiting", detail=what)
 
     def loading(self) -> None:
-        """Provers that have the key, of those that there are."""
-        provers = self._members.provers.values()
-        ready = sum(member.ready for member in provers)
-        if ready < len(provers):
-            self.wait(f"the key, loaded on {ready} of {len(provers)} provers")
+        """Tell how many workers have the key, of those that there are, until all have it."""
+        workers = self._workers.by_id.values()
+        ready = sum(worker.ready for worker in workers)
+        if ready < len(workers):
+            self.wait(f"the key, loaded on {ready} of {len(workers)} provers")
 
     def moved(self) -> None:
         """Report the number of partitions at each stage, ten times a second at most: moves come by the thousand."""
@@ -88,7 +92,7 @@ class Teller:
             self("stage")
 
     def done(self, count: int) -> None:
-        """So many partitions are proven, verified and on disk, just now."""
+        """Note that so many partitions were proven, verified and written to disk just now."""
         self._recent.append((time.time(), count))
 
     def view(self) -> dict[str, Any]:
@@ -96,9 +100,9 @@ class Teller:
         now = time.time()
         recent = sum(count for done, count in self._recent if done > now - RECENT)
         begun: dict[str, list[list[str]]] = {}
-        for member in self._members.provers.values():
-            for name, stage, worker in member.under_way:
-                if name in member.tasks:
-                    begun.setdefault(worker, []).append([name, stage])
+        for worker in self._workers.by_id.values():
+            for name, stage, who in worker.under_way:
+                if name in worker.handed:
+                    begun.setdefault(who, []).append([name, stage])
         rate = recent / min(RECENT, max(1.0, now - self._report.started))
-        return status_view(self._report, self._items.stages(), rate=rate, tasks=begun)
+        return status_view(self._report, self._partitions.stages(), rate=rate, tasks=begun)

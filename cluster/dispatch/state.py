@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.dispatch.members import Member, Members
-from cluster.dispatch.partitions import Item, Items, Stage
+from cluster.dispatch.partitions import Partitions, PartitionState, Stage
 from cluster.dispatch.progress import Progress, Teller
+from cluster.dispatch.workers import Workers, WorkerState
 from cluster.executor.base import Executor
 from cluster.hangs import Watch
 from cluster.record.report import Report
@@ -20,7 +20,7 @@ from distprove.system import ChecksKey, Partition, PartitionProof, ProofSystem
 
 @dataclass
 class State:
-    """Shared by all that the dispatcher consists of."""
+    """The state of a job, shared by all parts of the dispatcher."""
 
     system: ProofSystem
     plan: list[Partition]
@@ -34,12 +34,12 @@ class State:
     session: Session
     progress: Callable[[Progress], None] | None
     checker: str | None = None
-    """The prover that is checking the key."""
+    """The worker that is checking the key."""
 
     def __post_init__(self) -> None:
-        self.items = Items(self.plan, self.report.partitions, self.proofs)
-        self.members = Members()
-        self.tell = Teller(self.items, self.members, self.report, self.progress)
+        self.partitions = Partitions(self.plan, self.report.partitions, self.proofs)
+        self.workers = Workers()
+        self.tell = Teller(self.partitions, self.workers, self.report, self.progress)
         self.key_checked = not isinstance(self.system, ChecksKey)
         self.watch = Watch(self.settings.hang_timeout, self.settings.in_flight)
 
@@ -47,14 +47,14 @@ class State:
         """Time by which a worker that starts now must be ready, on the monotonic clock."""
         return time.monotonic() + self.settings.start_timeout
 
-    def note(self, event: str, member: Member, reason: str) -> None:
-        """Something befell a prover or synthesiser."""
-        self.run.note(event, worker=member.report.id, reason=reason)
-        self.tell(event, None, member, reason)
+    def note(self, event: str, worker: WorkerState, reason: str) -> None:
+        """Note and tell what befell a worker or synthesiser."""
+        self.run.note(event, worker=worker.report.id, reason=reason)
+        self.tell(event, None, worker, reason)
 
-    def fail(self, item: Item, reason: str, kind: str | None = None) -> None:
+    def fail(self, partition: PartitionState, reason: str, kind: str | None = None) -> None:
         """Give up a partition."""
-        self.items.move(item, Stage.FAILED)
-        item.report.status, item.report.error, item.report.error_kind = "failed", reason, kind
-        self.run.note("failed", partition=item.partition.name, reason=reason)
-        self.tell("failed", item, None, reason)
+        self.partitions.move(partition, Stage.FAILED)
+        partition.report.status, partition.report.error, partition.report.error_kind = "failed", reason, kind
+        self.run.note("failed", partition=partition.planned.name, reason=reason)
+        self.tell("failed", partition, None, reason)

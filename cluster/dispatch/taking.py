@@ -1,4 +1,4 @@
-"""Taking in: what workers, verifiers and keepers of proofs report, and what follows from it for each partition."""
+"""Takes in what workers, verifiers and keepers of proofs report, and decides what follows for each partition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from actors.spans import quoted, span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Outcome
 from cluster.dispatch import handing, trouble
 from cluster.dispatch.barrier import made_under
-from cluster.dispatch.members import Member
-from cluster.dispatch.partitions import OVER, Item, Stage
+from cluster.dispatch.partitions import OVER, PartitionState, Stage
 from cluster.dispatch.state import State
+from cluster.dispatch.workers import WorkerState
 from cluster.executor.tasks import Finished, Kind, Verdict
 from cluster.record.report import public_message
 from cluster.record.timeline import Span
@@ -22,183 +22,187 @@ from distprove.system import StepTimes
 
 
 def take(state: State, finished: Finished) -> None:
-    """Something is over. Raises InputError when the key is at fault, and what keeping a proof raised."""
-    member = state.members.provers[finished.worker] if finished.worker is not None else None
+    """Take in what is over. Raises InputError when the key is at fault, and what keeping a proof raised."""
+    worker = state.workers.by_id[finished.worker] if finished.worker is not None else None
     if finished.kind is Kind.VERIFY:
         _verified(state, finished)
     elif finished.kind is Kind.KEEP:
         if finished.error is not None:
             raise finished.error
-        _kept(state, [state.items[name] for name in finished.value])
-    elif member is None or member.retired:
+        _kept(state, [state.partitions[name] for name in finished.value])
+    elif worker is None or worker.retired:
         return
     elif finished.kind is Kind.LOAD:
-        _loaded(state, member, finished)
+        _loaded(state, worker, finished)
     elif finished.kind is Kind.CHECK:
-        _key_checked(state, member, finished)
+        _key_checked(state, worker, finished)
     elif finished.error is not None:
-        trouble.died(state, member, str(finished.error))
+        trouble.died(state, worker, str(finished.error))
     else:
-        _answered(state, member, finished.value)
+        _answered(state, worker, finished.value)
 
 
 # -- workers that start -----------------------------------------------------------------------------------------
 
 
-def _loaded(state: State, member: Member, finished: Finished) -> None:
-    if member.ready:
+def _loaded(state: State, worker: WorkerState, finished: Finished) -> None:
+    if worker.ready:
         return
     if finished.error is not None:
-        _no_use(state, member, finished.error, "load", was_ready=False)
+        _no_use(state, worker, finished.error, "load", was_ready=False)
         return
     loaded: Loaded = finished.value
     for name, timed in loaded.synthesisers.items():
-        _is_ready(state, state.members.makers[name], timed)
-    _is_ready(state, member, loaded.prover)
-    member.answered_for(0)
-    state.watch.heard(member.worker.id)
+        _is_ready(state, state.workers.makers[name], timed)
+    _is_ready(state, worker, loaded.prover)
+    worker.answered_for(0)
+    state.watch.heard(worker.handle.id)
     state.tell.loading()
     handing.check_key(state)
     if state.key_checked:  # perhaps since it was asked to load
-        state.executor.permit(member.worker)
+        state.executor.permit(worker.handle)
 
 
-def _is_ready(state: State, member: Member, timed: Timed) -> None:
-    report = member.report
-    if member.retired:
+def _is_ready(state: State, worker: WorkerState, timed: Timed) -> None:
+    report = worker.report
+    if worker.retired:
         return
-    member.ready = True
+    worker.ready = True
     report.status = "ready"
     report.facts = timed.value
     report.load_seconds += timed.ended - timed.started
     state.session.spans.append(Span(report.id, None, "load", timed.started, timed.ended))
     state.run.note("worker-ready", sync=False, worker=report.id, device=timed.value.get("device"))
-    state.tell("worker-ready", None, member)
+    state.tell("worker-ready", None, worker)
 
 
-def _key_checked(state: State, member: Member, finished: Finished) -> None:
-    if state.checker != member.worker.id:
+def _key_checked(state: State, worker: WorkerState, finished: Finished) -> None:
+    if state.checker != worker.handle.id:
         return  # it died meanwhile, and another one was asked
     state.checker = None
     if finished.error is not None:
-        _no_use(state, member, finished.error, "check")
+        _no_use(state, worker, finished.error, "check")
         handing.check_key(state)
         return
     timed: Timed = finished.value
     state.key_checked = True
-    state.session.spans.append(Span(member.worker.id, None, "check", timed.started, timed.ended))
+    state.session.spans.append(Span(worker.handle.id, None, "check", timed.started, timed.ended))
     seconds = round(timed.ended - timed.started, 6)
-    state.run.note("key-checked", sync=False, worker=member.worker.id, seconds=seconds)
-    for other in state.members.provers.values():
-        state.executor.permit(other.worker)
+    state.run.note("key-checked", sync=False, worker=worker.handle.id, seconds=seconds)
+    for other in state.workers.by_id.values():
+        state.executor.permit(other.handle)
 
 
-def _no_use(state: State, member: Member, error: BaseException, what: str, was_ready: bool = True) -> None:
+def _no_use(state: State, worker: WorkerState, error: BaseException, what: str, was_ready: bool = True) -> None:
     """A worker could not load or check the key."""
     if isinstance(error, InputError):
         raise error
     if isinstance(error, WorkerDied):
-        trouble.died(state, member, str(error), was_ready)
+        trouble.died(state, worker, str(error), was_ready)
     else:
-        trouble.retire(state, member, f"could not {what} the key: {public_message(error)}")
+        trouble.retire(state, worker, f"could not {what} the key: {public_message(error)}")
 
 
 # -- workers at work --------------------------------------------------------------------------------------------
 
 
-def _answered(state: State, member: Member, batch: Batch) -> None:
+def _answered(state: State, worker: WorkerState, batch: Batch) -> None:
     """A batch of a worker's outcomes, in the order in which they came about."""
-    items = state.items
-    member.answered_for(len(batch.outcomes))
-    proven: list[Item] = []
+    partitions = state.partitions
+    worker.answered_for(len(batch.outcomes))
+    proven: list[PartitionState] = []
     for outcome in batch.outcomes:
-        item = items[outcome.name]
-        if outcome.name not in member.tasks or item.stage in OVER:
-            member.tasks.pop(outcome.name, None)  # the barrier failed it meanwhile
+        partition = partitions[outcome.name]
+        if outcome.name not in worker.handed or partition.stage in OVER:
+            worker.handed.pop(outcome.name, None)  # the barrier failed it meanwhile
             continue
-        del member.tasks[outcome.name]
+        del worker.handed[outcome.name]
         for stretch in outcome.stretches:
             state.watch.took(stretch.stage, stretch.ended - stretch.started)
-            _record(state, item, stretch.worker, stretch.stage, stretch.ended - stretch.started, stretch.span)
+            _record(state, partition, stretch.worker, stretch.stage, stretch.ended - stretch.started, stretch.span)
         if outcome.error is None:
-            _succeeded(state, item, member, outcome, proven)
+            _succeeded(state, partition, worker, outcome, proven)
         else:
-            _failed(state, item, member, outcome, outcome.error)
+            _failed(state, partition, worker, outcome, outcome.error)
     if proven:
-        proofs = [item.proof for item in proven if item.proof is not None]
-        state.executor.verify(proofs, member.worker, last=items.proven)
+        proofs = [partition.proof for partition in proven if partition.proof is not None]
+        state.executor.verify(proofs, worker.handle, last=partitions.proven)
     for name in batch.returned:
-        if name in member.tasks:
-            del member.tasks[name]
-            items[name].home = None
-            items.move(items[name], Stage.WAITING)
-    member.asked_back = member.asked_back and not (batch.returned or batch.outcomes)
+        if name in worker.handed:
+            del worker.handed[name]
+            partitions[name].home = None
+            partitions.move(partitions[name], Stage.WAITING)
+    worker.asked_back = worker.asked_back and not (batch.returned or batch.outcomes)
     for name, loaded in batch.loaded:
-        _is_ready(state, state.members.makers[name], loaded)
+        _is_ready(state, state.workers.makers[name], loaded)
     for name, error in batch.lost:
         reason = f"could not load its program: {public_message(error)}"
-        trouble.retire_maker(state, state.members.makers[name], reason)
-    member.under_way = [begun for begun in batch.under_way if begun[0] in member.tasks]
-    if member.ready:
-        state.watch.heard(member.worker.id, member.under_way)
-    for name, stage, _ in member.under_way:
-        item = items[name]
-        if item.stage is not Stage.DIAGNOSING and item.stage.value != stage:
-            items.move(item, Stage(stage))
+        trouble.retire_maker(state, state.workers.makers[name], reason)
+    worker.under_way = [begun for begun in batch.under_way if begun[0] in worker.handed]
+    if worker.ready:
+        state.watch.heard(worker.handle.id, worker.under_way)
+    for name, stage, _ in worker.under_way:
+        partition = partitions[name]
+        if partition.stage is not Stage.DIAGNOSING and partition.stage.value != stage:
+            partitions.move(partition, Stage(stage))
 
 
-def _succeeded(state: State, item: Item, member: Member, outcome: Outcome, proven: list[Item]) -> None:
+def _succeeded(
+    state: State, partition: PartitionState, worker: WorkerState, outcome: Outcome, proven: list[PartitionState]
+) -> None:
     """An order was carried out; a proof that is to be verified is added to `proven`."""
     barrier = state.barrier
     made = next((s for s in outcome.stretches if s.stage == "synthesise"), None)
     if made is not None:
-        maker = state.members.makers[made.worker]
+        maker = state.workers.makers[made.worker]
         maker.strikes = 0
         maker.report.partitions += 1
-        item.report.synthesise_seconds = made.ended - made.started
-    item.report.witness_bytes = outcome.witness_bytes
+        partition.report.synthesise_seconds = made.ended - made.started
+    partition.report.witness_bytes = outcome.witness_bytes
     if outcome.ask is Ask.COMMIT:
-        _committed(state, item, member, outcome.value)
+        _committed(state, partition, worker, outcome.value)
     elif outcome.ask is Ask.DIAGNOSE:
-        trouble.bad_proof(state, item, item.suspicion)
+        trouble.bad_proof(state, partition, partition.suspicion)
     else:
-        item.proof, item.times = outcome.value, outcome.times or StepTimes()
-        item.report.prove_seconds = outcome.stretches[-1].ended - outcome.stretches[-1].started
-        assert item.proof is not None
-        if (item.proof.name, item.proof.digest) != (item.partition.name, item.partition.digest):
-            trouble.bad_proof(state, item, "the prover returned the proof of another partition")
-        elif barrier is not None and not made_under(state.system, item.proof, barrier):
-            trouble.bad_proof(state, item, "the proof was made under another commitment or challenge")
+        partition.proof, partition.times = outcome.value, outcome.times or StepTimes()
+        partition.report.prove_seconds = outcome.stretches[-1].ended - outcome.stretches[-1].started
+        assert partition.proof is not None
+        if (partition.proof.name, partition.proof.digest) != (partition.planned.name, partition.planned.digest):
+            trouble.bad_proof(state, partition, "the prover returned the proof of another partition")
+        elif barrier is not None and not made_under(state.system, partition.proof, barrier):
+            trouble.bad_proof(state, partition, "the proof was made under another commitment or challenge")
         else:
-            state.items.move(item, Stage.VERIFYING)
-            proven.append(item)
+            state.partitions.move(partition, Stage.VERIFYING)
+            proven.append(partition)
 
 
-def _committed(state: State, item: Item, member: Member, commitment: Any) -> None:
+def _committed(state: State, partition: PartitionState, worker: WorkerState, commitment: Any) -> None:
     barrier = state.barrier
     if not isinstance(commitment, bytes):
-        trouble.fault(state, item, member, TypeError("a system with a barrier commits to bytes"))
-    elif barrier is not None and barrier[0].get(item.partition.name) != commitment:
-        trouble.bad_proof(state, item, "the commitment differs from the one before the barrier")
+        trouble.fault(state, partition, worker, TypeError("a system with a barrier commits to bytes"))
+    elif barrier is not None and barrier[0].get(partition.planned.name) != commitment:
+        trouble.bad_proof(state, partition, "the commitment differs from the one before the barrier")
     else:
-        item.commitment = commitment
-        state.items.move(item, Stage.COMMITTED)
+        partition.commitment = commitment
+        state.partitions.move(partition, Stage.COMMITTED)
 
 
-def _failed(state: State, item: Item, member: Member, outcome: Outcome, error: BaseException) -> None:
-    """An order came to nothing, at the prover or at one of its synthesisers."""
-    maker = state.members.makers.get(outcome.worker)
+def _failed(
+    state: State, partition: PartitionState, worker: WorkerState, outcome: Outcome, error: BaseException
+) -> None:
+    """An order came to nothing, at the worker or at one of its synthesisers."""
+    maker = state.workers.makers.get(outcome.worker)
     if isinstance(error, InputError):
-        state.fail(item, str(error), type(error).__name__)
+        state.fail(partition, str(error), type(error).__name__)
     elif isinstance(error, WitnessGone):
         state.report.counters.lost_witnesses += 1
-        trouble.again(state, item, "its witness was lost")
+        trouble.again(state, partition, "its witness was lost")
     elif isinstance(error, WorkerDied) and maker is not None:
-        trouble.maker_died(state, maker, item, str(error))
+        trouble.maker_died(state, maker, partition, str(error))
     elif outcome.ask is Ask.DIAGNOSE:
-        trouble.bad_proof(state, item, item.suspicion)  # nothing more could be found out
+        trouble.bad_proof(state, partition, partition.suspicion)  # nothing more could be found out
     else:
-        trouble.fault(state, item, maker or member, error)
+        trouble.fault(state, partition, maker or worker, error)
 
 
 # -- verdicts and proofs on disk --------------------------------------------------------------------------------
@@ -210,53 +214,53 @@ def _verified(state: State, finished: Finished) -> None:
     if finished.error is not None:
         reason = public_message(finished.error)
         verdicts = [Verdict(proof.name, reason, finished.started, finished.ended) for proof in finished.value]
-    good: list[Item] = []
+    good: list[PartitionState] = []
     for verdict in verdicts:
-        item = state.items[verdict.name]
-        if item.stage is not Stage.VERIFYING:
+        partition = state.partitions[verdict.name]
+        if partition.stage is not Stage.VERIFYING:
             continue  # the barrier failed it meanwhile
         outcome = "ok" if verdict.reason is None else "bad proof"
         name, began, took = verdict.name, state.session.began, verdict.ended - verdict.started
         span = span_json("driver", name, "verify", verdict.started, verdict.ended, outcome, began, {})
-        _record(state, item, "driver", "verify", took, span)
-        item.report.verify_seconds = took
+        _record(state, partition, "driver", "verify", took, span)
+        partition.report.verify_seconds = took
         if verdict.reason is None:
-            state.members.provers[item.home or ""].strikes = 0
-            state.items.move(item, Stage.KEEPING)
-            good.append(item)
+            state.workers.by_id[partition.home or ""].strikes = 0
+            state.partitions.move(partition, Stage.KEEPING)
+            good.append(partition)
         else:
-            trouble.suspect(state, item, verdict.reason)
+            trouble.suspect(state, partition, verdict.reason)
     if good:  # to disk, before anything else hears of it
-        proofs = [item.proof for item in good if item.proof is not None]
-        state.executor.keep(proofs, state.run.store, last=state.items.proven)
+        proofs = [partition.proof for partition in good if partition.proof is not None]
+        state.executor.keep(proofs, state.run.store, last=state.partitions.proven)
 
 
-def _kept(state: State, items: list[Item]) -> None:
-    """Verified, and on disk."""
+def _kept(state: State, partitions: list[PartitionState]) -> None:
+    """Note partitions as done: their proofs are verified and on disk."""
     facts = []
-    for item in items:
-        assert item.proof is not None
-        assert item.home is not None
-        report, member = item.report, state.members.provers[item.home]
-        report.status, report.worker, report.phases = "proved", item.home, dict(item.times.seconds)
-        report.to_device, report.to_host = item.times.to_device, item.times.to_host
-        report.memory, report.device_peak = item.times.memory, item.times.device_peak
-        state.proofs[report.name] = item.proof
-        member.report.partitions += 1
-        state.items.move(item, Stage.DONE)
+    for partition in partitions:
+        assert partition.proof is not None
+        assert partition.home is not None
+        report, worker = partition.report, state.workers.by_id[partition.home]
+        report.status, report.worker, report.phases = "proved", partition.home, dict(partition.times.seconds)
+        report.to_device, report.to_host = partition.times.to_device, partition.times.to_host
+        report.memory, report.device_peak = partition.times.memory, partition.times.device_peak
+        state.proofs[report.name] = partition.proof
+        worker.report.partitions += 1
+        state.partitions.move(partition, Stage.DONE)
         facts.append(  # as JSON, by hand: `json` takes five times as long
-            f'{{"partition":{quoted(report.name)},"worker":{quoted(item.home)},'
+            f'{{"partition":{quoted(report.name)},"worker":{quoted(partition.home)},'
             f'"synthesise_seconds":{report.synthesise_seconds:.6f},"prove_seconds":{report.prove_seconds:.6f},'
             f'"verify_seconds":{report.verify_seconds:.6f},'
             f'"to_device":{report.to_device},"to_host":{report.to_host}}}'
         )
-        state.tell("proved", item, member)
+        state.tell("proved", partition, worker)
     state.run.note_all("proved", facts, sync=False)  # the proofs themselves are
-    state.tell.done(len(items))
+    state.tell.done(len(partitions))
 
 
-def _record(state: State, item: Item, worker: str, stage: str, seconds: float, span: str) -> None:
+def _record(state: State, partition: PartitionState, worker: str, stage: str, seconds: float, span: str) -> None:
     """A span of the timeline, which lacks only the attempt."""
-    attempt = item.attempts[stage] = item.attempts.get(stage, 0) + 1
-    item.report.attempts += stage == "prove"
+    attempt = partition.attempts[stage] = partition.attempts.get(stage, 0) + 1
+    partition.report.attempts += stage == "prove"
     state.session.add(worker, seconds, with_attempt(span, attempt))

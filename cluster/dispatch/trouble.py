@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from cluster.dispatch import handing
-from cluster.dispatch.members import Member
-from cluster.dispatch.partitions import OVER, SAFE, Item, Stage
+from cluster.dispatch.partitions import OVER, SAFE, PartitionState, Stage
 from cluster.dispatch.state import State
+from cluster.dispatch.workers import WorkerState
 from cluster.record.report import public_message
 from kernels.errors import OutOfMemory
 
@@ -25,136 +25,140 @@ def see_to_workers(state: State) -> None:
 # -- of partitions ----------------------------------------------------------------------------------------------
 
 
-def suspect(state: State, item: Item, reason: str) -> None:
-    """Ask the prover of a proof that does not verify whether the witness is to blame."""
-    member = state.members.provers[item.home or ""]
-    item.suspicion = reason
-    if member.usable:
-        handing.diagnose(state, item, member)
+def suspect(state: State, partition: PartitionState, reason: str) -> None:
+    """Ask the worker that made a proof that does not verify whether the witness is to blame."""
+    worker = state.workers.by_id[partition.home or ""]
+    partition.suspicion = reason
+    if worker.usable:
+        handing.diagnose(state, partition, worker)
     else:
-        bad_proof(state, item, reason)
+        bad_proof(state, partition, reason)
 
 
-def bad_proof(state: State, item: Item, reason: str) -> None:
-    """A prover's proof or commitment does not hold, and its witness is not known to be to blame."""
-    member = state.members.provers[item.home or ""]
+def bad_proof(state: State, partition: PartitionState, reason: str) -> None:
+    """A worker's proof or commitment does not hold, and its witness is not known to be to blame."""
+    worker = state.workers.by_id[partition.home or ""]
     state.report.counters.bad_proofs += 1
-    member.report.bad_proofs += 1
-    item.report.bad_proofs += 1
-    _count_against(state, member, item, "bad-proof", reason)
+    worker.report.bad_proofs += 1
+    partition.report.bad_proofs += 1
+    _count_against(state, worker, partition, "bad-proof", reason)
 
 
-def fault(state: State, item: Item, member: Member, error: BaseException) -> None:
+def fault(state: State, partition: PartitionState, worker: WorkerState, error: BaseException) -> None:
     """A worker came to nothing with a partition, and the input is not at fault."""
     state.report.counters.faults += 1
-    member.report.faults += 1
+    worker.report.faults += 1
     # Too little memory for this partition says nothing against the worker.
-    _count_against(state, member, item, "fault", public_message(error), strike=not isinstance(error, OutOfMemory))
+    _count_against(state, worker, partition, "fault", public_message(error), strike=not isinstance(error, OutOfMemory))
 
 
-def _count_against(state: State, member: Member, item: Item, event: str, reason: str, strike: bool = True) -> None:
-    if member.proves:
-        item.avoid.add(member.report.id)
-    state.run.note(event, partition=item.partition.name, worker=member.report.id, reason=reason)
-    again(state, item, reason)
+def _count_against(
+    state: State, worker: WorkerState, partition: PartitionState, event: str, reason: str, strike: bool = True
+) -> None:
+    if worker.proves:
+        partition.avoid.add(worker.report.id)
+    state.run.note(event, partition=partition.planned.name, worker=worker.report.id, reason=reason)
+    again(state, partition, reason)
     if strike:
-        _strike(state, member, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {reason}")
+        _strike(state, worker, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {reason}")
 
 
-def again(state: State, item: Item, reason: str, charge: bool = True) -> None:
+def again(state: State, partition: PartitionState, reason: str, charge: bool = True) -> None:
     """Put a partition back in line; `charge` an attempt, so that no partition is tried for ever."""
-    item.charged += charge
+    partition.charged += charge
     most = state.settings.max_retries
-    if charge and item.charged > most:
-        state.fail(item, f"given up after {most + 1} attempts; the last: {reason}")
+    if charge and partition.charged > most:
+        state.fail(partition, f"given up after {most + 1} attempts; the last: {reason}")
         return
     state.report.counters.retries += 1
-    item.home, item.proof = None, None
-    state.items.move(item, Stage.WAITING)
+    partition.home, partition.proof = None, None
+    state.partitions.move(partition, Stage.WAITING)
 
 
 # -- of workers -------------------------------------------------------------------------------------------------
 
 
-def died(state: State, member: Member, reason: str, was_ready: bool = True) -> None:
+def died(state: State, worker: WorkerState, reason: str, was_ready: bool = True) -> None:
     """Count the death of a worker's process once, however often it is reported, and have the worker loaded again.
     What it had goes back; only the partition at work may be to blame and is charged for it."""
-    if member.retired or (was_ready and not member.ready):
+    if worker.retired or (was_ready and not worker.ready):
         return
-    blamed = member.at_work_on()
-    state.watch.forget(member.worker.id)
-    _note_death(state, member, reason)
-    _take_back(state, member, "its worker died", blamed)
-    for maker in state.members.makers_of(member.worker):
+    blamed = worker.at_work_on()
+    state.watch.forget(worker.handle.id)
+    _note_death(state, worker, reason)
+    _take_back(state, worker, "its worker died", blamed)
+    for maker in state.workers.makers_of(worker.handle):
         maker.ready, maker.report.status = False, "starting"
-    if state.checker == member.worker.id:
+    if state.checker == worker.handle.id:
         state.checker = None
-    _strike(state, member, f"died {MAX_STRIKES} times in a row, the last: {reason}")
-    if not member.retired:
-        member.deadline = state.deadline()
-        state.executor.load(member.worker, state.key_checked)
+    _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
+    if not worker.retired:
+        worker.deadline = state.deadline()
+        state.executor.load(worker.handle, state.key_checked)
     handing.check_key(state)
 
 
-def maker_died(state: State, maker: Member, item: Item, reason: str) -> None:
+def maker_died(state: State, maker: WorkerState, partition: PartitionState, reason: str) -> None:
     """Count the death of a synthesiser, which was at a partition; its worker loads it again."""
     _note_death(state, maker, reason)
-    again(state, item, "its worker died")
+    again(state, partition, "its worker died")
     _strike(state, maker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
 
 
-def retire(state: State, member: Member, reason: str) -> None:
+def retire(state: State, worker: WorkerState, reason: str) -> None:
     """Give up a worker, and its synthesisers with it."""
-    if member.retired:
+    if worker.retired:
         return
-    _note_retired(state, member, reason)
-    for maker in state.members.makers_of(member.worker):
+    _note_retired(state, worker, reason)
+    for maker in state.workers.makers_of(worker.handle):
         maker.retired, maker.report.status, maker.report.reason = True, "retired", "its prover was retired"
-    state.executor.retire(member.worker)
-    _take_back(state, member, "its worker was retired")
+    state.executor.retire(worker.handle)
+    _take_back(state, worker, "its worker was retired")
 
 
-def retire_maker(state: State, maker: Member, reason: str) -> None:
+def retire_maker(state: State, maker: WorkerState, reason: str) -> None:
     """Give up a synthesiser, and with the last one its worker."""
     if maker.retired:
         return
     _note_retired(state, maker, reason)
-    state.executor.dismiss(maker.worker, maker.report.id)
-    if not state.members.makers_of(maker.worker):
-        retire(state, state.members.provers[maker.worker.id], f"it has no synthesiser left ({reason})")
+    state.executor.dismiss(maker.handle, maker.report.id)
+    if not state.workers.makers_of(maker.handle):
+        retire(state, state.workers.by_id[maker.handle.id], f"it has no synthesiser left ({reason})")
 
 
-def _strike(state: State, member: Member, reason: str) -> None:
-    member.strikes += 1
-    if member.strikes >= MAX_STRIKES:
-        (retire if member.proves else retire_maker)(state, member, reason)
+def _strike(state: State, worker: WorkerState, reason: str) -> None:
+    worker.strikes += 1
+    if worker.strikes >= MAX_STRIKES:
+        (retire if worker.proves else retire_maker)(state, worker, reason)
 
 
-def _take_back(state: State, member: Member, reason: str, blamed: str | None = None) -> None:
+def _take_back(state: State, worker: WorkerState, reason: str, blamed: str | None = None) -> None:
     """Hand out again what a worker had: its witnesses and what it committed to went with it."""
-    names, member.tasks, member.under_way, member.asked_back = list(member.tasks), {}, [], False
-    committed = [item for item in state.items.at[Stage.COMMITTED].values() if item.home == member.worker.id]
-    for item in (*(state.items[name] for name in names), *committed):
-        if item.stage is Stage.DIAGNOSING:
-            bad_proof(state, item, item.suspicion)  # nothing more can be found out
-        elif item.stage not in OVER:
-            item.report.attempts += item.stage is Stage.PROVING
-            again(state, item, reason, charge=item.partition.name == blamed)
+    names, worker.handed, worker.under_way, worker.asked_back = list(worker.handed), {}, [], False
+    committed = [
+        partition for partition in state.partitions.at[Stage.COMMITTED].values() if partition.home == worker.handle.id
+    ]
+    for partition in (*(state.partitions[name] for name in names), *committed):
+        if partition.stage is Stage.DIAGNOSING:
+            bad_proof(state, partition, partition.suspicion)  # nothing more can be found out
+        elif partition.stage not in OVER:
+            partition.report.attempts += partition.stage is Stage.PROVING
+            again(state, partition, reason, charge=partition.planned.name == blamed)
 
 
-def _note_death(state: State, member: Member, reason: str) -> None:
-    member.ready = False
-    member.report.status = "starting"
-    member.report.deaths += 1
+def _note_death(state: State, worker: WorkerState, reason: str) -> None:
+    worker.ready = False
+    worker.report.status = "starting"
+    worker.report.deaths += 1
     state.report.counters.deaths += 1
-    state.note("death", member, reason)
+    state.note("death", worker, reason)
 
 
-def _note_retired(state: State, member: Member, reason: str) -> None:
-    member.retired = True
-    member.report.status, member.report.reason = "retired", reason
+def _note_retired(state: State, worker: WorkerState, reason: str) -> None:
+    worker.retired = True
+    worker.report.status, worker.report.reason = "retired", reason
     state.report.counters.retired += 1
-    state.note("retired", member, reason)
+    state.note("retired", worker, reason)
 
 
 # -- of time ----------------------------------------------------------------------------------------------------
@@ -162,27 +166,29 @@ def _note_retired(state: State, member: Member, reason: str) -> None:
 
 def _retire_the_late(state: State) -> None:
     now = time.monotonic()
-    for member in state.members.live():
-        if not member.ready and now > member.deadline:
-            retire(state, member, f"not ready within {state.settings.start_timeout:.0f} s")
+    for worker in state.workers.live():
+        if not worker.ready and now > worker.deadline:
+            retire(state, worker, f"not ready within {state.settings.start_timeout:.0f} s")
 
 
 def _end_the_hung(state: State) -> None:
     """End what gives no sign of life: it is then taken for what it is, dead."""
     state.watch.look(time.monotonic())
-    for member in state.members.provers.values():
-        hung = state.watch.hung(member.worker.id) if member.usable else None
+    for worker in state.workers.by_id.values():
+        hung = state.watch.hung(worker.handle.id) if worker.usable else None
         if hung is not None:
             state.run.note("hung", worker=hung.who, reason=hung.reason)
-            state.tell("hung", None, member, hung.reason)
-            state.watch.forget(member.worker.id)  # until it says something
-            state.executor.interrupt(member.worker, hung.who)
+            state.tell("hung", None, worker, hung.reason)
+            state.watch.forget(worker.handle.id)  # until it says something
+            state.executor.interrupt(worker.handle, hung.who)
 
 
 def _fail_if_stranded(state: State) -> None:
     """Fail what needs a worker when none is left."""
-    if state.members.live():
+    if state.workers.live():
         return
-    reason = next((m.report.reason for m in state.members.provers.values() if m.report.reason), "there is none")
-    for item in [item for stage in Stage if stage not in SAFE for item in state.items.at[stage].values()]:
-        state.fail(item, f"no prover is left ({reason})")
+    reason = next((m.report.reason for m in state.workers.by_id.values() if m.report.reason), "there is none")
+    for partition in [
+        partition for stage in Stage if stage not in SAFE for partition in state.partitions.at[stage].values()
+    ]:
+        state.fail(partition, f"no prover is left ({reason})")

@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import grants
-from actors.grants import Grant
+from actors.grants import Grant, Wanted
 from cluster.governor.samples import PERIOD, Samples
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.policy import Policy, fitted, static
 from distprove.errors import ClusterError
-from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Topology
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Asked(NamedTuple):
@@ -47,8 +49,7 @@ class LocalGovernor(grants.Governor):
         self._policy = fitted(policy or static(budget.threads), topology or Topology())
         self._topology = topology
         self._lives = lives
-        self._state = Governor(budget)
-        self._state.set_limits(self._policy.limits)
+        self._state = Governor(budget, self._policy.limits)
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
         """Futures of the requests that wait, by ticket."""
@@ -70,17 +71,8 @@ class LocalGovernor(grants.Governor):
             self._ticker.join()
             self._ticker = None
 
-    def acquire(
-        self,
-        *,
-        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        least: int = 0,
-    ) -> Grant:
-        here, number = (os.getpid(), 0.0), next(self._numbers)
-        return self.hold(Request(here, threads, memory, lane, LeaseClass(lease_class), thread=number, least=least))
+    def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
+        return self.hold(Request((os.getpid(), 0.0), thread=next(self._numbers), **wanted))
 
     def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
@@ -150,8 +142,6 @@ class LocalGovernor(grants.Governor):
 
     def _tell(self) -> None:
         """Tell those whose waiting is over. Called with the lock held, after every change of the state."""
-        while leaving := self._state.keys.leaving:
-            self._state.evicted(leaving[0])  # its memory went with the last of its users
         if not self._waiting:
             return
         still = {ticket for ticket, _ in (*self._state.waiting, *self._state.lane_waiting)}

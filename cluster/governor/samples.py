@@ -53,7 +53,7 @@ class Samples:
                 round(psutil.cpu_percent() / 100, 4),
                 _memory_used(),
                 state.memory,
-                {lease_class.value: held for lease_class, held in state.by_phase.items()},
+                {lease_class.value: held for lease_class, held in state.by_class.items()},
                 {lease_class.value: count for lease_class, count in state.queue.items()},
             )
         )

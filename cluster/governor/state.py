@@ -1,7 +1,7 @@
 """The governor's state: what is leased to whom, who waits, and which keys are resident.
 
 A plain state machine without clocks, threads or processes, so that its promises are tested as properties, whatever the
-limits of the policy are and however they change:
+limits of the policy are:
 
 * never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
 * requests of a lease class for threads, and those for memory alone, are served first come first served, and nobody
@@ -80,8 +80,8 @@ class Request:
 
     @property
     def queue(self) -> Queue:
-        """Whom it waits with: others who want keys, or those of its lease class who want threads too, or no more than
-        it."""
+        """The line in which a request waits: with others who want keys, or those of its lease class who want threads
+        too, or no more than it."""
         return None if self.key is not None else (self.lease_class, self.threads > 0)
 
     @property
@@ -190,16 +190,6 @@ class Governor:
         for ticket in (*dead, *waiting):
             self.release(ticket)
 
-    def set_limits(self, limits: Limits) -> None:
-        """Set the limits from now on. Leases that exceed them run to their end; none is added meanwhile."""
-        self._limits = limits
-        self._grant()
-
-    def evicted(self, key: str) -> None:
-        """An idle key that was in `keys.leaving` is gone: its memory is free."""
-        self.keys.forget(key)
-        self._grant()
-
     @property
     def waiting(self) -> list[tuple[int, Request]]:
         """Requests for anything but the lane that wait, with their tickets, in order of arrival."""
@@ -228,7 +218,7 @@ class Governor:
         return self._held.threads[lease_class]
 
     @property
-    def by_phase(self) -> dict[LeaseClass, int]:
+    def by_class(self) -> dict[LeaseClass, int]:
         """Threads leased, by lease class."""
         return {lease_class: held for lease_class, held in self._held.threads.items() if held}
 
@@ -294,24 +284,15 @@ class Governor:
                 held_back.threads = True
                 return None
             threads = min(threads, free)
-        memory, pinned = request.memory, request.pinned
-        if request.key is not None:
-            if self.keys.is_leaving(request.key):
-                held_back.memory = True
-                return None
-            if request.key in self.keys:
-                memory = pinned = 0
-        if not self._fits(memory, pinned):
+        if request.key not in self.keys and not self._fits(request.memory, request.pinned):
             held_back.memory = True
             return None
         return threads
 
     def _fits(self, memory: int, pinned: int) -> bool:
-        over = (self.memory + memory - self.budget.memory, self.pinned + pinned - self.budget.pinned)
-        if (memory and over[0] > 0) or (pinned and over[1] > 0):
-            self.keys.make_room(over[0] if memory else 0, over[1] if pinned else 0)
-            return False
-        return True
+        return (not memory or self.memory + memory <= self.budget.memory) and (
+            not pinned or self.pinned + pinned <= self.budget.pinned
+        )
 
     def _give(self, ticket: int, request: Request) -> None:
         if request.key is not None:

@@ -58,7 +58,7 @@ class Spread:
 
     @classmethod
     def of(cls, samples: Iterable[float]) -> Spread:
-        """All zero for no samples."""
+        """The spread of samples; all zero where there are none."""
         ordered = sorted(samples)
         if not ordered:
             return cls(0, 0.0, 0.0, 0.0, 0.0)

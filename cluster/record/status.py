@@ -17,13 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from cluster.record.report import Report
 from distprove.errors import FormatError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
+from distprove.formats.shapes import NUMBER, fits
 
 FORMAT = "distprove.status"
 VERSION = 1
@@ -92,9 +92,7 @@ class StatusFile:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._stop()
 
 
@@ -155,29 +153,18 @@ def read_status(folder: Path) -> dict[str, Any]:
     return view
 
 
+_SHAPE = {
+    **dict.fromkeys(("total", "done", "failed", "proved", "retries"), int),
+    **dict.fromkeys(("time", "began", "rate"), NUMBER),
+    "status": str,
+    "stages": {str: int},
+    "workers": [{"role": str, "tasks": [list], "gpus": list, "partitions": int}],
+    "nodes": [dict],
+}
+
+
 def _is_status(content: Any) -> bool:
     """Whether the fields that readers rely on are there, and of their kinds."""
-    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
+    if not fits(content, _SHAPE) or content.get("format") != FORMAT or content.get("version") != VERSION:
         return False
-    counts = all(isinstance(content.get(key), int) for key in ("total", "done", "failed", "proved", "retries"))
-    times = all(isinstance(content.get(key), (int, float)) for key in ("time", "began", "rate"))
-    lists = all(
-        isinstance(content.get(key), list) and all(isinstance(item, dict) for item in content[key])
-        for key in ("workers", "nodes")
-    )
-    return (
-        counts
-        and times
-        and lists
-        and isinstance(content.get("stages"), dict)
-        and all(isinstance(count, int) for count in content["stages"].values())
-        and isinstance(content.get("status"), str)
-        and all(
-            isinstance(worker.get("role"), str)
-            and isinstance(worker.get("tasks"), list)
-            and all(isinstance(task, list) and len(task) == 2 for task in worker["tasks"])
-            and isinstance(worker.get("gpus"), list)
-            and isinstance(worker.get("partitions"), int)
-            for worker in content["workers"]
-        )
-    )
+    return all(len(task) == 2 for worker in content["workers"] for task in worker["tasks"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
@@ -12,6 +13,7 @@ from cluster.record.timeline import FILE, Session, read_timeline
 from distprove.errors import FormatError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
+from distprove.formats.shapes import NUMBER, fits
 from distprove.formats.visible import bounded
 
 REPORT = "report.json"
@@ -86,74 +88,42 @@ def read_report(path: Path) -> dict[str, Any]:
     file = path / REPORT
     with Folder.open(path) as folder:
         report = jsontext.read_in(folder, REPORT, MAX_REPORT)
-    if not isinstance(report, dict) or report.get("format") != "distprove.report" or not _is_shaped(report):
+    if not _is_shaped(report):
         raise FormatError(f"{file}: not a report that this distprove reads")
-    return report
+    read: dict[str, Any] = report
+    return read
 
 
-_PARTITION: dict[str, type] = {
-    "name": str,
-    "status": str,
-    "attempts": int,
-    "witness_bytes": int,
-    "phases": dict,
-    "bad_proofs": int,
-}
-_PARTITION_TIMES = ("synthesise_seconds", "prove_seconds", "verify_seconds")
-_WORKER: dict[str, type] = {"id": str, "role": str, "status": str, "facts": dict, "partitions": int}
-
-_NUMBER = (int, float, type(None))
-_TEXT = (str, type(None))
-_OPTIONAL: dict[str, tuple[type, ...]] = {
-    "error": _TEXT,
-    "worker": _TEXT,
-    "memory": (dict, type(None)),
-    "busy_seconds": _NUMBER,
-    "load_seconds": _NUMBER,
-    "device_peak": _NUMBER,
+_OPTIONAL = {
+    **dict.fromkeys(("error", "worker"), (str, NoneType)),
+    **dict.fromkeys(("busy_seconds", "load_seconds", "device_peak"), (*NUMBER, NoneType)),
+    "memory": (dict, NoneType),
 }
 """Fields that the records of partitions and workers may lack."""
-
-_SECURITY: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), (int, float)),
-    "regime": (str,),
+_PARTITION = {
+    **dict.fromkeys(("name", "status"), str),
+    **dict.fromkeys(("attempts", "witness_bytes", "bad_proofs"), int),
+    **dict.fromkeys(("synthesise_seconds", "prove_seconds", "verify_seconds"), NUMBER),
+    "phases": dict,
+    **_OPTIONAL,
 }
+_WORKER = {**dict.fromkeys(("id", "role", "status"), str), "facts": dict, "partitions": int, **_OPTIONAL}
+_REPORT = {
+    "format": str,
+    "status": str,
+    "wall_seconds": NUMBER,
+    "partitions": [_PARTITION],
+    "workers": [_WORKER],
+    "counters": {str: int},
+    "governors": [dict],
+    "facts": dict,
+}
+_SECURITY = {**dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), NUMBER), "regime": str}
+_PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURITY}
+"""The parts that are shown of what a proof says."""
 
 
-def _tells(proven: Any) -> bool:
-    """Whether what a proof says is there in the parts that are shown of it."""
-    if not isinstance(proven, dict) or not isinstance(proven.get("program"), str):
+def _is_shaped(report: Any) -> bool:
+    if not fits(report, _REPORT) or report["format"] != "distprove.report":
         return False
-    if not all(isinstance(proven.get(key), dict) for key in ("arguments", "says", "security")):
-        return False
-    return all(isinstance(proven["security"].get(key), kind) for key, kind in _SECURITY.items())
-
-
-def _is_shaped(report: dict[str, Any]) -> bool:
-    def holds(item: Any, kinds: dict[str, type]) -> bool:
-        return isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in kinds.items())
-
-    kinds: dict[str, type] = {
-        "status": str,
-        "partitions": list,
-        "workers": list,
-        "counters": dict,
-        "governors": list,
-        "facts": dict,
-    }
-    number = (int, float)
-    return (
-        holds(report, kinds)
-        and isinstance(report.get("wall_seconds"), number)
-        and (not report.get("proven") or _tells(report["proven"]))
-        and all(holds(p, _PARTITION) for p in report["partitions"])
-        and all(isinstance(p.get(key), number) for p in report["partitions"] for key in _PARTITION_TIMES)
-        and all(holds(w, _WORKER) for w in report["workers"])
-        and all(
-            isinstance(item.get(key), kind)
-            for item in (*report["partitions"], *report["workers"])
-            for key, kind in _OPTIONAL.items()
-        )
-        and all(isinstance(g, dict) for g in report["governors"])
-        and all(isinstance(count, int) for count in report["counters"].values())
-    )
+    return not report.get("proven") or fits(report["proven"], _PROVEN)

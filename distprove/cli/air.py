@@ -11,6 +11,7 @@ import typer
 
 from distprove.cli.console import escape, out, plain_table, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
+from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LEAST_BLOWUP = 2
 """Blow-up that `prove` chooses unless it is told otherwise."""
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
+app = App(no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
 Target = Annotated[
     str, typer.Argument(metavar="MODULE:CLASS|PROGRAM", help="An AIR or a program by its class, or one that ships.")

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from distprove.cli.console import DEBUG_FLAG
+from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 
 
 class Entry(NamedTuple):
@@ -64,11 +64,11 @@ COMMANDS: Mapping[str, Entry] = {
 }
 
 
-class Commands(TyperGroup):
+class Commands(PlainGroup):
     """The commands by their names and lines; the one that is asked for is loaded."""
 
     def __init__(self, **attributes: Any) -> None:
-        listed = {name: TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()}
+        listed = {name: PlainCommand(name, help=entry.help) for name, entry in COMMANDS.items()}
         super().__init__(**{**attributes, "commands": listed})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -81,7 +81,7 @@ def load(name: str) -> Any:
     module, _, attribute = COMMANDS[name].target.partition(":")
     found = getattr(import_module(f"distprove.cli.{module}"), attribute)
     if not isinstance(found, typer.Typer):
-        made = typer.Typer(add_completion=False)
+        made = App()
         made.command(name)(found)
         found = made
     command = typer.main.get_command(found)
@@ -89,12 +89,13 @@ def load(name: str) -> Any:
     return command
 
 
-app = typer.Typer(
+app = App(
     name="distprove",
+    add_completion=True,
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 

@@ -15,6 +15,7 @@ from distprove.cli.backends import open_backend
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
+from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
@@ -23,8 +24,7 @@ from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
 if TYPE_CHECKING:
     from kernels.interface.backend import Backend
 
-app = typer.Typer(
-    add_completion=False,
+app = App(
     no_args_is_help=True,
     help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.",
 )

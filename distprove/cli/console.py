@@ -84,7 +84,7 @@ def facts_table() -> Table:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, the only thing on standard output of a command run with `--json`."""
+    """Print one JSON document, the only thing on standard output of a command run with `--json`."""
     json.dump(value, sys.stdout, indent=2, sort_keys=False, default=str)
     sys.stdout.write("\n")
 
@@ -103,7 +103,7 @@ def warn(text: str) -> None:
 
 
 def fail(text: str, hint: str | None = None) -> None:
-    """One sentence on what is wrong and, where there is one, one on what to do."""
+    """Print one sentence on what is wrong and, where there is one, one on what to do."""
     console = err()
     console.print(f"[bold red]error:[/] {message(text)}")
     if hint:

@@ -23,7 +23,7 @@ OUR_PACKAGES = ("distprove", "kernels", "actors", "cluster")
 CUPY = {"cuda12": "cupy-cuda12x", "cuda13": "cupy-cuda13x"}
 NVRTC = {"cuda12": "nvidia-cuda-nvrtc-cu12", "cuda13": "nvidia-cuda-nvrtc"}
 OBJECT_STORE_MINIMUM = 1 << 30
-"""Below this, Ray falls back to files in /tmp for objects, and reading a key from there is slow."""
+"""Bytes of shared memory below which Ray keeps objects in files in /tmp, from where a key is read slowly."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import typer
 
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
+from distprove.cli.plain_help import App
 from distprove.cli.variadic import VariadicCommand
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kernels.source import KernelSource
 
 
-app = typer.Typer(add_completion=False)
+app = App()
 
 
 @app.command("kernels", cls=VariadicCommand)

@@ -38,8 +38,7 @@ def orchestration(
     """Measure what the pipeline costs: the same partitions in a bare loop and through the pipeline, in turn. Always on
     this machine, without Ray.
 
-    Always on this machine, without Ray. Witnesses are made before the clock runs. `--policy` may be a list:
-    off,static.
+    Witnesses are made before the clock runs. `--policy` may be a list: off,static.
     """
     from cluster.lab import orchestration as bench
     from distprove.bench.results import report

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from distprove.cli.console import escape, reports_errors
+from distprove.cli.console import reports_errors
 from distprove.cli.option_groups import NEEDED, SettingsGroup, option
+from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.errors import UsageError
 from distprove.stark.options import StarkOptions
 
@@ -55,7 +55,7 @@ With = Annotated[
 ]
 
 
-class ProgramGroup(TyperGroup):
+class ProgramGroup(PlainGroup):
     """The programs as subcommands. Subclasses say what is done with one: `run(program, arguments, **options)`."""
 
     run: Run
@@ -86,7 +86,7 @@ class ProgramGroup(TyperGroup):
 def program_app(run: Run, help: str) -> typer.Typer:
     """A command group over all programs that does `run` with the one that is named."""
     group = type("Programs", (ProgramGroup,), {"run": staticmethod(run)})
-    app = typer.Typer(add_completion=False, cls=group, no_args_is_help=True, help=help)
+    app = App(cls=group, no_args_is_help=True, help=help)
     app.callback()(lambda: None)
     return app
 
@@ -97,7 +97,7 @@ def _shipped(entry: ProgramEntry, run: Run) -> Any:
         run(entry.name, {name: value for name, value in arguments.items() if value is not None}, **given)
 
     options = [option(_parameter(a), _annotation(a), NEEDED if a.default is None else None) for a in entry.arguments]
-    return command_of(entry.name, escape(entry.help), command, options, run)
+    return command_of(entry.name, entry.help, command, options, run)
 
 
 def _own(name: str, run: Run) -> Any:
@@ -115,7 +115,7 @@ def command_of(
     command: Run,
     options: Sequence[inspect.Parameter],
     run: Run,
-    cls: type[TyperCommand] | None = None,
+    cls: type[PlainCommand] = PlainCommand,
 ) -> Any:
     """A command with `options` and those of `run`: typer reads both from the signature."""
     own = list(inspect.signature(run, eval_str=True).parameters.values())[FIRST:]
@@ -124,7 +124,7 @@ def command_of(
     typed: Any = reports_errors(command)
     typed.__signature__ = inspect.Signature(required_first)
     typed.__annotations__ = {p.name: p.annotation for p in required_first}
-    app = typer.Typer(add_completion=False)
+    app = App()
     app.command(name, help=help, cls=cls)(typed)
     return typer.main.get_command(app)
 
@@ -138,9 +138,7 @@ def _annotation(argument: Argument) -> Any:
     metavar = {"integer": "N", "path": "PATH", "text": "TEXT"}[argument.kind]
     default = shown(argument.default) if argument.default is not None else None
     help = argument.help if default is None else f"{argument.help} (default {default})"
-    said = typer.Option(
-        f"--{argument.name.replace('_', '-')}", metavar=metavar, help=escape(help), rich_help_panel=PROGRAM
-    )
+    said = typer.Option(f"--{argument.name.replace('_', '-')}", metavar=metavar, help=help, rich_help_panel=PROGRAM)
     return Annotated[str if argument.default is None else (str | None), said]
 
 

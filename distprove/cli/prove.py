@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
+from distprove.cli.plain_help import App, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError
@@ -55,7 +55,7 @@ class RunFolder(OptionGroup):
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")] = False
 
 
-class ProveGroup(TyperGroup):
+class ProveGroup(PlainGroup):
     """The proof systems as subcommands; anything else is a job file, and options may also come first."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -83,8 +83,7 @@ def subject_first(args: list[str], systems: Collection[str]) -> list[str]:
     return args
 
 
-app = typer.Typer(
-    add_completion=False,
+app = App(
     cls=ProveGroup,
     subcommand_metavar=f"{'|'.join(SYSTEMS)}|JOB.toml ...",
     help="Prove every partition of a job, verify each, and bind them into one proof.",

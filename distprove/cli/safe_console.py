@@ -21,7 +21,7 @@ class SafeConsole(Console):
         return super().render_str(visible(text, keep="\n"), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is printed, whatever it was made of. What moves the cursor for Rich is not text."""
+        """Lay out all that is printed, whatever it was made of. What moves the cursor for Rich is not text."""
         options = options or self.options
         if isinstance(renderable, str):
             renderable = self.render_str(renderable, highlight=options.highlight, markup=options.markup)

@@ -37,8 +37,6 @@ def scaling(
 ) -> None:
     """Measure how rates and the driver's cost grow from one GPU to two and four, on this machine, with the job file's
     settings.
-
-    On this machine. Settings are those of the job file.
     """
     from cluster.lab import scaling as bench
     from distprove.bench.results import report

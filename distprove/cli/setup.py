@@ -11,10 +11,11 @@ import typer
 from distprove.cli.backends import open_backend
 from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
+from distprove.cli.plain_help import App
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make proving keys.")
+app = App(no_args_is_help=True, help="Make proving keys.")
 
 
 @app.callback()

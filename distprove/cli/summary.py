@@ -33,7 +33,7 @@ COUNTERS = {
 
 
 def show_summary(console: Console, run: Path, report: dict[str, Any]) -> None:
-    """One row per partition, then what the job came to."""
+    """Print one row per partition, then what the job came to."""
     partitions = report["partitions"]
     if partitions:
         console.print(_partitions(partitions))

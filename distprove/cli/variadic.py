@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from typer.core import TyperCommand
+from distprove.cli.plain_help import PlainCommand
 
 
-class VariadicCommand(TyperCommand):
+class VariadicCommand(PlainCommand):
     """A command whose repeatable options also take all the values that follow them, up to the next option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -36,7 +36,8 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
 
 @contextlib.contextmanager
 def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """As `replacing`, in the open `folder`, wherever that lies: of `path` only the name counts, and the message."""
+    """Replace a file as `replacing` does, in the open `folder`, wherever that lies: of `path` only the name counts, and
+    the message."""
     temporary = f".{path.name}.{secrets.token_hex(6)}.tmp"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)

@@ -13,7 +13,6 @@ import stat
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import read_bounded, replacing_in
@@ -49,8 +48,8 @@ class Folder:
 
     @classmethod
     def make(cls, path: Path, *, private: bool = True) -> Folder:
-        """As `open_ours`; makes the folder, and those above it, where there is none. Others may look into one that is
-        not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
+        """Open a folder as `open_ours` does; make it, and those above it, where there is none. Others may look into one
+        that is not `private`, and into the folders that are made in it, as far as the user's mask lets them."""
         mode = 0o700 if private else 0o777
         return cls(path, _open_folder(path, mode), ours=True, private=private)._checked_itself()
 
@@ -157,9 +156,7 @@ class Folder:
     def __enter__(self) -> Folder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def _facts(self, name: str) -> os.stat_result | None:

@@ -1,4 +1,4 @@
-"""`auto` placement for Groth16: chooses by what fits the device's memory, then by measured speed."""
+"""`auto` for Groth16: chooses what is offloaded, by what fits the device's memory, then by measured speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.maths.curves import Field, Group
 G1, G2 = MSM[Group.G1], MSM[Group.G2]
 
 CANDIDATES = tuple(Offload(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
-"""Candidate placements. Each takes less device memory than the one before, and more of the host."""
+"""What `auto` chooses from. Each takes less device memory than the one before, and more of the host."""
 
 TABLE_SHARE = 4
 """A point table may use 1 / TABLE_SHARE of the free memory for precomputed multiples."""
@@ -44,15 +44,15 @@ def choose_offload(zkey: ZKey, device: Backend, host: Backend) -> tuple[Offload,
     return candidate, f"everything on the device needs {needed} of its memory; it has {format_bytes(budget)}"
 
 
-def missing(zkey: ZKey, placement: Offload, device: Backend, budget: int) -> int:
+def missing(zkey: ZKey, offload: Offload, device: Backend, budget: int) -> int:
     """Predicted bytes that `budget` lacks for key, proofs in flight and scratch on the device; 0 if all fits."""
     tables = {
         Group.G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
         Group.G2: [zkey.points_b2.nbytes],
     }
-    on_device = [group for group in tables if MSM[group] not in placement.host]
+    on_device = [group for group in tables if MSM[group] not in offload.host]
     scratch = scratch_bytes(zkey, device, on_device)
-    matrices = 0 if SPMV in placement.host else matrix_bytes(zkey)
+    matrices = 0 if SPMV in offload.host else matrix_bytes(zkey)
     free = budget - proof_bytes(zkey) - matrices - scratch
     lacking = max(0, -free)
     for nbytes in (nbytes for group in on_device for nbytes in tables[group]):
@@ -63,7 +63,7 @@ def missing(zkey: ZKey, placement: Offload, device: Backend, budget: int) -> int
 
 def faster(zkey: ZKey, device: Backend, host: Backend, everything: Offload, g2_on_host: Offload) -> tuple[Offload, str]:
     """Place the G2 MSM on the host if it hides there behind the device's four G1 MSMs, else everything on the device.
-    The former saves time on the device. Returns the placement and the reason in words."""
+    The former saves time on the device. Returns the choice and the reason in words."""
     there = msm_seconds(zkey, device, Group.G2, SAMPLE_ON_DEVICE)
     rest = 4 * msm_seconds(zkey, device, Group.G1, SAMPLE_ON_DEVICE)
     here = msm_seconds(zkey, host, Group.G2, SAMPLE_ON_HOST)

@@ -79,11 +79,6 @@ def read_proof(path: Path, curve: Curve | None = None) -> Groth16Proof:
     return parse_proof(read_bounded(path, MAX_PROOF_BYTES), curve, str(path))
 
 
-def write_proof(path: Path, proof: Groth16Proof) -> None:
-    """Write proof.json, atomically."""
-    write_atomically(path, format_proof(proof).encode())
-
-
 # -- public.json -----------------------------------------------------------------------------------------------------
 
 
@@ -104,11 +99,6 @@ def parse_public(data: bytes, curve: Curve, what: str = "public.json") -> tuple[
 def read_public(path: Path, curve: Curve) -> tuple[int, ...]:
     """Read public.json as `parse_public` does. Raises InputError or FormatError."""
     return parse_public(read_bounded(path, MAX_LIST_BYTES), curve, str(path))
-
-
-def write_public(path: Path, public: Sequence[int]) -> None:
-    """Write public.json, atomically."""
-    write_atomically(path, format_public(public).encode())
 
 
 # -- verification_key.json -------------------------------------------------------------------------------------------

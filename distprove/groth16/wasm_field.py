@@ -289,7 +289,8 @@ def _comparison(name: str, operation: str, unequal: str, equal: int) -> str:
 
 
 def _bitwise(name: str, operation: str, field: Field) -> str:
-    """Of values as numbers, cut to the bits that the prime has, and brought below it."""
+    """A function that applies `operation` to two values as numbers, cuts the result to the prime's bits and brings it
+    below the prime."""
     prime = _constants(field.modulus)
     parts = "\n".join(f"(local.set $t{i} (i64.{operation} (local.get $a{i}) (local.get $b{i})))" for i in _LIMBS)
     mask = f"(local.set $t3 (i64.and (local.get $t3) (i64.const {(1 << (field.bits - 192)) - 1:#x})))"

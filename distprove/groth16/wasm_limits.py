@@ -21,7 +21,8 @@ TYPE, IMPORT, FUNCTION, CODE, DATA = 1, 2, 3, 10, 11
 """Sections."""
 _FUNCTION_TYPE = 0x60
 _VALUE_TYPES = frozenset((0x7F, 0x7E, 0x7D, 0x7C, 0x7B, 0x70, 0x6F))
-"""Those of one byte. Others, of proposals that circom does not use, are refused: their lengths are not known here."""
+"""The types of values that are encoded in one byte. Others, of proposals that circom does not use, are refused: their
+lengths are not known here."""
 
 
 def check_limits(name: str, wasm: bytes) -> None:
@@ -84,7 +85,7 @@ class Reader:
         return value - (1 << bits) if value >> (bits - 1) else value
 
     def part(self) -> Reader:
-        """What a length here says belongs together; goes on behind it."""
+        """A reader of the part whose length stands here; this reader goes on behind that part."""
         size = self.number()
         part = Reader(self._name, self._data, self.at, self.at + size)
         if part.end > self.end:
@@ -93,7 +94,7 @@ class Reader:
         return part
 
     def rest(self) -> bytes:
-        """What is not read yet."""
+        """The bytes that are not read yet."""
         return self._data[self.at : self.end]
 
     def value(self) -> None:

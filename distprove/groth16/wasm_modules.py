@@ -1,4 +1,4 @@
-"""From a witness program's bytes to machine code: compiled once per user and version of wasmtime, in a process beside.
+"""Turns a witness program into machine code: compiled once per user and version of wasmtime, in a process beside.
 
 circom's programs are made faster before that (`wasm_rewrite`).
 
@@ -41,17 +41,17 @@ _CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from {module} import compile_stdin; compile_stdin(*map(int, sys.argv[2:]))"
 )
-"""What the child runs. It is given our import path, whatever set it up, and nothing else of ours."""
+"""The program that the child runs. It is given our import path, whatever set it up, and nothing else of ours."""
 
 _REFUSED = 3
 """The child's exit status when the program is at fault; the last line it writes says how."""
 _NO_MEMORY = ("MemoryError", "memory allocation of", "annot allocate memory", "out of memory")
-"""How Python, Rust and the system say that the limit on memory was met."""
+"""Texts by which Python, Rust and the system say that the limit on memory was met."""
 
 
 @dataclass(frozen=True)
 class CompileLimits:
-    """What compiling one program may take."""
+    """Limits on the compilation of one program."""
 
     memory: int
     """Bytes of address space."""
@@ -62,8 +62,8 @@ class CompileLimits:
 
     @classmethod
     def for_size(cls, size: int) -> CompileLimits:
-        """Those of a program of `size` bytes. circom's take 45 MiB and 55 times their size, and 0.5 s a MiB, in CPU
-        time on a processor of 2020: a twentieth of what is granted, at most a half of the memory."""
+        """The limits for a program of `size` bytes. circom's programs take 45 MiB and 55 times their size, and 0.5 s a
+        MiB, in CPU time on a processor of 2020: a twentieth of what is granted, at most a half of the memory."""
         cpu = 10 + 10 * size // _MIB
         return cls(memory=512 * _MIB + 256 * size, cpu=cpu, wall=60.0 + 10 * cpu)
 

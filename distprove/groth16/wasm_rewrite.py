@@ -24,7 +24,7 @@ _FIELDS = {
     "23cb7144f656ce115cd5b744fcf5c6be624295675304a9079b4993722cfc0788": BN254.fr,
     "63f66b52fd12911acad7a6629ad713d5322b057456d3169030802b81aab403ec": BLS12_381.fr,
 }
-"""By the digest of a program's types, its imports, and these functions."""
+"""The scalar field of a program, by the digest of its types, its imports and these functions."""
 
 _SIZE = 40
 """Bytes of an element."""
@@ -67,7 +67,7 @@ def with_fast_field(wasm: bytes) -> bytes:
 
 
 def _joined(parts: list[bytes]) -> bytes:
-    """Each with its length before it."""
+    """The parts one after another, each with its length before it."""
     return b"".join(leb128(len(part)) + part for part in parts)
 
 
@@ -81,7 +81,7 @@ class _Constants:
 
     @classmethod
     def of(cls, data: Reader) -> _Constants | None:
-        """Those of a program's data; None where these are not all at fixed addresses, as circom's are."""
+        """The constants in a program's data; None where the data are not all at fixed addresses, as circom's are."""
         count, start, table = data.number(), 0, b""
         segments = data.rest()
         for _ in range(count):

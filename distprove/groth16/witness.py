@@ -107,7 +107,7 @@ _ASSERTION = 4
 
 _TRACE = re.compile(r"Error in template ([A-Za-z0-9_$]{1,120}) line: [0-9]{1,5}(?![0-9])")
 _TEMPLATE = re.compile(rb"Error in template ([A-Za-z0-9_$]{1,120})")
-"""Where a program's own text names its templates."""
+"""Matches the places where a program's own text names its templates."""
 _MAX_TRACES = 4
 """Messages passed on, the innermost first, and only of templates that the program's text names: a program could put
 values of its inputs into any other text, or into many."""
@@ -345,7 +345,7 @@ class _Instance:
 
 
 def _ignore(*_arguments: Any) -> None:
-    """What the program logs is witness data."""
+    """Drop what the program logs: it is witness data."""
 
 
 def _signed(word: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats import canonical
-from distprove.formats.files import read_bounded, write_atomically
+from distprove.formats.files import read_bounded
 from distprove.proof import check_fields
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
@@ -20,18 +20,13 @@ from kernels.cpu.backend import CpuBackend
 FORMAT = "distprove.stark-key"
 
 
-def write_key(path: Path, key: VerifyingKey) -> None:
-    """Write a verifying key, atomically, for those who verify without the program."""
-    write_atomically(path, key_content(key))
-
-
 def key_content(key: VerifyingKey) -> bytes:
-    """The content of a key file."""
+    """The content of a key file, for those who verify without the program."""
     return canonical.encode({"format": FORMAT, "key": key.to_record()})
 
 
 def read_key(path: Path) -> VerifyingKey:
-    """Read the key that `write_key` wrote. Raises InputError, FormatError."""
+    """Read a key file. Raises InputError, FormatError."""
     return parse_key(read_bounded(path, MAX_BYTES), str(path))
 
 

@@ -12,7 +12,7 @@ class BackendEntry:
 
     title: str
     factory: str
-    """Where it is made, as "module:factory"."""
+    """The function that makes the backend, as "module:factory"."""
     devices: Callable[[], int]
     """Counts the devices that can be used here."""
     likely: Callable[[], int] = lambda: 0

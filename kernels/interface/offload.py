@@ -22,7 +22,7 @@ class Offload:
     def __post_init__(self) -> None:
         unknown = sorted(self.host - set(OPERATIONS))
         if unknown:
-            raise BackendError(f"{unknown[0]!r} cannot be placed; what can: {', '.join(OPERATIONS)}")
+            raise BackendError(f"{unknown[0]!r} cannot be offloaded; what can: {', '.join(OPERATIONS)}")
 
     def __str__(self) -> str:
         return ",".join(f"{name}=cpu" for name in OPERATIONS if name in self.host) or "device"

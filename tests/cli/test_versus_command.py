@@ -22,7 +22,7 @@ PEER = """
 import sys
 from distprove.groth16.prover import prove
 from distprove.groth16.resident import load_key
-from distprove.groth16.snarkjs import write_proof, write_public
+from distprove.groth16.snarkjs import format_proof, format_public
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
 from kernels.cpu.backend import CpuBackend
@@ -38,11 +38,11 @@ if fault == "exit":
     sys.exit(7)
 if fault == "public":
     values[0] += 1
-write_public(Path(public), values)
+Path(public).write_text(format_public(values))
 if fault == "proof":
     Path(proof).write_text("{}")
 elif fault != "nothing":
-    write_proof(Path(proof), made)
+    Path(proof).write_text(format_proof(made))
 """
 
 

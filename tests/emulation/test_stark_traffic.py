@@ -23,7 +23,7 @@ from tests.support.stark_programs import Fibonacci, Ring, Tables
 PARAMS = Parameters(log_blowup=1, queries=9, grinding_bits=3, security_bits=1, log_arity=1, log_final=1)
 
 
-class CountedPhases(Steps):
+class CountedSteps(Steps):
     """Adds up, instead of seconds, what the device was asked for."""
 
     def __init__(self, device: EmulatedDevice) -> None:
@@ -51,10 +51,10 @@ def counted(program: Program, backend: CudaBackend, device: EmulatedDevice) -> C
     pk = make_key(program, PARAMS, backend)
     part = program.slices(1)[0]
     for _ in range(2):
-        phases = CountedPhases(device)
-        committed = commit(pk, part.name, program.inputs(part.source), phases)
-        prove(pk, committed, job_challenge(pk.key.digest, [committed.commitment]), phases)
-    return Counted(phases.did, len(committed.shape.steps))
+        steps = CountedSteps(device)
+        committed = commit(pk, part.name, program.inputs(part.source), steps)
+        prove(pk, committed, job_challenge(pk.key.digest, [committed.commitment]), steps)
+    return Counted(steps.did, len(committed.shape.steps))
 
 
 @pytest.fixture(scope="module", params=[Ring(4), Fibonacci(6)], ids=lambda p: p.name)

@@ -47,7 +47,7 @@ from distprove.jobfile import job_text
 from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.job_verifier import StarkVerifier
-from distprove.stark.keyfile import program_of, read_key, shipped_key, write_key
+from distprove.stark.keyfile import key_content, program_of, read_key, shipped_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.system import StarkSystem
@@ -240,7 +240,7 @@ def _stark_keys() -> tuple[bytes, ...]:
     path = _scratch()() / "key.msgpack"
     found = []
     for job in _stark().values():
-        write_key(path, job.key)
+        path.write_bytes(key_content(job.key))
         found.append(path.read_bytes())
     return tuple(found)
 

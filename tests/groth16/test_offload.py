@@ -1,4 +1,4 @@
-"""Groth16 with operations placed on the host: the same proofs, and a placement chosen by memory and speed."""
+"""Groth16 with operations offloaded to the host: the same proofs, and an offload chosen by memory and speed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from distprove.circuits.synthetic import synthetic_circuit
-from distprove.groth16 import offload as placing
+from distprove.groth16 import offload as offloading
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.offload import CANDIDATES, G1, G2, choose_offload, missing
 from distprove.groth16.prover import Blinding, StagedWitness, prove
@@ -27,7 +27,7 @@ from kernels.maths.curves import CURVES, Curve, Group
 from kernels.maths.encoding import unpack
 from kernels.split import SplitBackend
 
-PLACEMENTS = [Offload(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
+OFFLOADS = [Offload(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 GIB = 1 << 30
 
 
@@ -44,12 +44,12 @@ def fixed(_: int) -> Blinding:
     return Blinding(1234567, 7654321)
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
-def test_proofs_are_the_same_wherever_operations_run(circuit: tuple[ZKey, HostArray], placement: Offload) -> None:
+@pytest.mark.parametrize("offload", OFFLOADS, ids=str)
+def test_proofs_are_the_same_wherever_operations_run(circuit: tuple[ZKey, HostArray], offload: Offload) -> None:
     zkey, witness = circuit
     expected = prove(load_key(zkey, CpuBackend()), witness, fixed)[0]
     assert verify(VerificationKey.from_zkey(zkey), unpack(witness[1 : zkey.n_public + 1]), expected)
-    with SplitBackend(CpuBackend(), CpuBackend(), placement) as backend:
+    with SplitBackend(CpuBackend(), CpuBackend(), offload) as backend:
         key = load_key(zkey, backend)
         assert prove(key, witness, fixed)[0].to_dict() == expected.to_dict()
         first, second = StagedWitness(key, witness), StagedWitness(key, witness)
@@ -77,22 +77,22 @@ class SizedBackend(CpuBackend):
 
 
 def test_without_a_device_there_is_nothing_to_choose(circuit: tuple[ZKey, HostArray]) -> None:
-    placement, reason = choose_offload(circuit[0], CpuBackend(), CpuBackend())
-    assert placement == Offload()
+    offload, reason = choose_offload(circuit[0], CpuBackend(), CpuBackend())
+    assert offload == Offload()
     assert "no device" in reason
 
 
 def test_less_memory_means_more_on_the_host(circuit: tuple[ZKey, HostArray], monkeypatch: pytest.MonkeyPatch) -> None:
     zkey, cpu = circuit[0], CpuBackend()
-    monkeypatch.setattr(placing, "msm_seconds", lambda _zkey, backend, *_: 9.0 if backend is cpu else 1.0)
+    monkeypatch.setattr(offloading, "msm_seconds", lambda _zkey, backend, *_: 9.0 if backend is cpu else 1.0)
     chosen = []
     for memory in range(256 << 10, 0, -1024):
         device = SizedBackend(memory)
-        placement, reason = choose_offload(zkey, device, cpu)
+        offload, reason = choose_offload(zkey, device, cpu)
         if missing(zkey, CANDIDATES[-1], device, memory) == 0:
-            assert missing(zkey, placement, device, memory) == 0
-        assert not placement.host or "needs" in reason
-        chosen.append(CANDIDATES.index(placement))
+            assert missing(zkey, offload, device, memory) == 0
+        assert not offload.host or "needs" in reason
+        chosen.append(CANDIDATES.index(offload))
     assert chosen == sorted(chosen)
     assert set(chosen) == {0, 1, 2, 3}
 
@@ -114,16 +114,16 @@ def test_with_room_for_all_g2_goes_where_a_proof_costs_less(
     def measured(_zkey: ZKey, backend: Any, group: Group, _most: int) -> float:
         return g2_on_host if backend is host else g1 if group is Group.G1 else g2
 
-    monkeypatch.setattr(placing, "msm_seconds", measured)
-    placement, reason = choose_offload(circuit[0], device, host)
-    assert placement == expected
+    monkeypatch.setattr(offloading, "msm_seconds", measured)
+    offload, reason = choose_offload(circuit[0], device, host)
+    assert offload == expected
     assert f"{1e3 * g2_on_host:.1f} ms on the CPU" in reason
 
 
 def test_speed_is_measured_on_the_keys_own_points(circuit: tuple[ZKey, HostArray]) -> None:
     zkey, _ = circuit
-    placement, reason = choose_offload(zkey, SizedBackend(GIB), CpuBackend())
-    assert placement in CANDIDATES[:2]
+    offload, reason = choose_offload(zkey, SizedBackend(GIB), CpuBackend())
+    assert offload in CANDIDATES[:2]
     assert "ms" in reason
 
 

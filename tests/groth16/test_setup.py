@@ -25,7 +25,7 @@ from distprove.groth16.ptau import read_ptau
 from distprove.groth16.r1cs import R1cs, read_r1cs, write_r1cs
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import CONTRIBUTOR, setup
-from distprove.groth16.snarkjs import write_proof, write_public, write_verification_key
+from distprove.groth16.snarkjs import format_proof, format_public, write_verification_key
 from distprove.groth16.verifier import verify
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.wtns import write_wtns
@@ -218,8 +218,8 @@ def test_keys_of_the_shared_circuits_prove(
         proof, _ = prove(load_key(zkey, backend), witness)
         vk = VerificationKey.from_zkey(zkey)
         assert verify(vk, public, proof)
-        write_proof(out / "proof.json", proof)
-        write_public(out / "public.json", public)
+        (out / "proof.json").write_text(format_proof(proof))
+        (out / "public.json").write_text(format_public(public))
         write_verification_key(out / "vk.json", vk)
         done = snarkjs("groth16", "verify", out / "vk.json", out / "public.json", out / "proof.json")
         assert "OK!" in done.stdout

@@ -24,8 +24,6 @@ from distprove.groth16.snarkjs import (
     read_proof,
     read_public,
     read_verification_key,
-    write_proof,
-    write_public,
     write_verification_key,
 )
 from distprove.groth16.verifier import verify, verify_batch
@@ -90,10 +88,10 @@ def test_snarkjs_accepts_what_is_written(secret: Trapdoor, snarkjs: Callable[...
     vk, proof, public = (tmp_path / name for name in ("vk.json", "proof.json", "public.json"))
     values = [0, secret.key.curve.fr.modulus - 1]
     write_verification_key(vk, secret.key)
-    write_proof(proof, secret.prove(values, seed=9))
-    write_public(public, values)
+    proof.write_text(format_proof(secret.prove(values, seed=9)))
+    public.write_text(format_public(values))
     assert "OK!" in snarkjs("groth16", "verify", vk, public, proof).stdout
-    write_public(public, values[::-1])
+    public.write_text(format_public(values[::-1]))
     assert snarkjs("groth16", "verify", vk, public, proof, check=False).returncode != 0
 
 
@@ -102,8 +100,8 @@ def test_snarkjs_accepts_what_is_written(secret: Trapdoor, snarkjs: Callable[...
 
 def test_files_round_trip(secret: Trapdoor, proof: Groth16Proof, tmp_path: Path) -> None:
     curve = secret.key.curve
-    write_proof(tmp_path / "proof.json", proof)
-    write_public(tmp_path / "public.json", [3, 4])
+    (tmp_path / "proof.json").write_text(format_proof(proof))
+    (tmp_path / "public.json").write_text(format_public([3, 4]))
     write_verification_key(tmp_path / "vk.json", secret.key)
     assert read_proof(tmp_path / "proof.json") == proof
     assert read_proof(tmp_path / "proof.json", curve) == proof

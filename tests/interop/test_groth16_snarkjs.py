@@ -13,7 +13,7 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
 from distprove.groth16.resident import load_key
-from distprove.groth16.snarkjs import write_proof, write_public
+from distprove.groth16.snarkjs import format_proof, format_public
 from distprove.groth16.verifier import verify, verify_batch
 from distprove.groth16.witness import WitnessProgram
 from distprove.groth16.zkey import read_zkey
@@ -46,8 +46,8 @@ def test_every_input_proves_and_snarkjs_accepts(
             assert times.to_device == times.to_host == 0
             out = tmp_path / path.stem
             out.mkdir()
-            write_proof(out / "proof.json", proof)
-            write_public(out / "public.json", public)
+            (out / "proof.json").write_text(format_proof(proof))
+            (out / "public.json").write_text(format_public(public))
             exported.append(out)
             statements.append((public, proof))
     assert verify_batch(vk, statements)

@@ -1,4 +1,4 @@
-"""A backend in two parts computes what either part alone would, wherever its operations are placed."""
+"""A backend in two parts computes what either part alone would, whatever is offloaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import field_from_ints
 from kernels.split import SplitBackend
 
-PLACEMENTS = [Offload(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
+OFFLOADS = [Offload(frozenset(some)) for count in range(4) for some in combinations(OPERATIONS, count)]
 ROWS, COLS = 37, 21
 
 
@@ -108,15 +108,15 @@ def scalars(rng: np.random.Generator) -> HostArray:
     return values
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
+@pytest.mark.parametrize("offload", OFFLOADS, ids=str)
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
-def test_every_placement_gives_the_same(curve: Curve, placement: Offload) -> None:
+def test_every_offload_gives_the_same(curve: Curve, offload: Offload) -> None:
     rng = np.random.default_rng(5)
     csr, witness = matrix(curve, rng), scalars(rng)
     bases = {group: points(curve, group, rng) for group in Group}
     alone, host = CpuBackend(), HostBackend()
     device = DeviceBackend()
-    with SplitBackend(device, host, placement) as backend:
+    with SplitBackend(device, host, offload) as backend:
         product = alone.sparse.spmv(alone.sparse.load_matrix(curve.fr, csr), witness, standard_form=True)
         loaded = backend.sparse.load_matrix(curve.fr, csr)
         staged = backend.stage(witness)
@@ -135,8 +135,8 @@ def test_every_placement_gives_the_same(curve: Curve, placement: Offload) -> Non
         out = backend.empty(product.shape)
         assert backend.sparse.spmv(loaded, x, out, standard_form=True) is out
         assert np.array_equal(backend.to_host(out), product)
-        assert set(host.asked) == placement.host
-        assert backend.info().details["placement"] == str(placement)
+        assert set(host.asked) == offload.host
+        assert backend.info().details["placement"] == str(offload)
 
 
 def test_what_is_not_offloaded_is_the_devices_own() -> None:
@@ -164,29 +164,29 @@ def test_a_witness_that_only_the_host_reads_is_not_copied() -> None:
 def test_the_host_computes_beside_the_device_in_order_and_under_its_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leased_pool, "SMALL", 0)
     rng = np.random.default_rng(8)
-    phases: list[str] = []
+    classes: list[str] = []
     go = threading.Event()
 
     @contextmanager
-    def lease(phase: str) -> Iterator[int]:
+    def lease(lease_class: str) -> Iterator[int]:
         assert go.wait(60)
-        phases.append(phase)
+        classes.append(lease_class)
         yield 1
 
     csr = matrix(BN254, rng)
-    placement = Offload(frozenset({SPMV, MSM[Group.G2]}))
-    with SplitBackend(DeviceBackend(), HostBackend(lease), placement) as backend:
+    offload = Offload(frozenset({SPMV, MSM[Group.G2]}))
+    with SplitBackend(DeviceBackend(), HostBackend(lease), offload) as backend:
         loaded = backend.sparse.load_matrix(BN254.fr, csr)
         table = backend.groups.load_points(BN254, Group.G2, points(BN254, Group.G2, rng))
         first, second = (backend.stage(scalars(rng)) for _ in range(2))
         pending = backend.groups.msm(table, backend.groups.scalars(first))
         coming = backend.sparse.stage_spmv(loaded, second, standard_form=True)
         backend.vectors.add(BN254.fr, first.array(), first.array())  # the device is not held up by a host that waits
-        assert phases == []
+        assert classes == []
         go.set()
         pending.result()
         coming.array()
-        assert phases == ["cpu_msm", SPMV]
+        assert classes == ["cpu_msm", SPMV]
 
 
 def test_what_is_released_is_not_computed_and_faults_are_told_where_they_are_waited_for(
@@ -229,9 +229,9 @@ def test_only_what_can_be_placed_is() -> None:
         elsewhere = CpuBackend().stage(np.zeros((COLS, 4), np.uint64))
         with pytest.raises(BackendError, match="staged by another"):
             backend.sparse.stage_spmv(loaded, elsewhere)
-    placement = Offload(frozenset({MSM[Group.G1]}))
+    offload = Offload(frozenset({MSM[Group.G1]}))
     with (
-        SplitBackend(DeviceBackend(), HostBackend(), placement) as backend,
+        SplitBackend(DeviceBackend(), HostBackend(), offload) as backend,
         pytest.raises(BackendError, match="staged by another"),
     ):
         backend.groups.scalars(elsewhere)

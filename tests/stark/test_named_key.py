@@ -19,7 +19,7 @@ from distprove.cli.verify import verify as verify_command
 from distprove.errors import DistproveError, FormatError, InvalidProof
 from distprove.proof import Proof, partition_digest
 from distprove.stark.job_verifier import StarkVerifier
-from distprove.stark.keyfile import shipped_key, write_key
+from distprove.stark.keyfile import key_content, shipped_key
 from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
@@ -44,7 +44,7 @@ def ring() -> tuple[dict[str, Any], Proof]:
 def both(data: bytes, key: dict[str, Any], folder: Path) -> tuple[bool, bool]:
     """Whether the reference and the second verifier accept the file under this key."""
     path = folder / "key.msgpack"
-    write_key(path, VerifyingKey.from_record(key))
+    path.write_bytes(key_content(VerifyingKey.from_record(key)))
     try:
         verify_proof(Proof.from_bytes(data), path, least_security=0)
         ours = True
@@ -156,7 +156,7 @@ def test_what_is_proven_by_default_is_what_is_asked_for_by_default() -> None:
 
 def test_fewer_bits_than_a_prover_proves_by_default_must_be_asked_for(tmp_path: Path) -> None:
     key, proof = ring()
-    write_key(tmp_path / "key.msgpack", VerifyingKey.from_record(key))
+    (tmp_path / "key.msgpack").write_bytes(key_content(VerifyingKey.from_record(key)))
     with pytest.raises(InvalidProof, match="128 are asked for"):
         verify_proof(proof, tmp_path / "key.msgpack")
     with pytest.raises(InvalidProof, match="nan are asked for"):

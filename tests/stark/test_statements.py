@@ -16,7 +16,7 @@ import pytest
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
 from distprove.stark.field import P
-from distprove.stark.keyfile import key_of, shipped_key, write_key
+from distprove.stark.keyfile import key_content, key_of, shipped_key
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.programs.binding import binds_the_same, check_arguments
@@ -74,7 +74,7 @@ def test_two_rows_are_not_a_thousand_steps(tmp_path: Path) -> None:
     proof = forged(program, cut_to(2))
     path, vk = tmp_path / "proof.msgpack", tmp_path / "key.msgpack"
     proof.write(path)
-    write_key(vk, key_of(program, WEAK))
+    vk.write_bytes(key_content(key_of(program, WEAK)))
     for key in (None, vk):
         for job in (None, proof.job_digest):
             with pytest.raises(InvalidProof, match="does not verify"):
@@ -248,7 +248,7 @@ def test_a_key_of_no_program_at_hand_has_its_arguments_untold(tmp_path: Path) ->
     """A key may call itself what it likes: arguments that no program at hand answers for are not repeated."""
     proof = forged(Boaster(4))
     proof.write(tmp_path / "proof.msgpack")
-    write_key(tmp_path / "key.msgpack", key_of(Boaster(4), WEAK))
+    (tmp_path / "key.msgpack").write_bytes(key_content(key_of(Boaster(4), WEAK)))
     proven = verify_proof(proof, tmp_path / "key.msgpack", least_security=0).proven
     assert (proven["known"], proven["arguments"], proven["says"]) == (False, {}, {})
     done = run("verify", tmp_path / "proof.msgpack", "--vk", tmp_path / "key.msgpack", "--security", 0)

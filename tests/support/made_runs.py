@@ -137,7 +137,7 @@ class MadeRun:
             events.append({"time": BEGAN + made, "event": "failed", "partition": name, "reason": entry.error})
 
 
-def governor(node: str, seconds: float, phases: tuple[str, ...] = ("synthesis", "cpu_msm")) -> dict[str, Any]:
+def governor(node: str, seconds: float, classes: tuple[str, ...] = ("synthesis", "cpu_msm")) -> dict[str, Any]:
     """A governor's report with samples over some time."""
     chance = random.Random(7)
     samples = [
@@ -146,8 +146,8 @@ def governor(node: str, seconds: float, phases: tuple[str, ...] = ("synthesis", 
             "cpu": 0.5 + 0.4 * chance.random(),
             "memory_used": int((20 + t / 4 + chance.random()) * 2**30),
             "memory_leased": int((5 + 3 * chance.random()) * 2**30),
-            "leases": {phase: chance.randint(0, 8) for phase in phases},
-            "queue": {phase: chance.randint(0, 3) for phase in phases},
+            "leases": {name: chance.randint(0, 8) for name in classes},
+            "queue": {name: chance.randint(0, 3) for name in classes},
         }
         for t in range(41)
     ]

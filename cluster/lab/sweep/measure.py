@@ -1,4 +1,4 @@
-"""Measuring one setting: copies of a job proven at once on shared workers, again and again."""
+"""Measures one setting: copies of a job proven at once on shared workers, again and again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,15 +37,6 @@ class Copy:
     ended: float
     session: Session
     report: dict[str, Any]
-
-
-@dataclass
-class _Attempt:
-    """A copy on its thread."""
-
-    thread: threading.Thread | None = None
-    copy: Copy | None = None
-    error: BaseException | None = None
 
 
 def measure_in_turn(
@@ -139,68 +131,33 @@ class Bench:
 def _round(
     system: ProofSystem, shared: SharedExecutor, settings: ExecutorSettings, cell: Cell, scratch: Path
 ) -> list[Copy]:
-    """Prove `cell.jobs` copies at once. Their runs are deleted at the end."""
+    """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their runs
+    are deleted at the end."""
     together = threading.Barrier(cell.jobs)
-    attempts = [_Attempt() for _ in range(cell.jobs)]
+
+    def prove_copy(number: int) -> Copy:
+        path, plan = scratch / f"copy-{number}", _renamed(system, number)
+        with Run.create(path, system, plan) as run:
+            with closing(shared.client()) as client:
+                together.wait()
+                began = time.time()
+                prove(system, client, run, settings, plan=plan)
+            ended = time.time()
+        return Copy(began, ended, read_timeline(path)[-1], read_report(path))
+
     try:
-        for number, attempt in enumerate(attempts):
-            work = _Client(system, shared, settings, scratch / f"copy-{number}", _renamed(system, number), together)
-            attempt.thread = threading.Thread(
-                target=work.run, args=(attempt,), name=f"distprove-copy-{number}", daemon=True
-            )
-        for attempt in attempts:
-            assert attempt.thread is not None
-            attempt.thread.start()
-        try:
-            _join(shared, attempts)
-        except BaseException:
-            shared.stop(KeyboardInterrupt())
-            together.abort()
-            _join(shared, attempts)
-            raise
+        with ThreadPoolExecutor(cell.jobs, "distprove-copy") as threads:
+            copies = [threads.submit(prove_copy, number) for number in range(cell.jobs)]
+            try:
+                for copy in as_completed(copies):
+                    copy.result()
+            except BaseException as error:
+                shared.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
+                together.abort()
+                raise
+        return [copy.result() for copy in copies]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    errors = [attempt.error for attempt in attempts if attempt.error is not None]
-    if errors:
-        raise errors[0]
-    return [attempt.copy for attempt in attempts if attempt.copy is not None]
-
-
-def _join(shared: SharedExecutor, attempts: Sequence[_Attempt]) -> None:
-    """Wait until all attempts have ended; the first that fails ends the others."""
-    while any(attempt.thread is not None and attempt.thread.is_alive() for attempt in attempts):
-        for attempt in attempts:
-            if attempt.thread is not None:
-                attempt.thread.join(0.05)
-            if attempt.error is not None:
-                shared.stop(attempt.error)
-
-
-@dataclass
-class _Client:
-    """Proves one copy as a driver of its own."""
-
-    system: ProofSystem
-    shared: SharedExecutor
-    settings: ExecutorSettings
-    path: Path
-    plan: list[Partition]
-    together: threading.Barrier
-
-    def run(self, attempt: _Attempt) -> None:
-        try:
-            with Run.create(self.path, self.system, self.plan) as run:
-                client = self.shared.client()
-                self.together.wait()
-                began = time.time()
-                try:
-                    prove(self.system, client, run, self.settings, plan=self.plan)
-                finally:
-                    client.close()
-                ended = time.time()
-            attempt.copy = Copy(began, ended, read_timeline(self.path)[-1], read_report(self.path))
-        except BaseException as error:  # the thread that measures must hear of it
-            attempt.error = error
 
 
 def _renamed(system: ProofSystem, number: int) -> list[Partition]:

@@ -7,11 +7,14 @@ import io
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
+from types import NoneType
 from typing import Any
 
 from cluster.lab.sweep.grid import Cell
 from cluster.record.analysis import Spread
 from distprove.errors import FormatError
+from distprove.formats.shapes import NUMBER, fits
 
 SCHEMA = 1
 TIMED = (
@@ -23,6 +26,26 @@ TIMED = (
 
 CLOSE = 0.03
 """Settings whose rates differ by less are as good as each other."""
+
+
+_SPREAD = dict.fromkeys(("count", "median", "p95", "most", "fastest"), NUMBER)
+_SHAPE = {
+    "cell": {
+        "jobs": int,
+        **dict.fromkeys(("parallel", "gpu_workers"), (int, NoneType)),
+        "policy": (str, NoneType),
+    },
+    **dict.fromkeys(("partitions", "host_peak", "device_peak", "node_peak", "warmup", "schema"), int),
+    **dict.fromkeys(("busy_share", "idle_share", "load_seconds"), NUMBER),
+    **dict.fromkeys(("proof_latency", "prove_latency", "idle"), _SPREAD),
+    "phases": {str: _SPREAD},
+    "wall": [NUMBER],
+    "devices": [str],
+    "counters": {str: int},
+    "governors": [dict],
+    "by_events": bool,
+}
+"""The record of a measurement, as far as figures are made of it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +75,7 @@ class Measured:
     node_peak: int
     """The most memory in use on one node, whatever used it, as its governor saw it; 0 where none looked."""
     load_seconds: float
-    """Starting workers and loading keys: not part of any other figure."""
+    """Seconds to start workers and load keys, which are part of no other figure."""
     devices: tuple[str, ...] = ()
     """Names of the devices, one for each prover."""
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -81,26 +104,6 @@ class Measured:
             if name in isolated.phases and isolated.phases[name].median > 1e-6
         }
 
-    def _check(self) -> None:
-        """Raise TypeError or ValueError unless everything is of its kind, as far as figures are made of it."""
-        _check_kinds(self, int, "partitions", "host_peak", "device_peak", "node_peak", "warmup")
-        _check_kinds(self, (int, float), "busy_share", "idle_share", "load_seconds")
-        _check_kinds(self.cell, int, "jobs")
-        _check_kinds(self.cell, (int, type(None)), "parallel", "gpu_workers")
-        _check_kinds(self.cell, (str, type(None)), "policy")
-        for spread in (self.proof_latency, self.prove_latency, self.idle, *self.phases.values()):
-            _check_kinds(spread, (int, float), "count", "median", "p95", "most", "fastest")
-        if not all(isinstance(name, str) for name in self.devices) or self.cell.jobs < 1:
-            raise ValueError
-        if not all(isinstance(count, int) for count in self.counters.values()):
-            raise ValueError
-        if not all(isinstance(governor, Mapping) for governor in self.governors):
-            raise ValueError
-        if not all(isinstance(seconds, (int, float)) for seconds in self.wall):
-            raise TypeError
-        if not self.wall or min(self.wall) < 1e-9:
-            raise ValueError
-
     def to_record(self) -> dict[str, Any]:
         return {"format": "distprove.sweep-cell", "schema": SCHEMA, **asdict(self)}
 
@@ -108,7 +111,7 @@ class Measured:
     def from_record(cls, record: Any, what: str) -> Measured:
         """Raises FormatError."""
         try:
-            if record["format"] != "distprove.sweep-cell" or record["schema"] != SCHEMA:
+            if not fits(record, _SHAPE) or record["format"] != "distprove.sweep-cell" or record["schema"] != SCHEMA:
                 raise ValueError
             fields = {key: value for key, value in record.items() if key not in ("format", "schema")}
             fields["cell"] = Cell(**fields["cell"])
@@ -118,10 +121,22 @@ class Measured:
                 fields[name] = Spread(**fields[name])
             fields["phases"] = {name: Spread(**spread) for name, spread in fields["phases"].items()}
             measured = cls(**fields)
-            measured._check()
-        except (KeyError, TypeError, ValueError, AttributeError):
+            if measured.cell.jobs < 1 or not measured.wall or min(measured.wall) < 1e-9:
+                raise ValueError
+        except (TypeError, ValueError):
             raise FormatError(f"{what}: not a measurement that this distprove reads") from None
         return measured
+
+
+_COLUMNS = {
+    **{name: f"cell.{name}" for name in ("jobs", "parallel", "gpu_workers", "policy")},
+    **{name: name for name in ("seconds_per_proof", "proofs_per_minute")},
+    **{f"{name}_{of}": f"{name}.{of}" for name in ("proof_latency", "prove_latency") for of in ("median", "p95")},
+    "busy_share": "busy_share",
+    **{"idle_gaps": "idle.count", "idle_median": "idle.median", "idle_p95": "idle.p95", "idle_max": "idle.most"},
+    **{name: name for name in ("host_peak", "device_peak", "node_peak")},
+}
+"""Columns of the CSV, and where a measurement has each."""
 
 
 @dataclass(frozen=True)
@@ -166,48 +181,18 @@ class SweepResult:
         }
 
     def to_csv(self) -> str:
-        """One line a setting: settings, figures, medians and inflation of each stage."""
+        """CSV with a line for each setting: settings, figures, medians and inflation of each stage."""
         phases = list(dict.fromkeys(name for m in self.measured for name in m.phases))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        columns = ["jobs", "parallel", "gpu_workers", "policy", "seconds_per_proof", "proofs_per_minute"]
-        columns += ["proof_latency_median", "proof_latency_p95", "prove_latency_median", "prove_latency_p95"]
-        columns += [
-            "busy_share",
-            "idle_gaps",
-            "idle_median",
-            "idle_p95",
-            "idle_max",
-            "host_peak",
-            "device_peak",
-            "node_peak",
-        ]
-        writer.writerow(columns + [f"{p} {what}" for p in phases for what in ("median", "inflation")])
+        writer.writerow([*_COLUMNS, *(f"{p} {what}" for p in phases for what in ("median", "inflation"))])
         for m in self.measured:
-            cell, ratios = m.cell, m.inflation(self.isolated)
-            row: list[Any] = [cell.jobs, cell.parallel, cell.gpu_workers, cell.policy]
-            row += [m.seconds_per_proof, m.proofs_per_minute]
-            row += [m.proof_latency.median, m.proof_latency.p95, m.prove_latency.median, m.prove_latency.p95]
-            row += [
-                m.busy_share,
-                m.idle.count,
-                m.idle.median,
-                m.idle.p95,
-                m.idle.most,
-                m.host_peak,
-                m.device_peak,
-                m.node_peak,
-            ]
+            ratios = m.inflation(self.isolated)
+            row = [attrgetter(path)(m) for path in _COLUMNS.values()]
             for stage in phases:
                 row += [m.phases[stage].median if stage in m.phases else None, ratios.get(stage)]
             writer.writerow("" if value is None else value for value in row)
         return text.getvalue()
-
-
-def _check_kinds(record: object, kinds: type | tuple[type, ...], *names: str) -> None:
-    for name in names:
-        if not isinstance(getattr(record, name), kinds) or isinstance(getattr(record, name), bool):
-            raise TypeError
 
 
 def headline_inflation(ratios: Mapping[str, float]) -> Iterable[tuple[str, float]]:

@@ -169,7 +169,7 @@ class Client(Executor):
         return self._executor.verifying()
 
     def take(self, finished: Finished) -> None:
-        """Something this client waits for is over."""
+        """Take in something that this client waits for and that is over."""
         self._done.put(replace(finished, epoch=0))  # it is of the start that there is: clients count none
 
     def end(self, reason: BaseException) -> None:

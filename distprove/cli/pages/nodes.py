@@ -45,8 +45,8 @@ def governor(session: Session, node: NodeStory) -> list[str]:
         parts.append('<div class="half">')
         parts.append(_plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True))
         parts.append(_plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0))
-        leases = _by_phase([(s.time, s.leases) for s in node.samples])
-        queue = _by_phase([(s.time, s.queue) for s in node.samples])
+        leases = _by_class([(s.time, s.leases) for s in node.samples])
+        queue = _by_class([(s.time, s.queue) for s in node.samples])
         parts.append(_plot("Leases held", leases, end, _count, stepped=True))
         parts.append(_plot("Waiting for a lease", queue, end, _count, stepped=True))
         parts.append("</div>")
@@ -55,7 +55,7 @@ def governor(session: Session, node: NodeStory) -> list[str]:
     return parts
 
 
-def _by_phase(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
+def _by_class(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
     """A line for each lease class that any sample has."""
     lease_classes = dict.fromkeys(lease_class for _, counts in samples for lease_class in counts)
     return [

@@ -166,7 +166,7 @@ def _stairs(points: Sequence[tuple[float, float]], end: float) -> list[tuple[flo
 
 
 def _anchor(along: Scale, value: float) -> str:
-    """So that the first and last labels stay inside."""
+    """The alignment of the label at `value`, by which the first and last labels stay inside the chart."""
     if along(value) > along.end - 24:
         return "end"
     return "start" if along(value) < along.start + 8 else "middle"

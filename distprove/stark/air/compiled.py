@@ -142,7 +142,7 @@ class CompiledAir:
         op, matrix, column, later = self.constraints.code.T
         first = np.cumsum([0, *self.constraints.widths])
         loads = (op == Op.LOAD) & (later == 1)
-        return tuple(np.unique(first[matrix[loads]] + column[loads]).tolist())
+        return tuple(sorted(set((first[matrix[loads]] + column[loads]).tolist())))  # np.unique imports numpy.ma
 
     @property
     def programs(self) -> tuple[RowProgram, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors.grants import Memory, Purse, Shift
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
@@ -47,7 +47,7 @@ def shares(request: Request) -> bool:
 
 
 class Machine(RuleBasedStateMachine):
-    """Any sequence of requests, releases, deaths and changes of the limits."""
+    """Any sequence of requests, releases and deaths, under any limits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,10 +129,10 @@ class Machine(RuleBasedStateMachine):
         ticket = self.governor.request(Request((holder, 0.0), lane=True))
         self.tickets[ticket] = holder
 
-    @rule(limits=LIMITS)
+    @initialize(limits=LIMITS)
     def decide(self, limits: Limits) -> None:
         self.limits = limits
-        self.governor.set_limits(limits)
+        self.governor = Governor(BUDGET, limits)
 
     @rule(pick=PICK, memory=st.integers(0, 100))
     def give_back_early(self, pick: random.Random, memory: int) -> None:
@@ -161,12 +161,6 @@ class Machine(RuleBasedStateMachine):
             self.governor.reclaim((holder, 0.0))
             self.tickets = {ticket: who for ticket, who in self.tickets.items() if who != holder}
 
-    @rule(pick=PICK)
-    def evict(self, pick: random.Random) -> None:
-        """What must go goes in its own time."""
-        if self.governor.keys.leaving:
-            self.governor.evicted(pick.choice(self.governor.keys.leaving))
-
     @invariant()
     def never_more_than_the_budget(self) -> None:
         """Of memory, whatever the policy; of threads, what the limits were when they were granted."""
@@ -185,8 +179,7 @@ class Machine(RuleBasedStateMachine):
         in_use = [lease.key for lease in self.governor.leases.values() if lease.key is not None]
         for name in KEYS:
             assert keys.users(name) == in_use.count(name)
-            assert not (keys.is_leaving(name) and keys.users(name))
-        assert all(name in keys for name in in_use)
+            assert (name in keys) == (name in in_use)
 
     @invariant()
     def nothing_is_lost_or_invented(self) -> None:
@@ -195,7 +188,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        """The oldest request waits because it does not fit now, or for a key that is on its way out."""
+        """The oldest request waits because it does not fit now."""
         governor, limits = self.governor, self.limits
         if governor.waiting:
             _, head = governor.waiting[0]
@@ -211,7 +204,6 @@ class Machine(RuleBasedStateMachine):
                 or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
                 or governor.memory + memory > BUDGET.memory
                 or governor.pinned + pinned > BUDGET.pinned
-                or governor.keys.is_leaving(str(head.key))
             )
         if governor.lane_waiting:
             assert sum(lease.lane for lease in governor.leases.values()) >= (limits.lane or 10**9)
@@ -229,8 +221,6 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """However it stands, giving back leases one after another serves everybody."""
         while self.tickets:
-            while self.governor.keys.leaving:
-                self.governor.evicted(self.governor.keys.leaving[0])
             held = sorted(self.governor.leases)
             assert held, "somebody waits and nobody holds: a deadlock"
             self.governor.release(held[0])
@@ -441,15 +431,18 @@ def test_a_call_that_is_cancelled_leaves_no_lease() -> None:
 
 
 def test_early_returns_and_keys_through_the_shell() -> None:
-    """Memory is given back before a lease ends; an idle key makes room when that is needed."""
+    """Memory is given back before a lease ends, and a key's with its last user."""
     governor = LocalGovernor(BUDGET)
     kept = governor.acquire(memory=80).ticket
     governor.shrink(kept, 30)
     assert governor.report()["peak_memory"] == 80
-    governor.release(governor.keep("a", memory=60))
-    assert governor.report()["keys"]["memory"] == 60
+    users = [governor.keep("a", memory=60) for _ in range(2)]
+    governor.release(users[0])
+    assert governor.report()["keys"] == {"resident": 1, "memory": 60, "loaded": 1, "evicted": 0}
+    governor.release(users[1])
+    assert governor.report()["keys"] == {"resident": 0, "memory": 0, "loaded": 1, "evicted": 1}
     with governor.lease(memory=70):
-        assert governor.report()["keys"] == {"resident": 0, "memory": 0, "loaded": 1, "evicted": 1}
+        pass
     governor.release(kept)
     with governor.lease(memory=100):
         pass
@@ -467,8 +460,7 @@ def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
     assert (governor.memory, governor.pinned) == (100, 50), "a key never grows"
     governor.release(ticket)
     governor.release(kept)
-    assert governor.request(Request((1, 0.0), threads=1, memory=100)) not in governor.leases
-    assert governor.keys.leaving == ["job"], "idle, it makes room"
+    assert governor.request(Request((1, 0.0), threads=1, memory=100)) in governor.leases, "the key went with its user"
 
 
 def test_a_key_that_can_never_fit_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What the CPU backend computes, it computes under a lease of the right phase, on no more threads than that grants."""
+"""What the CPU backend computes, it computes under a lease of the right class, on no more threads than that grants."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Node:
         self.held = 0
 
     @contextmanager
-    def lease(self, phase: str) -> Iterator[int]:
+    def lease(self, lease_class: str) -> Iterator[int]:
         assert not self.held, "a lease was asked for while another one was held"
-        self.asked.append(phase)
+        self.asked.append(lease_class)
         self.held += 1
         yield 1
         self.held -= 1
@@ -67,7 +67,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[CpuBackend], Any]]] = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_holds_a_lease_of_its_phase(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    phase, call = OPERATIONS[name]
+    lease_class, call = OPERATIONS[name]
     expected = call(CpuBackend())
     node = Node()
     with CpuBackend(threads=3, lease=node.lease) as backend:
@@ -75,7 +75,7 @@ def test_an_operation_holds_a_lease_of_its_phase(name: str, monkeypatch: pytest.
         assert node.asked == [], "small operations ask nobody"
         monkeypatch.setattr(leased_pool, "SMALL", 0)
         assert np.array_equal(call(backend), expected)
-        assert node.asked == [phase]
+        assert node.asked == [lease_class]
         assert backend.pool.threads.threads == 1
 
 
@@ -84,11 +84,11 @@ def test_a_lease_ends_with_an_operation_that_fails(monkeypatch: pytest.MonkeyPat
     given: list[str] = []
 
     @contextmanager
-    def lease(phase: str) -> Iterator[int]:
+    def lease(lease_class: str) -> Iterator[int]:
         try:
             yield 1
         finally:
-            given.append(phase)
+            given.append(lease_class)
 
     class Broken:
         def field_mul(self, *_: Any) -> None:
