@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executor.opening import open_executor
-from cluster.record.run import Run
+from cluster.record.run import Run, require_free
 from distprove.errors import UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import Job
@@ -19,16 +19,23 @@ from distprove.system import ProofSystem
 
 
 def prove_job(
-    job: Job, out: Path, progress: Callable[[Progress], None] | None = None, system: ProofSystem | None = None
+    job: Job,
+    out: Path,
+    progress: Callable[[Progress], None] | None = None,
+    system: ProofSystem | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Proof:
     """Prove `job` into a new run at `out`. Errors are those of `driver.prove`, and UsageError when `out` is taken.
 
-    `system` is given by callers that made it already, so that the key is not read twice.
+    With `overwrite` a run that is there is replaced, once the job is loaded, unless a driver is at work on it. `system`
+    is given by callers that made it already, so that the key is not read twice.
     """
+    require_free(out)
     with ExitStack() as opened:
         executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
         system = system or job.load()
-        with Run.create(out, system, system.plan(), job) as run, opened.pop_all():
+        with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
             return prove(system, executor, run, job.executor, progress)
 
 

@@ -57,6 +57,7 @@ def prove(
     title: str = "",
     executor: ExecutorSettings | None = None,
     resume_existing: bool = False,
+    overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> ProveResult:
@@ -66,7 +67,7 @@ def prove(
     docs/jobs.md lists them.
 
     `executor` overrides the job's own settings. With `resume_existing` a run that already exists at `out` is continued;
-    it must be a run of the same job.
+    it must be a run of the same job. With `overwrite` it is replaced instead, unless a driver is at work on it.
 
     Raises UsageError and InputError for bad arguments and files, ClusterError when the workers cannot be placed,
     JobFailed when a partition could not be proven (the run keeps the others and can be resumed).
@@ -79,10 +80,12 @@ def prove(
         job = Job.from_toml(Path(job))
     if executor is not None:
         job = replace(job, executor=executor)
+    if resume_existing and overwrite:
+        raise UsageError("a run that is there is either resumed or overwritten")
     run = Path(out)
     if resume_existing and is_run(run):
         return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
-    return ProveResult(run, prove_job(job, run, progress), read_report(run))
+    return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), read_report(run))
 
 
 def resume(

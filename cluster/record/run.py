@@ -48,6 +48,7 @@ from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 FORMAT = "distprove.run"
 VERSION = 1
 BARRIER = "barrier.msgpack"
+RECORD = "job.json"
 LOCK = "lock"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
@@ -70,13 +71,25 @@ class Run:
         self._journal = Journal(folder)
 
     @classmethod
-    def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
-        """Make the folder of a new run. Raises UsageError where one is already, or other files are."""
+    def create(
+        cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None, *, overwrite: bool = False
+    ) -> Run:
+        """Make the folder of a new run, in place of one that is there if `overwrite`. Raises UsageError where a run is
+        that is not to be replaced or that a driver is at work on, or where other files are."""
         folder = Folder.make(path)
-        _require_empty(folder)
+        replaces = overwrite and folder.has(RECORD)
+        if not replaces:
+            _require_empty(folder)
         folder.close_to_others()
-        _require_empty(folder)  # also of what somebody laid there before it was closed
         lock = _take_lock(folder)
+        try:
+            if replaces:
+                read_record(folder)  # what is no run is not deleted
+                folder.empty(keep=LOCK)
+            _require_empty(folder)  # also of what somebody laid there before it was closed
+        except BaseException:
+            lock.close()
+            raise
         record = {
             "format": FORMAT,
             "version": VERSION,
@@ -88,7 +101,7 @@ class Run:
             "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
             "sources": _stamps(job) if job is not None else {},
         }
-        folder.write("job.json", _json(record))
+        folder.write(RECORD, _json(record))
         run = cls(folder, record, lock)
         run.keep_key(system)
         return run
@@ -270,7 +283,7 @@ def is_run(path: Path) -> bool:
     if not path.is_dir():
         return False
     with Folder.open(path) as folder:
-        return folder.has("job.json")
+        return folder.has(RECORD)
 
 
 def delete_run(path: Path) -> None:
@@ -280,13 +293,20 @@ def delete_run(path: Path) -> None:
     """
     with Folder.open_ours(path) as folder, _take_lock(folder):
         read_record(folder)
-        folder.delete()
+        folder.delete(last=LOCK)
+
+
+def require_free(path: Path) -> None:
+    """Raise UsageError when a driver is at work on the run at `path`."""
+    if is_run(path):
+        with Folder.open_ours(path) as folder:
+            _take_lock(folder).close()
 
 
 def read_record(folder: Folder) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
-    file = folder.path / "job.json"
-    record = jsontext.read_in(folder, "job.json", MAX_RECORD)
+    file = folder.path / RECORD
+    record = jsontext.read_in(folder, RECORD, MAX_RECORD)
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
     kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
@@ -314,7 +334,7 @@ def _stamps(job: Job) -> dict[str, list[int]]:
 def _require_empty(folder: Folder) -> None:
     """Raise UsageError unless a run can be made in `folder`; a lock may be left of one that was never made."""
     names = folder.names()
-    if "job.json" in names:
+    if RECORD in names:
         raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
     if names not in ([], [LOCK]):
         raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")

@@ -52,7 +52,7 @@ class RunFolder(OptionGroup):
     resume_existing: Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")] = (
         False
     )
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is at --out.")] = False
 
 
 class ProveGroup(TyperGroup):
@@ -178,7 +178,7 @@ def resume(
 
 
 def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
-    from cluster.record.run import delete_run, is_run
+    from cluster.record.run import is_run
 
     out, resume_existing = folder.out, folder.resume_existing
     if resume_existing and folder.overwrite:
@@ -186,12 +186,9 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
     job = replace(job, executor=job.executor.changed(execution.given()))
     if job.code:
         import_from_here()
-    if is_run(out) and not resume_existing:
-        if not folder.overwrite:
-            raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
-        # Only what is a run goes; whatever else stands there is left alone, and refused below.
-        delete_run(out)
-    run_job(out, job, resume_existing=resume_existing, as_json=as_json)
+    if is_run(out) and not resume_existing and not folder.overwrite:
+        raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
+    run_job(out, job, resume_existing=resume_existing, overwrite=folder.overwrite, as_json=as_json)
 
 
 def run_job(
@@ -201,6 +198,7 @@ def run_job(
     settings: Settings | None = None,
     program: str | None = None,
     resume_existing: bool = False,
+    overwrite: bool = False,
     as_json: bool = False,
 ) -> None:
     """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, and at the end a summary."""
@@ -215,7 +213,7 @@ def run_job(
             if job is None:
                 result = api.resume(run, program=program, executor=settings, progress=display)
             else:
-                result = api.prove(job, out=run, resume_existing=resume_existing, progress=display)
+                result = api.prove(job, out=run, resume_existing=resume_existing, overwrite=overwrite, progress=display)
     except JobFailed as error:
         # What succeeded is kept, so the table is worth as much as after a success.
         report = read_report(run)

@@ -132,10 +132,19 @@ class Folder:
             return
         self.sync()
 
-    def delete(self) -> None:
-        """Delete the folder with all that is in it, and nothing that has taken its place by now. Raises InputError."""
+    def empty(self, keep: str) -> None:
+        """Delete all that is in the folder but the file of that name. Raises InputError."""
         try:
-            _empty(self._descriptor, self.path, _MAX_DEPTH)
+            _empty(self._descriptor, self.path, _MAX_DEPTH, keep)
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+
+    def delete(self, last: str) -> None:
+        """Delete the folder with all that is in it, the file `last` after all others, and nothing that has taken its
+        place by now. Raises InputError."""
+        self.empty(keep=last)
+        try:
+            os.unlink(last, dir_fd=self._descriptor)
             itself = os.path.join("..", os.path.basename(os.path.realpath(self.path)))  # wherever it lies by now
             if not self.holds(itself, self._descriptor):
                 raise FileNotFoundError
@@ -219,14 +228,15 @@ def _open_folder(path: Path, make: int | None = None) -> int:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
-def _empty(folder: int, path: Path, depth: int) -> None:
-    """Remove all that is in the open `folder`, links themselves and not what they lead to. `path` is for messages."""
+def _empty(folder: int, path: Path, depth: int, keep: str | None = None) -> None:
+    """Remove all that is in the open `folder` but what has the name `keep`, links themselves and not what they lead to.
+    `path` is for messages."""
     if not depth:
         raise InputError(f"{path}: folders are nested deeper than {_MAX_DEPTH} in what is to be deleted")
     with os.scandir(folder) as found:
         # Folders first: what cannot be deleted is met there, and a run is told by its files.
         entries = sorted(found, key=lambda entry: not entry.is_dir(follow_symlinks=False))
-    for entry in entries:
+    for entry in (entry for entry in entries if entry.name != keep):
         if not entry.is_dir(follow_symlinks=False):
             os.unlink(entry.name, dir_fd=folder)
             continue

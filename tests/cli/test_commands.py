@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import distprove
+from cluster.record.run import Run
 from distprove.cli import demo
 from distprove.errors import InvalidProof, UntrustedKey, UsageError
 from distprove.settings import ExecutorSettings
@@ -113,6 +114,23 @@ def test_a_finished_run_is_left_alone_unless_told_otherwise(small_job: SmallJob,
     (tmp_path / "mine" / "file").touch()
     assert run(*small_job.prove(tmp_path / "mine", "--overwrite")).exit_code == 2
     assert (tmp_path / "mine" / "file").exists()
+
+
+def test_a_run_is_overwritten_only_by_a_job_that_can_begin(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    """Neither a driver at work on it nor one whose key is bad costs what is there."""
+    out = tmp_path / "run"
+    shutil.copytree(proven, out)
+    demo_folder = tmp_path / "demo-run"
+    shutil.copytree(proven, demo_folder / "run")
+    (demo_folder / demo.MARKER_NAME).touch()
+    with Run.open(out), Run.open(demo_folder / "run"):
+        assert "in use by process" in run(*small_job.prove(out, "--overwrite")).stderr
+        assert "in use by process" in run("demo", "--out", demo_folder).stderr
+    (tmp_path / "c.zkey").write_bytes(small_job.zkey.read_bytes()[:1000])
+    bad_key = [str(tmp_path / "c.zkey") if arg == str(small_job.zkey) else arg for arg in small_job.prove(out)]
+    why_refused(run(*bad_key, "--overwrite"))
+    for left in (out, demo_folder / "run"):
+        assert run("verify", left, "--vk", small_job.vk).exit_code == 0
 
 
 def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp_path: Path) -> None:
