@@ -58,7 +58,8 @@ def prove(
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
-            state = State(system, plan, done, barrier, executor, run, settings, report, session, progress)
+            shown = _harmless(progress, run)
+            state = State(system, plan, done, barrier, executor, run, settings, report, session, shown)
             with status:
                 proofs = dispatch(state, status.post)
             failed = [p for p in report.partitions if p.status == "failed"]
@@ -183,6 +184,22 @@ def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barri
         return None
 
 
+def _harmless(progress: Callable[[Progress], None] | None, run: Run) -> Callable[[Progress], None] | None:
+    """`progress`, which is not called again once it has failed: a display does not end a job."""
+
+    def told(event: Progress) -> None:
+        nonlocal progress
+        if progress is None:
+            return
+        try:
+            progress(event)
+        except Exception as error:
+            progress = None
+            run.note("display-lost", sync=False, reason=type(error).__name__)
+
+    return told if progress is not None else None
+
+
 def _discard(run: Run, partition: Partition, report: Report, reason: str) -> None:
     report.counters.damaged_files += 1
     run.note("damaged", partition=partition.name, reason=reason)
@@ -204,7 +221,10 @@ def collecting_seldom() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside the block SIGTERM raises KeyboardInterrupt, as SIGINT does: a scheduler's stop ends like a person's."""
+    """Inside the block SIGTERM raises KeyboardInterrupt, as SIGINT does: a scheduler's stop ends like a person's.
+
+    So does SIGHUP, of a terminal that is closed, unless it is ignored, as under `nohup`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers; whoever runs us in another one stops us in another way
         return
@@ -212,8 +232,12 @@ def interruptible() -> Iterator[None]:
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

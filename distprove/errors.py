@@ -67,3 +67,9 @@ class JobFailed(DistproveError):
 
 class ClusterError(DistproveError):
     """Ray cannot be started or joined, or lacks the resources that the job needs."""
+
+
+class OutputLost(DistproveError):
+    """Output that was asked for cannot be written in full: its reader is gone, or the disk is full."""
+
+    exit_code = 3

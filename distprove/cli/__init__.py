@@ -12,8 +12,10 @@ def main() -> None:
     """Entry point of `distprove`. Exit codes: 0 done and verified, 1 a job failed, 2 bad usage or input, 130 Ctrl-C."""
     from distprove.cli.app import app
     from distprove.cli.console import DEBUG_FLAG, fail
+    from distprove.cli.streams import forgive_lost_readers
     from distprove.formats.visible import visible
 
+    forgive_lost_readers()
     # What reads arguments also prints them, in words and ways of its own.
     for argument in sys.argv[1:]:
         if visible(argument) != argument:

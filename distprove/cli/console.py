@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from distprove.errors import DistproveError, InputError
+from distprove.cli.streams import require_written
+from distprove.errors import DistproveError, InputError, OutputLost
 from distprove.formats.visible import INDENT, bounded, shorten_names, visible
 from kernels.errors import BackendError
 
@@ -84,9 +85,10 @@ def facts_table() -> Table:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, the only thing on standard output of a command run with `--json`."""
+    """One JSON document, the only thing on standard output of a command run with `--json`. Raises OutputLost."""
     json.dump(value, sys.stdout, indent=2, sort_keys=False, default=str)
     sys.stdout.write("\n")
+    require_written()
 
 
 def message(text: str) -> str:
@@ -147,7 +149,7 @@ def _explain(error: Exception, as_json: bool, hint: str | None) -> None:
     text = _bounded(str(error)) or type(error).__name__
     if not isinstance(error, (DistproveError, OSError)):
         text = f"{type(error).__name__}: {text}"
-    if as_json:
+    if as_json and not isinstance(error, OutputLost):
         print_json({"status": "error", "error": {"type": type(error).__name__, "message": text, "hint": hint}})
     fail(text, hint)
 

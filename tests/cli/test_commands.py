@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -200,6 +201,22 @@ def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven:
     )
     assert traced.returncode == 2
     assert "Traceback" in traced.stderr
+
+
+def test_a_reader_of_the_output_that_is_gone_does_not_end_a_job(small_job: SmallJob, tmp_path: Path) -> None:
+    """Neither a pipe that nobody reads nor a full disk under the log does."""
+    read, gone = os.pipe()
+    os.close(read)
+    command = [*DISTPROVE, *small_job.prove(tmp_path / "run")]
+    with open("/dev/full", "w") as full, open(gone, "w") as pipe:
+        done = subprocess.run(command, stdout=full, stderr=pipe, timeout=120, cwd=tmp_path)
+        assert done.returncode == 0
+        assert json.loads((tmp_path / "run" / "report.json").read_text())["status"] == "proved"
+        # Other than what people read, JSON is worth nothing in part.
+        verify = [*DISTPROVE, "verify", str(tmp_path / "run"), "--vk", str(small_job.vk), "--json"]
+        asked = subprocess.run(verify, stdout=full, stderr=subprocess.PIPE, timeout=120, cwd=tmp_path, text=True)
+        assert asked.returncode == 3
+        assert "error: standard output: No space left" in asked.stderr
 
 
 @pytest.mark.usefixtures("interruptible")

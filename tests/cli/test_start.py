@@ -66,7 +66,7 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
         modules = imported[line]
         assert not packages(modules) & HEAVY
         assert {name for name in modules if name.startswith(("kernels.", "distprove."))} == {
-            *("distprove.cli", "distprove.cli.app", "distprove.cli.console"),
+            *("distprove.cli", "distprove.cli.app", "distprove.cli.console", "distprove.cli.streams"),
             *("distprove.errors", "distprove.formats", "distprove.formats.visible", "kernels.errors"),
         }
 
@@ -77,7 +77,7 @@ def test_a_command_imports_what_its_options_need(name: str, imported: dict[str, 
     assert not packages(modules) & HEAVY
     assert "kernels._native" not in modules
     ours = {part for part in modules if part.startswith("distprove.cli.")}
-    allowed = {"app", "console", name, *BESIDE.get(name, {"option_groups"})}
+    allowed = {"app", "console", "streams", name, *BESIDE.get(name, {"option_groups"})}
     assert ours <= {f"distprove.cli.{module}" for module in allowed}
 
 

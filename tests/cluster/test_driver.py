@@ -410,6 +410,21 @@ def test_a_slow_disk_holds_up_no_prover(
     run_toy(system, local, progress).verify(system)
 
 
+def test_a_display_that_fails_does_not_end_a_job(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    shown: list[Progress] = []
+
+    def progress(event: Progress) -> None:
+        shown.append(event)
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    system = ToySystem(3, faults())
+    run_toy(system, local, progress).verify(system)
+    assert len(shown) == 1
+    assert [event["reason"] for event in events(tmp_path, "display-lost")] == ["BrokenPipeError"]
+
+
 def test_a_proof_that_cannot_be_kept_ends_the_session(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

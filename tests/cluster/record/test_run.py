@@ -163,7 +163,7 @@ with Run.create(folder / "run", system, system.plan()) as run, InProcessExecutor
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_leaves_a_run_that_resumes(
     number: signal.Signals, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
