@@ -36,7 +36,7 @@ from typing import IO, Any
 
 from cluster.record.journal import Journal
 from cluster.record.packs import Packed, Packs, own_file
-from distprove.errors import FormatError, InputError, UsageError
+from distprove.errors import FormatError, InputError, InUse, UsageError, typed
 from distprove.formats import canonical, jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
@@ -101,7 +101,7 @@ class Run:
             "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
             "sources": _stamps(job) if job is not None else {},
         }
-        folder.write(RECORD, _json(record))
+        folder.write(RECORD, json_text(record))
         run = cls(folder, record, lock)
         run.keep_key(system)
         return run
@@ -242,7 +242,7 @@ class Run:
 
     def store_json(self, name: str, record: Mapping[str, Any]) -> None:
         """Write `report.json`."""
-        self.folder.write(name, _json(record))
+        self.folder.write(name, json_text(record))
 
     def store_text(self, name: str, text: str) -> None:
         """Write `timeline.json`."""
@@ -326,7 +326,7 @@ def _stamps(job: Job) -> dict[str, list[int]]:
         try:
             status = source.path.stat()
         except OSError as error:
-            raise InputError(f"{source.path}: {error.strerror}") from None
+            raise typed(error, source.path) from None
         stamps[source.name] = [status.st_size, status.st_mtime_ns]
     return stamps
 
@@ -350,17 +350,17 @@ def _take_lock(folder: Folder) -> IO[str]:
     except OSError:
         holder = lock.read(200).strip() or "another process"
         lock.close()
-        raise UsageError(f"{folder.path} is in use by {holder}") from None
+        raise InUse(f"{folder.path} is in use by {holder}") from None
     if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
         lock.close()
-        raise UsageError(f"{folder.path} was deleted by another process just now; try again")
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    lock.flush()
+        raise InUse(f"{folder.path} was deleted by another process just now; try again")
+    with suppress(OSError):  # it says who holds the lock, which is held on a full disk too
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
     return lock
 
 
-def _json(record: Mapping[str, Any]) -> bytes:
+def json_text(record: Mapping[str, Any]) -> bytes:
     """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
     indentation is made in Python. A large run's report has thousands of items."""
     return (

@@ -18,7 +18,7 @@ from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
-from distprove.errors import DistproveError, InputError, JobFailed, UsageError
+from distprove.errors import InputError, JobFailed, UsageError, error_named
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, in_bytes
@@ -218,17 +218,17 @@ def run_job(
         # What succeeded is kept, so the table is worth as much as after a success.
         report = read_report(run)
         _show(run, report, as_json)
-        fail(str(error), f"distprove resume {run} tries the rest again" if exit_code(report) == 1 else None)
-        raise typer.Exit(exit_code(report)) from None
+        code = exit_code(report)
+        fail(str(error), f"distprove resume {run} tries the rest again" if code != InputError.exit_code else None)
+        raise typer.Exit(code) from None
     _show(run, result.report, as_json)
 
 
 def exit_code(report: dict[str, Any]) -> int:
-    """Exit code of a job that failed: 2 when nothing but its inputs is at fault, so that trying again is useless; else
-    1."""
-    kinds = {p["error_kind"] for p in report["partitions"] if p["status"] == "failed"}
-    types = [getattr(errors, str(kind), DistproveError) for kind in kinds]
-    return InputError.exit_code if types and all(issubclass(t, InputError) for t in types) else JobFailed.exit_code
+    """Exit code of a job that failed: that of its partitions' errors if they agree, as where nothing but inputs is at
+    fault and trying again is useless; else 1."""
+    codes = {errors.exit_code(error_named(p["error_kind"])) for p in report["partitions"] if p["status"] == "failed"}
+    return codes.pop() if len(codes) == 1 else JobFailed.exit_code
 
 
 def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from distprove.errors import FormatError, InputError
+from distprove.errors import FormatError, InputError, typed
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -50,7 +50,9 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            error.filename = str(path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
@@ -76,7 +78,7 @@ def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes
             # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+            raise typed(error, path) if isinstance(error, OSError) else InputError(f"{path}: {error}") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from distprove.errors import InputError, UsageError
+from distprove.errors import InputError, UsageError, typed
 from distprove.formats.files import read_bounded, replacing_in
 from kernels.host.private import NotPrivate, require_no_link_of_others, walk
 
@@ -198,11 +198,11 @@ class Folder:
                 f"{path} belongs to another user (number {facts.st_uid}); use a copy of the folder that is yours"
             )
 
-    def _refusal(self, name: str, error: OSError) -> InputError:
+    def _refusal(self, name: str, error: OSError) -> BaseException:
         facts = self._facts(name)
         if facts is not None and stat.S_ISLNK(facts.st_mode):
             return InputError(f"{self.path / name} is a symbolic link, and none is followed here; remove it")
-        return InputError(f"{self.path / name}: {error.strerror}")
+        return typed(OSError(error.errno, error.strerror), self.path / name)
 
 
 def _open_folder(path: Path, make: int | None = None) -> int:
