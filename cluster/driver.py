@@ -16,7 +16,7 @@ from types import FrameType
 
 from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
 from cluster.executor.base import Executor
-from cluster.record.report import PartitionReport, Report, WorkerReport, public_message
+from cluster.record.report import REPORT, PartitionReport, Report, WorkerReport, public_message
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
@@ -115,7 +115,7 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     which the run's disk has no room goes to a folder for temporary files."""
     lost: list[BaseException] = []
     writes: list[Callable[[], None]] = [
-        lambda: run.store_json("report.json", report.to_record()),
+        lambda: run.store_json(REPORT, report.to_record()),
         lambda: run.store_text(FILE, timeline_json([*_earlier_sessions(run), session])),
         lambda: status.finish(status_view(report, Counter(p.status for p in report.partitions))),
         lambda: run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest),
@@ -130,7 +130,7 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     message = f"{report.error}; {lost[0]}" if report.error else str(lost[0])
     with suppress(OSError, NotPrivate):
         elsewhere = Folder.open_ours(Path(tempfile.mkdtemp(prefix="distprove-report-", dir=temporary_root())))
-        elsewhere.write("report.json", json_text(report.to_record()))
+        elsewhere.write(REPORT, json_text(report.to_record()))
         message += f" (the report is in {elsewhere.path})"
     raise ResourceError(message)
 

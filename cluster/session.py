@@ -46,13 +46,15 @@ def resume_job(
     *,
     program: str | None = None,
     expected: Job | None = None,
+    same_inputs: bool = False,
 ) -> Proof:
     """Do what is missing of the run at `path`, with its job's settings or those in `settings`.
 
     The run names no code: a `program` that does not ship is named by the caller, and comes from outside of the run.
-    `expected` is a job that the run must be of. Raises UsageError.
+    `expected` is a job that the run must be of. `same_inputs`: inputs whose times of change are not what they were have
+    the content that they had. Raises UsageError.
     """
-    with Run.open(path) as run:
+    with Run.open(path, same_inputs=same_inputs) as run:
         require_no_imports_from(path)
         if expected is None:
             job = run.job(program, settings)

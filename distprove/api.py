@@ -93,16 +93,19 @@ def resume(
     *,
     program: str | None = None,
     executor: Settings | None = None,
+    same_inputs: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> ProveResult:
     """Verify what a run already holds, then prove the partitions that are missing. Raises as `prove` does.
 
     `executor` replaces the job's settings, as a whole or, if it is a mapping, by name. A run folder does not choose
     what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a user's own backend
-    and the address of a cluster must be named here again, or UntrustedName is raised.
+    and the address of a cluster must be named here again, or UntrustedName is raised. Inputs that were written again
+    since are refused, unless `same_inputs` says that their content is what it was.
     """
     run = Path(run)
-    return ProveResult(run, resume_job(run, progress, executor, program=program), read_report(run))
+    proof = resume_job(run, progress, executor, program=program, same_inputs=same_inputs)
+    return ProveResult(run, proof, read_report(run))
 
 
 def verify(

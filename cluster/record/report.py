@@ -9,6 +9,8 @@ from distprove.errors import DistproveError
 from distprove.system import MemoryUse
 from kernels.errors import BackendError
 
+REPORT = "report.json"
+
 
 @dataclass
 class Counters:

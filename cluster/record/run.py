@@ -1,6 +1,8 @@
 """A run on disk: one folder that survives anything short of losing the disk.
 
-    job.json                    the job's record, the plan (names and digests), public facts; written once
+    job.json                    the job's record, the plan (names and digests), public facts; written once, ends in a
+                                checksum
+    job.json.copy               the same
     journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
                                 of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
@@ -36,8 +38,12 @@ from typing import IO, Any
 
 from cluster.record.journal import Journal
 from cluster.record.packs import Packed, Packs, own_file
+from cluster.record.report import REPORT
+from cluster.record.status import FILE as STATUS
+from cluster.record.timeline import FILE as TIMELINE
 from distprove.errors import FormatError, InputError, InUse, UsageError, typed
 from distprove.formats import canonical, jsontext
+from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.job import Job
@@ -48,7 +54,7 @@ from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 FORMAT = "distprove.run"
 VERSION = 1
 BARRIER = "barrier.msgpack"
-RECORD = "job.json"
+RECORD, COPY = "job.json", "job.json.copy"
 LOCK = "lock"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
@@ -66,7 +72,13 @@ class Run:
         self.record = record
         """The content of job.json."""
         self._lock = lock
+        self._same_inputs = False
+        self._job: Job | None = None
+        """The job that is proven, whose files may lie elsewhere than when the run began."""
+        folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
+        folder.remove_temporaries()
         self._partitions = folder.folder("partitions")
+        self._partitions.remove_temporaries()
         self._packs = Packs(self._partitions)
         self._journal = Journal(folder)
 
@@ -93,6 +105,7 @@ class Run:
         record = {
             "format": FORMAT,
             "version": VERSION,
+            "folder": str(path.resolve()),
             "created": time.time(),
             "system": system.name,
             "key_digest": system.key_digest().hex(),
@@ -101,20 +114,26 @@ class Run:
             "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
             "sources": _stamps(job) if job is not None else {},
         }
-        folder.write(RECORD, json_text(record))
+        content = _with_checksum(json_text(record))
+        folder.write(COPY, content)
+        folder.write(RECORD, content)
         run = cls(folder, record, lock)
+        run._job = job
         run.keep_key(system)
         return run
 
     @classmethod
-    def open(cls, path: Path) -> Run:
-        """Open an existing run to resume it. Raises UsageError, InputError or FormatError."""
+    def open(cls, path: Path, *, same_inputs: bool = False) -> Run:
+        """Open an existing run to resume it; `same_inputs`: also with inputs whose times are not what they were. Raises
+        UsageError, InputError or FormatError."""
         require_run(path)
         folder = Folder.open_ours(path)
         folder.close_to_others()
         lock = _take_lock(folder)
         try:
-            return cls(folder, read_record(folder), lock)
+            run = cls(folder, read_record(folder), lock)
+            run._same_inputs = same_inputs
+            return run
         except BaseException:
             lock.close()
             raise
@@ -128,15 +147,32 @@ class Run:
         if self.record["job"] is None:
             raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
         try:
-            return Job.from_record(self.record["job"], program=program, executor=executor)
+            self._job = Job.from_record(self._moved(self.record["job"]), program=program, executor=executor)
         except (UsageError, InputError) as error:
             raise type(error)(f"{self.path}: {error}") from None
+        return self._job
 
     def is_of(self, job: Job) -> bool:
-        """Whether this run was made for the same system and options, whatever the settings."""
-        recorded = self.record["job"]
-        asked = job.to_record()
-        return isinstance(recorded, dict) and all(recorded.get(key) == asked[key] for key in ("system", "options"))
+        """Whether this run was made for the same system and options, whatever the settings, and wherever the files lie
+        by now: it is then taken for the run's job."""
+        recorded, asked = self.record["job"], job.to_record()
+        keys = ("system", "options")
+        same = isinstance(recorded, dict) and all(_names(recorded.get(key)) == _names(asked[key]) for key in keys)
+        self._job = job if same else self._job
+        return same
+
+    def _moved(self, value: Any) -> Any:
+        """Part of the job's record in which files that are gone are those at the same place beside the run, if they are
+        there: run and files may have been moved together."""
+        if isinstance(value, dict):
+            return {key: self._moved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._moved(item) for item in value]
+        began = self.record.get("folder")
+        if not isinstance(value, str) or not isinstance(began, str) or not os.path.isabs(value) or is_file(Path(value)):
+            return value
+        beside = os.path.normpath(os.path.join(self.path.resolve(), os.path.relpath(value, began)))
+        return beside if is_file(Path(beside)) else value
 
     def keep_key(self, system: ProofSystem) -> None:
         """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it.
@@ -154,12 +190,20 @@ class Run:
         now = [(p.name, p.digest.hex()) for p in plan]
         if [name for name, _ in began] != [name for name, _ in now]:
             raise InputError(f"{self.path}: the partitions are not those that this run began with")
-        stamps = _stamps(self.job(executor=ExecutorSettings())) if self.record["sources"] else {}
-        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
         recorded = self.record["sources"]
-        changed += [s for s in {**recorded, **stamps} if recorded.get(s) != stamps.get(s) and s not in changed]
+        stamps = _stamps(self._job or self.job(executor=ExecutorSettings())) if recorded else {}
+        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
+        every = {**recorded, **stamps}
+        touched = [name for name in every if name not in changed and _size(recorded, name) == _size(stamps, name)]
+        changed += [name for name in every if name not in (*changed, *touched)]
         if changed:
             raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
+        touched = [name for name in touched if recorded[name] != stamps[name]]
+        if touched and not self._same_inputs:
+            raise InputError(
+                f"{self.path}: written again since the run began: {', '.join(touched[:8])}; if their content is the "
+                f"same, `distprove resume {self.path} --same-inputs` goes on"
+            )
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -272,9 +316,21 @@ def _partition_content(proof: PartitionProof) -> bytes:
     return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
+def _with_checksum(text: bytes) -> bytes:
+    """The text of a JSON object, a field a line, with a last field that tells a damaged one. It protects against
+    nobody."""
+    body = text.removesuffix(b"\n}\n")
+    return body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}\n'
+
+
+_CHECKSUM = b',\n  "sha256": "'
+
+
 def require_run(path: Path) -> None:
     """Raise UsageError unless `path` is the folder of a run."""
     if not is_run(path):
+        if (path / COPY).is_file():
+            raise UsageError(f"{path} has lost its job.json: copy {COPY} there to {RECORD} to go on")
         raise UsageError(f"{path} is not a run (it has no job.json)")
 
 
@@ -306,7 +362,15 @@ def require_free(path: Path) -> None:
 def read_record(folder: Folder) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
     file = folder.path / RECORD
-    record = jsontext.read_in(folder, RECORD, MAX_RECORD)
+    data = folder.read(RECORD, MAX_RECORD)
+    body, ends, checksum = data.rpartition(_CHECKSUM)  # a run without one was made by hand, or before there was any
+    try:
+        if ends and checksum[:64] != hashlib.sha256(body).hexdigest().encode():
+            raise FormatError(f"{file}: damaged, its checksum is another")
+        record = jsontext.loads_file(data, str(file))
+    except FormatError as error:
+        way_on = f"copy {COPY} there to {RECORD} to go on" if folder.has(COPY) else "a new run is needed"
+        raise FormatError(f"{error}; {way_on}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
     kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
@@ -331,12 +395,27 @@ def _stamps(job: Job) -> dict[str, list[int]]:
     return stamps
 
 
+def _names(value: Any) -> Any:
+    """Part of a job's record with the names of files in place of their paths."""
+    if isinstance(value, dict):
+        return {key: _names(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_names(item) for item in value]
+    return os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
+
+
+def _size(stamps: Mapping[str, Any], name: str) -> Any:
+    """The size in an input's stamp; None where there is none."""
+    stamp = stamps.get(name)
+    return stamp[0] if isinstance(stamp, list) and stamp else None
+
+
 def _require_empty(folder: Folder) -> None:
-    """Raise UsageError unless a run can be made in `folder`; a lock may be left of one that was never made."""
-    names = folder.names()
+    """Raise UsageError unless a run can be made in `folder`, in which one that was never made may have begun."""
+    names = [name for name in folder.names() if name not in (LOCK, COPY) and not is_temporary(name)]
     if RECORD in names:
         raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
-    if names not in ([], [LOCK]):
+    if names:
         raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
 
 

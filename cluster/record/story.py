@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
+from cluster.record.report import REPORT
 from cluster.record.run import read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
 from distprove.errors import FormatError
@@ -14,7 +15,6 @@ from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.visible import bounded
 
-REPORT = "report.json"
 MAX_REPORT = 1 << 28
 
 TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged", "hung")

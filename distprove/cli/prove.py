@@ -162,6 +162,9 @@ def resume(
         str | None,
         typer.Option(metavar="MODULE:CLASS", help="The run's program, if it is not one that ships. It is imported."),
     ] = None,
+    same_inputs: Annotated[
+        bool, typer.Option("--same-inputs", help="Inputs that were written again have the content that they had.")
+    ] = False,
     *,
     execution: Execution,
     as_json: AsJson = False,
@@ -174,7 +177,7 @@ def resume(
 
     if program is not None or names_code(execution.values["backend"] or ""):
         import_from_here()
-    run_job(run, None, settings=execution.given(), program=program, as_json=as_json)
+    run_job(run, None, settings=execution.given(), program=program, same_inputs=same_inputs, as_json=as_json)
 
 
 def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
@@ -199,9 +202,10 @@ def run_job(
     program: str | None = None,
     resume_existing: bool = False,
     overwrite: bool = False,
+    same_inputs: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, and at the end a summary."""
+    """Prove `job` into `run` (None: resume it, as `api.resume` does); show it, and at the end a summary."""
     from cluster.record.story import read_report
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
@@ -211,7 +215,7 @@ def run_job(
     try:
         with ProgressDisplay() as display:
             if job is None:
-                result = api.resume(run, program=program, executor=settings, progress=display)
+                result = api.resume(run, program=program, executor=settings, same_inputs=same_inputs, progress=display)
             else:
                 result = api.prove(job, out=run, resume_existing=resume_existing, overwrite=overwrite, progress=display)
     except JobFailed as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
         raise
     if durable:
         os.fsync(folder)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of that name is what `replacing` left when its process was killed."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{12}\.tmp", name) is not None
 
 
 def is_file(path: Path) -> bool:

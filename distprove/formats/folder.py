@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from distprove.errors import InputError, UsageError, typed
-from distprove.formats.files import read_bounded, replacing_in
+from distprove.formats.files import is_temporary, read_bounded, replacing_in
 from kernels.host.private import NotPrivate, require_no_link_of_others, walk
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -125,12 +125,31 @@ class Folder:
             raise InputError(f"{path} is there already, with another content; choose another folder, or remove it")
 
     def remove(self, name: str) -> None:
-        """Remove a file or link, if there is one, for good."""
+        """Remove a file, a link or an empty folder, if there is one, for good. Raises InputError for a full folder."""
         try:
-            os.unlink(name, dir_fd=self._descriptor)
+            if self.is_folder(name):
+                os.rmdir(name, dir_fd=self._descriptor)
+            else:
+                os.unlink(name, dir_fd=self._descriptor)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise self._refusal(name, error) from None
         self.sync()
+
+    def remove_temporaries(self) -> None:
+        """Remove what writers that were killed left. To be called when nobody writes to the folder."""
+        for name in filter(is_temporary, self.names()):
+            self.remove(name)
+
+    def require_files(self, *names: str) -> None:
+        """Raise InputError where a folder is in place of a file of one of these names."""
+        for name in filter(self.is_folder, names):
+            raise self._refusal(name, IsADirectoryError(errno.EISDIR, "Is a directory"))
+
+    def is_folder(self, name: str) -> bool:
+        facts = self._facts(name)
+        return facts is not None and stat.S_ISDIR(facts.st_mode)
 
     def empty(self, keep: str) -> None:
         """Delete all that is in the folder but the file of that name. Raises InputError."""
@@ -180,6 +199,7 @@ class Folder:
     def _checked(self, name: str, descriptor: int) -> int:
         try:
             facts = os.fstat(descriptor)
+            self.require_files(name)
             if not stat.S_ISREG(facts.st_mode):
                 raise InputError(f"{self.path / name}: not a regular file")
             self._require_ours(facts, self.path / name)
@@ -202,6 +222,10 @@ class Folder:
         facts = self._facts(name)
         if facts is not None and stat.S_ISLNK(facts.st_mode):
             return InputError(f"{self.path / name} is a symbolic link, and none is followed here; remove it")
+        if facts is not None and error.errno in (errno.EISDIR, errno.ENOTEMPTY):
+            return InputError(f"{self.path / name} is a folder in place of a file; move it away")
+        if facts is not None and error.errno == errno.ENOTDIR:
+            return InputError(f"{self.path / name} is a file in place of a folder; move it away")
         return typed(OSError(error.errno, error.strerror), self.path / name)
 
 
