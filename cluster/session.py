@@ -16,6 +16,7 @@ from distprove.job import Job
 from distprove.proof import Proof
 from distprove.settings import Settings
 from distprove.system import ProofSystem
+from kernels.host.scratch import remove_left_over
 
 
 def prove_job(
@@ -32,6 +33,7 @@ def prove_job(
     is given by callers that made it already, so that the key is not read twice.
     """
     require_free(out)
+    remove_left_over()
     with ExitStack() as opened:
         executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
         system = system or job.load()
@@ -64,6 +66,7 @@ def resume_job(
             raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
         for name in job.code:
             require_outside(name, path)
+        remove_left_over()
         with open_executor(job.executor) as executor:
             system = job.load()
             run.keep_key(system)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
-from cluster.record.run import is_run
+from cluster.record.run import is_run, read_proof
 from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
 from distprove.errors import UsageError
@@ -130,7 +130,7 @@ def verify(
     and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
-        proof = Proof.read_from(Path(proof))
+        proof = read_proof(Path(proof))
     return verify_proof(
         proof, Path(vk) if vk is not None else None, expected_job, least_security, trust_own_key=trust_own_key
     )

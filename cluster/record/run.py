@@ -47,7 +47,7 @@ from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.job import Job
-from distprove.proof import KEY_FILE, PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition
 from distprove.settings import ExecutorSettings, Settings
 from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
 
@@ -55,7 +55,7 @@ FORMAT = "distprove.run"
 VERSION = 1
 BARRIER = "barrier.msgpack"
 RECORD, COPY = "job.json", "job.json.copy"
-LOCK = "lock"
+LOCK, PARTITIONS = "lock", "partitions"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
 
@@ -77,7 +77,7 @@ class Run:
         """The job that is proven, whose files may lie elsewhere than when the run began."""
         folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
         folder.remove_temporaries()
-        self._partitions = folder.folder("partitions")
+        self._partitions = folder.folder(PARTITIONS)
         self._partitions.remove_temporaries()
         self._packs = Packs(self._partitions)
         self._journal = Journal(folder)
@@ -228,8 +228,7 @@ class Run:
 
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
-        own = {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
-        return own | self._packed.files.keys()
+        return _own_files(self._partitions) | self._packed.files.keys()
 
     def remove_damaged_packs(self) -> dict[str, str]:
         """The reason why each damaged pack cannot be read, by name; damaged files are removed. Which partitions were in
@@ -359,6 +358,45 @@ def require_free(path: Path) -> None:
             _take_lock(folder).close()
 
 
+def abandoned_by(folder: Folder) -> str | None:
+    """The driver that had a run's lock and has it no more, as the lock names it; None while one has it."""
+    if not folder.has(LOCK):
+        return None  # a copy without it, of which nothing is known
+    with open(folder.open_file(LOCK), encoding="utf-8", errors="replace") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return None
+        return lock.read(200).strip() or "its driver"
+
+
+def read_proof(path: Path) -> Proof:
+    """The proof in a file or a run. Raises as `Proof.read_from` does, InputError for a run that is not finished."""
+    if not path.is_dir() or not is_run(path):
+        return Proof.read_from(path)
+    with Folder.open(path) as folder:
+        if folder.has(PROOF_FILE):
+            return Proof.read_from(path)
+        count = len(read_record(folder)["partitions"])
+        done = f"{len(stored_proofs(folder))} of {count} partitions are proven"
+        if folder.has(LOCK) and abandoned_by(folder) is None:
+            raise InputError(f"{path} is not finished: {done}, and a driver is at work on it")
+        raise InputError(f"{path} is not finished: {done}; `distprove resume {path}` does what is missing")
+
+
+def stored_proofs(folder: Folder) -> set[str]:
+    """Names of a run's partitions of which something is stored."""
+    if not folder.is_folder(PARTITIONS):
+        return set()
+    wanted = {item["name"] for item in read_record(folder)["partitions"]}
+    with Folder.open(folder.path / PARTITIONS) as partitions:
+        return wanted & (_own_files(partitions) | Packs(partitions).read(wanted).files.keys())
+
+
+def _own_files(partitions: Folder) -> set[str]:
+    return {Path(name).stem for name in partitions.names() if name.endswith(".msgpack")}
+
+
 def read_record(folder: Folder) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
     file = folder.path / RECORD
@@ -425,7 +463,14 @@ def _take_lock(folder: Folder) -> IO[str]:
     descriptor = folder.open_in_place(LOCK)
     lock = open(descriptor, "r+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held as long as the run is open
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for patience in (0.01, 0.1, 0.0):  # for one who only looks whether it is free, as `distprove top` does
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not patience:
+                    raise
+                time.sleep(patience)
     except OSError:
         holder = lock.read(200).strip() or "another process"
         lock.close()

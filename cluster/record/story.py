@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
 from cluster.record.report import REPORT
-from cluster.record.run import read_record, require_run
+from cluster.record.run import abandoned_by, read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
 from distprove.errors import FormatError
 from distprove.formats import jsontext
@@ -37,9 +37,12 @@ class Story:
     more_trouble: int = 0
     """Number of events of trouble that follow those in `trouble`."""
 
+    dead: bool = False
+    """Whether the driver is gone without having said how it ended."""
+
     @property
     def status(self) -> str:
-        return str(self.report.get("status", "running"))
+        return "dead" if self.dead else str(self.report.get("status", "running"))
 
     @property
     def title(self) -> str:
@@ -59,7 +62,8 @@ class Story:
             report = read_report(path) if folder.has(REPORT) else {}
             sessions = read_timeline(path) if folder.has(FILE) else []
             trouble, more = _trouble(path) if folder.has(JOURNAL) else ([], 0)
-            return cls(path.resolve().name, read_record(folder), report, sessions, trouble, more)
+            dead = not report and abandoned_by(folder) is not None
+            return cls(path.resolve().name, read_record(folder), report, sessions, trouble, more, dead)
 
 
 def _trouble(path: Path) -> tuple[list[dict[str, Any]], int]:

@@ -134,6 +134,21 @@ def test_a_run_is_overwritten_only_by_a_job_that_can_begin(small_job: SmallJob, 
         assert run("verify", left, "--vk", small_job.vk).exit_code == 0
 
 
+def test_verify_and_export_of_an_unfinished_run_say_how_far_it_is(proven: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(proven, out)
+    (out / "proof.msgpack").unlink()
+    (out / "partitions" / "member-1.msgpack").unlink()
+    for command in (["verify"], ["export", "--out", tmp_path / "E"]):
+        told = why_refused(run(*command, out))
+        assert "is not finished: 2 of 3 partitions are proven" in told
+        assert "does what is missing" in told
+        with Run.open(out):
+            assert "2 of 3 partitions are proven, and a driver is at work on it" in why_refused(run(*command, out))
+    shutil.rmtree(out / "partitions")
+    assert "0 of 3 partitions are proven" in why_refused(run("verify", out))
+
+
 def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp_path: Path) -> None:
     args = small_job.prove(tmp_path / "run", "--json")
     position = args.index("--wtns") + 2
