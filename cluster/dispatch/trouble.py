@@ -9,6 +9,7 @@ from cluster.dispatch.members import Member
 from cluster.dispatch.partitions import OVER, SAFE, Item, Stage
 from cluster.dispatch.state import State
 from cluster.record.report import public_message
+from distprove.errors import ClusterError
 from kernels.errors import OutOfMemory
 
 MAX_STRIKES = 3
@@ -185,4 +186,4 @@ def _fail_if_stranded(state: State) -> None:
         return
     reason = next((m.report.reason for m in state.members.provers.values() if m.report.reason), "there is none")
     for item in [item for stage in Stage if stage not in SAFE for item in state.items.at[stage].values()]:
-        state.fail(item, f"no prover is left ({reason})")
+        state.fail(item, f"no prover is left ({reason})", ClusterError.__name__)

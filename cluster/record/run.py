@@ -46,6 +46,7 @@ from distprove.formats import canonical, jsontext
 from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
+from distprove.host.provenance import provenance
 from distprove.job import Job
 from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition
 from distprove.settings import ExecutorSettings, Settings
@@ -107,6 +108,7 @@ class Run:
             "version": VERSION,
             "folder": str(path.resolve()),
             "created": time.time(),
+            "made_by": provenance(),
             "system": system.name,
             "key_digest": system.key_digest().hex(),
             "facts": system.describe(),

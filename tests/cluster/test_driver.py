@@ -23,6 +23,7 @@ from cluster.dispatch import Progress
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
+from distprove.host.provenance import provenance
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof
@@ -57,6 +58,7 @@ def test_a_job_gives_one_proof(
     proof.verify(system)
     facts = report(tmp_path)
     assert facts["status"] == "proved"
+    assert facts["made_by"] == json.loads((tmp_path / "run" / "job.json").read_text())["made_by"] == provenance()
     assert facts["job_digest"] == proof.job_digest.hex()
     assert {p["status"] for p in facts["partitions"]} == {"proved"}
     assert set(facts["counters"].values()) == {0}
