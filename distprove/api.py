@@ -15,7 +15,7 @@ address="auto")`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,19 @@ from distprove.verification import Verified, verify_proof
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProveResult:
     """The result of a job whose partitions are all proven and verified."""
 
     run: Path
     """The run folder."""
     proof: Proof
-    report: dict[str, Any] = field(repr=False)
+    report: dict[str, Any]
     """The content of report.json: times, bytes and retries of each partition and each worker."""
+
+    def __repr__(self) -> str:
+        seconds = float(self.report.get("wall_seconds", 0.0))
+        return f"<ProveResult: {self.report.get('status')} in {seconds:.2f} s, run {str(self.run)!r}, {self.proof!r}>"
 
     @property
     def proof_path(self) -> Path:

@@ -48,9 +48,9 @@ from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.host.provenance import provenance
 from distprove.job import Job
-from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition
+from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition, invalid_among
 from distprove.settings import ExecutorSettings, Settings
-from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
+from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.run"
 VERSION = 1
@@ -64,22 +64,102 @@ Barrier = tuple[dict[str, bytes], bytes]
 """Commitments by partition, and the challenge drawn from them."""
 
 
-class Run:
-    """An open run folder, locked for this process. Use as a context manager."""
+class StoredRun:
+    """A run folder to read, also while a driver is at work on it."""
 
-    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+    def __init__(self, folder: Folder, record: dict[str, Any], partitions: Folder | None) -> None:
         self.path = folder.path
         self.folder = folder
         self.record = record
         """The content of job.json."""
-        self._lock = lock
-        self._same_inputs = False
+        self._stored = partitions
         self._job: Job | None = None
         """The job that is proven, whose files may lie elsewhere than when the run began."""
+
+    @classmethod
+    def read(cls, path: Path) -> StoredRun:
+        """Raises UsageError, InputError or FormatError."""
+        require_run(path)
+        folder = Folder.open(path)
+        partitions = Folder.open(path / PARTITIONS) if folder.is_folder(PARTITIONS) else None
+        return cls(folder, read_record(folder), partitions)
+
+    def job(self, program: str | None = None, executor: Settings | None = None) -> Job:
+        """The job as it was given, with what takes the place of its `program` and settings; see `Job.from_record`.
+
+        Raises InputError when its files are gone, UsageError for a run made without one, and for code and clusters that
+        it names itself.
+        """
+        if self.record["job"] is None:
+            raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
+        try:
+            self._job = Job.from_record(self._moved(self.record["job"]), program=program, executor=executor)
+        except (UsageError, InputError) as error:
+            raise type(error)(f"{self.path}: {error}") from None
+        return self._job
+
+    def is_of(self, job: Job) -> bool:
+        """Whether this run was made for the same system and options, whatever the settings, and wherever the files lie
+        by now: it is then taken for the run's job."""
+        recorded, asked = self.record["job"], job.to_record()
+        keys = ("system", "options")
+        same = isinstance(recorded, dict) and all(_names(recorded.get(key)) == _names(asked[key]) for key in keys)
+        self._job = job if same else self._job
+        return same
+
+    def _moved(self, value: Any) -> Any:
+        """Part of the job's record in which files that are gone are those at the same place beside the run, if they are
+        there: run and files may have been moved together."""
+        if isinstance(value, dict):
+            return {key: self._moved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._moved(item) for item in value]
+        began = self.record.get("folder")
+        if not isinstance(value, str) or not isinstance(began, str) or not os.path.isabs(value) or is_file(Path(value)):
+            return value
+        beside = os.path.normpath(os.path.join(self.path.resolve(), os.path.relpath(value, began)))
+        return beside if is_file(Path(beside)) else value
+
+    @cached_property
+    def _packed(self) -> Packed:
+        """Content of the run's packs, read at the first use."""
+        wanted = {item["name"] for item in self.record["partitions"]}
+        return Packs(self._stored).read(wanted) if self._stored is not None else Packed()
+
+    def stored(self) -> set[str]:
+        """Names of the partitions of which something is stored."""
+        names = self._stored.names() if self._stored is not None else []
+        return {Path(name).stem for name in names if name.endswith(".msgpack")} | self._packed.files.keys()
+
+    def load(self, partition: Partition) -> PartitionProof | None:
+        """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
+        name, stored = own_file(partition.name), self._stored
+        path = self.path / PARTITIONS / name
+        own = stored.read(name, MAX_PARTITION) if stored is not None and stored.has(name) else None
+        data = self._packed.files.get(partition.name) if own is None else own
+        if data is None:
+            return None
+        content = canonical.decode(data, str(path))
+        check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
+        if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
+            raise FormatError(f"{path}: damaged, or of another version")
+        proof = decode_partition(canonical.decode(content["body"], str(path)), str(path))
+        if (proof.name, proof.digest) != (partition.name, partition.digest):
+            raise FormatError(f"{path}: the proof of another partition")
+        return proof
+
+
+class Run(StoredRun):
+    """An open run folder, locked for this process. Use as a context manager."""
+
+    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+        self._lock = lock
+        self._same_inputs = False
         folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
         folder.remove_temporaries()
         self._partitions = folder.folder(PARTITIONS)
         self._partitions.remove_temporaries()
+        super().__init__(folder, record, self._partitions)
         self._packs = Packs(self._partitions)
         self._journal = Journal(folder)
 
@@ -140,42 +220,6 @@ class Run:
             lock.close()
             raise
 
-    def job(self, program: str | None = None, executor: Settings | None = None) -> Job:
-        """The job as it was given, with what takes the place of its `program` and settings; see `Job.from_record`.
-
-        Raises InputError when its files are gone, UsageError for a run made without one, and for code and clusters that
-        it names itself.
-        """
-        if self.record["job"] is None:
-            raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
-        try:
-            self._job = Job.from_record(self._moved(self.record["job"]), program=program, executor=executor)
-        except (UsageError, InputError) as error:
-            raise type(error)(f"{self.path}: {error}") from None
-        return self._job
-
-    def is_of(self, job: Job) -> bool:
-        """Whether this run was made for the same system and options, whatever the settings, and wherever the files lie
-        by now: it is then taken for the run's job."""
-        recorded, asked = self.record["job"], job.to_record()
-        keys = ("system", "options")
-        same = isinstance(recorded, dict) and all(_names(recorded.get(key)) == _names(asked[key]) for key in keys)
-        self._job = job if same else self._job
-        return same
-
-    def _moved(self, value: Any) -> Any:
-        """Part of the job's record in which files that are gone are those at the same place beside the run, if they are
-        there: run and files may have been moved together."""
-        if isinstance(value, dict):
-            return {key: self._moved(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._moved(item) for item in value]
-        began = self.record.get("folder")
-        if not isinstance(value, str) or not isinstance(began, str) or not os.path.isabs(value) or is_file(Path(value)):
-            return value
-        beside = os.path.normpath(os.path.join(self.path.resolve(), os.path.relpath(value, began)))
-        return beside if is_file(Path(beside)) else value
-
     def keep_key(self, system: ProofSystem) -> None:
         """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it.
 
@@ -219,18 +263,9 @@ class Run:
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _packed(self) -> Packed:
-        """Content of the run's packs, read at the first use."""
-        return self._packs.read({item["name"] for item in self.record["partitions"]})
-
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
         self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
-
-    def stored(self) -> set[str]:
-        """Names of the partitions of which something is stored."""
-        return _own_files(self._partitions) | self._packed.files.keys()
 
     def remove_damaged_packs(self) -> dict[str, str]:
         """The reason why each damaged pack cannot be read, by name; damaged files are removed. Which partitions were in
@@ -239,23 +274,6 @@ class Run:
             with suppress(IsADirectoryError):
                 self._partitions.remove(name)
         return self._packed.damaged
-
-    def load(self, partition: Partition) -> PartitionProof | None:
-        """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
-        name = own_file(partition.name)
-        path = self._partitions.path / name
-        own = self._partitions.read(name, MAX_PARTITION) if self._partitions.has(name) else None
-        data = self._packed.files.get(partition.name) if own is None else own
-        if data is None:
-            return None
-        content = canonical.decode(data, str(path))
-        check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
-        if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
-            raise FormatError(f"{path}: damaged, or of another version")
-        proof = decode_partition(canonical.decode(content["body"], str(path)), str(path))
-        if (proof.name, proof.digest) != (partition.name, partition.digest):
-            raise FormatError(f"{path}: the proof of another partition")
-        return proof
 
     def discard(self, partition: Partition) -> None:
         """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
@@ -376,27 +394,34 @@ def read_proof(path: Path) -> Proof:
     """The proof in a file or a run. Raises as `Proof.read_from` does, InputError for a run that is not finished."""
     if not path.is_dir() or not is_run(path):
         return Proof.read_from(path)
-    with Folder.open(path) as folder:
-        if folder.has(PROOF_FILE):
-            return Proof.read_from(path)
-        count = len(read_record(folder)["partitions"])
-        done = f"{len(stored_proofs(folder))} of {count} partitions are proven"
-        if folder.has(LOCK) and abandoned_by(folder) is None:
-            raise InputError(f"{path} is not finished: {done}, and a driver is at work on it")
-        raise InputError(f"{path} is not finished: {done}; `distprove resume {path}` does what is missing")
+    run = StoredRun.read(path)
+    if run.folder.has(PROOF_FILE):
+        return Proof.read_from(path)
+    plan = {item["name"] for item in run.record["partitions"]}
+    done = f"{len(run.stored() & plan)} of {len(plan)} partitions are proven"
+    if run.folder.has(LOCK) and abandoned_by(run.folder) is None:
+        raise InputError(f"{path} is not finished: {done}, and a driver is at work on it")
+    raise InputError(f"{path} is not finished: {done}; `distprove resume {path}` does what is missing")
 
 
-def stored_proofs(folder: Folder) -> set[str]:
-    """Names of a run's partitions of which something is stored."""
-    if not folder.is_folder(PARTITIONS):
-        return set()
-    wanted = {item["name"] for item in read_record(folder)["partitions"]}
-    with Folder.open(folder.path / PARTITIONS) as partitions:
-        return wanted & (_own_files(partitions) | Packs(partitions).read(wanted).files.keys())
-
-
-def _own_files(partitions: Folder) -> set[str]:
-    return {Path(name).stem for name in partitions.names() if name.endswith(".msgpack")}
+def read_partial_proof(path: Path) -> Proof:
+    """A proof of those partitions of a run that are proven, with a job digest of its own. Each is verified under the
+    key of the run's job. Raises as `Job.load` does, UsageError where partitions hold only together, InputError where
+    none is proven."""
+    run = StoredRun.read(path)
+    system = run.job(executor=ExecutorSettings()).load()
+    if isinstance(system, VerifiesJob):
+        raise UsageError(f"{path}: partitions of {system.name} hold only together, when all are proven")
+    found: list[PartitionProof] = []
+    for partition in system.plan():
+        with suppress(FormatError):  # damaged, or of another job
+            proof = run.load(partition)
+            found += [] if proof is None else [proof]
+    bad = set(invalid_among(system, found))
+    good = [proof for index, proof in enumerate(found) if index not in bad]
+    if not good:
+        raise InputError(f"{path}: no partition is proven yet")
+    return Proof.assemble(system, good)
 
 
 def read_record(folder: Folder) -> dict[str, Any]:
@@ -427,6 +452,8 @@ def _stamps(job: Job) -> dict[str, list[int]]:
     """Size and time of change (nanoseconds) of each input's file, by its name in the job. Raises InputError."""
     stamps = {}
     for source in job.sources:
+        if source.content is not None:
+            continue  # a digest of it would confirm a guess of it
         try:
             status = source.path.stat()
         except OSError as error:

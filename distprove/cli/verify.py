@@ -85,15 +85,18 @@ def verify(
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack.")],
     destination: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/...")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Of a run that is not finished: the partitions that are proven.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write what others verify with: the key, and the proof of every partition, in the files of the proof system's own
     verifiers (snarkjs' JSON, or verifying_key.msgpack for `verify --vk`).
     """
-    from cluster.record.run import read_proof
+    from cluster.record.run import read_partial_proof, read_proof
     from distprove.registry import SYSTEMS, entry_of
 
-    loaded = read_proof(run)
+    loaded = read_partial_proof(run) if partial else read_proof(run)
     if loaded.system not in SYSTEMS:
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
     made = entry_of(loaded.system).export(loaded, run, destination)

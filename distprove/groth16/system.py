@@ -63,6 +63,10 @@ class Groth16System(Groth16Verifier):
         self._matrix_bytes = matrix_bytes(key)
         super().__init__(VerificationKey.from_zkey(key))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers do without the inputs: each is sent with the order to prove it."""
+        return {**self.__dict__, "sources": ()}
+
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
         """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
@@ -105,7 +109,7 @@ class Groth16System(Groth16Verifier):
     def plan(self) -> list[Partition]:
         digest = self.key_digest()
         return [
-            Partition(index, source.name, _partition_digest(digest, index, source.name), {"path": str(source.path)})
+            Partition(index, source.name, _partition_digest(digest, index, source.name), _place(source))
             for index, source in enumerate(self.sources)
         ]
 
@@ -141,13 +145,15 @@ class Groth16Synthesiser:
 
     def synthesise(self, partition: Partition) -> Witness:
         start = time.perf_counter()
-        path = Path(partition.source["path"])
+        place = partition.source
         if self._program is None:
-            loaded = read_wtns(path, empty=self._empty)
+            loaded = read_wtns(Path(place["path"]), empty=self._empty)
             loaded.check_for(self._key)
             witness = loaded.values
         else:
-            witness = self._program.generate(read_input(path), self._empty)
+            content = place.get("content")
+            given = read_input(Path(place["path"])) if content is None else read_input(content, name=partition.name)
+            witness = self._program.generate(given, self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
 
 
@@ -219,6 +225,11 @@ class PendingGroth16Partition:
     def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
         return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
+
+
+def _place(source: InputFile) -> dict[str, Any]:
+    """Where a synthesiser finds an input."""
+    return {"path": str(source.path)} if source.content is None else {"content": source.content}
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:

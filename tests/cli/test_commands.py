@@ -16,7 +16,10 @@ import pytest
 import distprove
 from cluster.record.run import Run
 from distprove.cli import demo
-from distprove.errors import InvalidProof, UntrustedKey, UsageError
+from distprove.errors import InputError, InvalidProof, UntrustedKey, UsageError
+from distprove.groth16 import snarkjs
+from distprove.groth16.verifier import verify
+from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from tests.cli.conftest import SmallJob, run, why_refused
 from tests.conftest import Snarkjs
@@ -186,6 +189,16 @@ def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path)
     checked = distprove.verify(result.proof_path, vk=small_job.vk)
     assert (checked.partitions, checked.key_given) == (3, True)
     assert result.report["status"] == "proved"
+    digest = result.proof.job_digest.hex()[:16]
+    for shown in (repr(result), repr(checked), repr(result.proof)):
+        assert "3 partitions" in shown
+        assert f"job {digest}" in shown
+        assert len(shown) < 400
+    proofs = [snarkjs.proof_to_dict(partition) for partition in result.proof.partitions]
+    assert all(snarkjs.proof_to_dict(snarkjs.proof_from_dict(proof)) == proof for proof in proofs)
+    exported = run("export", result.run, "--out", tmp_path / "E")
+    assert exported.exit_code == 0
+    assert proofs[1] == json.loads((tmp_path / "E" / "member-1" / "proof.json").read_text())
     assert distprove.verify(proven, vk=small_job.vk, expected_job=result.proof.job_digest).job_expected
     with pytest.raises(InvalidProof):
         distprove.verify(proven, vk=small_job.vk, expected_job=bytes(32))
@@ -193,6 +206,62 @@ def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path)
         distprove.prove(out=tmp_path / "other")
     with pytest.raises(UsageError):
         distprove.prove("job.toml", zkey=small_job.zkey, out=tmp_path / "other")
+
+
+def test_inputs_are_given_as_dicts_and_kept_nowhere(shared_data: Path, tmp_path: Path) -> None:
+    """They are in no file of the run, under no form, and so whoever resumes it gives them again."""
+    files, local = shared_data / "circom" / "tiny", ExecutorSettings(local=True, threads=2)
+    paths = sorted((files / "inputs").iterdir())[:2]
+    secrets = [json.loads(path.read_text()) for path in paths]
+    inputs = [secrets[0], {name: int(value) for name, value in secrets[1].items()}]
+    job = Job.from_options("groth16", zkey=files / "circuit.zkey", wasm=files / "circuit.wasm", inputs=inputs)
+    out, values = tmp_path / "run", [str(value) for secret in secrets for value in secret.values()]
+    result = distprove.prove(job, out=out, executor=local)
+    assert [p.name for p in result.proof.partitions] == ["input-0", "input-1"]
+    from_files = distprove.prove(
+        zkey=files / "circuit.zkey", wasm=files / "circuit.wasm", inputs=paths, out=tmp_path / "files", executor=local
+    )
+    public = [p.public for p in result.proof.partitions]
+    assert public == [p.public for p in from_files.proof.partitions]
+    secret = {int(value) for value in values} - {value for each in public for value in each}
+    assert secret
+    shown = repr(job) + repr(job.sources) + repr(result)
+    for content in (shown.encode(), *(path.read_bytes() for path in out.rglob("*") if path.is_file())):
+        for value in secret:
+            assert str(value).encode() not in content
+            assert value.to_bytes(32, "big").lstrip(b"\0") not in content
+            assert value.to_bytes(32, "little").rstrip(b"\0") not in content
+
+    (out / "partitions" / "input-1.msgpack").unlink()
+    with pytest.raises(InputError, match="given as values and are kept nowhere"):
+        distprove.resume(out, executor=local)
+    assert distprove.prove(job, out=out, resume_existing=True, executor=local).proof.partitions[0].public == public[0]
+    with pytest.raises(InputError, match="input-0: not of strings") as refused:
+        Job.from_options("groth16", zkey=files / "circuit.zkey", wasm=files / "circuit.wasm", inputs=[{"a": {1, 77}}])
+    assert "77" not in str(refused.value)
+
+
+def test_what_is_proven_of_an_unfinished_run_is_exported(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    out, to = tmp_path / "run", tmp_path / "E"
+    shutil.copytree(proven, out)
+    (out / "proof.msgpack").unlink()
+    damaged = out / "partitions" / "member-1.msgpack"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (out / "partitions" / "member-2.msgpack").rename(tmp_path / "later")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with Run.open(out):  # also while a driver is at work
+        done = run("export", out, "--partial", "--out", to, "--json")
+    assert json.loads(done.stdout)["partitions"] == ["member-0"]
+    key = snarkjs.read_verification_key(to / "verification_key.json")
+    public = snarkjs.read_public(to / "member-0" / "public.json", key.curve)
+    assert verify(key, public, snarkjs.read_proof(to / "member-0" / "proof.json"))
+    (tmp_path / "later").rename(out / "partitions" / "member-2.msgpack")
+    assert "2 partitions in" in run("export", out, "--partial", "--out", to).stdout  # and into the same folder
+    assert {path: path.read_bytes() for path in before if path.name != "lock"} == {
+        path: content for path, content in before.items() if path.name != "lock"
+    }
+    shutil.rmtree(out / "partitions")
+    assert "no partition is proven yet" in why_refused(run("export", out, "--partial", "--out", to))
 
 
 def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
