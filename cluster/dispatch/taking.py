@@ -189,7 +189,7 @@ def _failed(state: State, item: Item, member: Member, outcome: Outcome, error: B
     """An order came to nothing, at the prover or at one of its synthesisers."""
     maker = state.members.makers.get(outcome.worker)
     if isinstance(error, InputError):
-        state.fail(item, str(error), type(error).__name__)
+        trouble.refused(state, item, member, error)
     elif isinstance(error, WitnessGone):
         state.report.counters.lost_witnesses += 1
         trouble.again(state, item, "its witness was lost")
@@ -222,6 +222,7 @@ def _verified(state: State, finished: Finished) -> None:
         item.report.verify_seconds = took
         if verdict.reason is None:
             state.members.provers[item.home or ""].strikes = 0
+            trouble.taken(state, item)
             state.items.move(item, Stage.KEEPING)
             good.append(item)
         else:

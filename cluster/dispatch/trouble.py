@@ -9,7 +9,7 @@ from cluster.dispatch.members import Member
 from cluster.dispatch.partitions import OVER, SAFE, Item, Stage
 from cluster.dispatch.state import State
 from cluster.record.report import public_message
-from distprove.errors import ClusterError
+from distprove.errors import ClusterError, InputError
 from kernels.errors import OutOfMemory
 
 MAX_STRIKES = 3
@@ -45,8 +45,51 @@ def bad_proof(state: State, item: Item, reason: str) -> None:
     _count_against(state, member, item, "bad-proof", reason)
 
 
+def refused(state: State, item: Item, member: Member, error: InputError) -> None:
+    """A node refuses an input, which is its own fault until another one says the same: it may lack the file, or have
+    another one. The partition fails once two agree, or no other is there to ask."""
+    node, kind = _node(member), type(error).__name__
+    agreed = kind in item.refused.values()
+    item.refused[node] = kind
+    others = {_node(other) for other in state.members.live()} - item.refused.keys()
+    if agreed or not others:
+        state.fail(item, str(error), kind)
+        return
+    item.avoid |= {other.worker.id for other in state.members.provers.values() if _node(other) == node}
+    state.run.note("fault", partition=item.partition.name, worker=member.report.id, reason=str(error))
+    again(state, item, "its input was refused", charge=False)
+
+
+def taken(state: State, item: Item) -> None:
+    """A partition is proven: the nodes that refused its input have another one, or none, and are given up after some in
+    a row."""
+    state.refusals[_node(state.members.provers[item.home or ""])] = 0
+    for node, kind in item.refused.items():
+        state.refusals[node] += 1
+        if state.refusals[node] >= MAX_STRIKES:
+            reason = f"{MAX_STRIKES} inputs in a row were refused there and taken on another node, the last: {kind}"
+            for member in state.members.live():
+                if _node(member) == node:
+                    retire(state, member, f"{reason} for {item.partition.name}")
+
+
+def _node(member: Member) -> str:
+    """The name of a worker's node that no other has."""
+    return member.worker.node_id or member.worker.node
+
+
+def _fits_nowhere(state: State, item: Item, member: Member) -> bool:
+    """Whether a partition has been too large for every kind of device, and for none of them by chance: twice."""
+    item.too_large.append(str(member.report.facts.get("device")))
+    kinds = {str(other.report.facts.get("device")) for other in state.members.live() if other.ready}
+    return len(item.too_large) > 1 and kinds <= set(item.too_large)
+
+
 def fault(state: State, item: Item, member: Member, error: BaseException) -> None:
     """A worker came to nothing with a partition, and the input is not at fault."""
+    if isinstance(error, OutOfMemory) and member.proves and _fits_nowhere(state, item, member):
+        state.fail(item, f"it fits no device here: {error}", OutOfMemory.__name__)
+        return
     state.report.counters.faults += 1
     member.report.faults += 1
     # Too little memory for this partition says nothing against the worker.

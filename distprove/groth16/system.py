@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InvalidKey, UnsatisfiedWitness, UsageError
+from distprove.errors import InputError, InvalidKey, UnsatisfiedWitness, UsageError, typed
 from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.key_check import check_key_once
@@ -65,7 +67,7 @@ class Groth16System(Groth16Verifier):
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers do without the inputs: each is sent with the order to prove it."""
-        return {**self.__dict__, "sources": ()}
+        return {**self.__dict__, "sources": (), "_places": []}
 
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
@@ -109,9 +111,13 @@ class Groth16System(Groth16Verifier):
     def plan(self) -> list[Partition]:
         digest = self.key_digest()
         return [
-            Partition(index, source.name, _partition_digest(digest, index, source.name), _place(source))
-            for index, source in enumerate(self.sources)
+            Partition(index, source.name, _partition_digest(digest, index, source.name), place)
+            for index, (source, place) in enumerate(zip(self.sources, self._places, strict=True))
         ]
+
+    @cached_property
+    def _places(self) -> list[dict[str, Any]]:
+        return [_place(source) for source in self.sources]
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
         return Groth16Synthesiser(shared)
@@ -147,12 +153,12 @@ class Groth16Synthesiser:
         start = time.perf_counter()
         place = partition.source
         if self._program is None:
-            loaded = read_wtns(Path(place["path"]), empty=self._empty)
+            loaded = read_wtns(_file(place), empty=self._empty)
             loaded.check_for(self._key)
             witness = loaded.values
         else:
             content = place.get("content")
-            given = read_input(Path(place["path"])) if content is None else read_input(content, name=partition.name)
+            given = read_input(_file(place)) if content is None else read_input(content, name=partition.name)
             witness = self._program.generate(given, self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
 
@@ -228,8 +234,25 @@ class PendingGroth16Partition:
 
 
 def _place(source: InputFile) -> dict[str, Any]:
-    """Where a synthesiser finds an input."""
-    return {"path": str(source.path)} if source.content is None else {"content": source.content}
+    """Where a synthesiser finds an input, and how large a file it is here."""
+    if source.content is not None:
+        return {"content": source.content}
+    try:
+        return {"path": str(source.path), "size": source.path.stat().st_size}
+    except OSError as error:
+        raise typed(error, source.path) from None
+
+
+def _file(place: dict[str, Any]) -> Path:
+    """The file of an input on this node. Raises InputError for one that is not the driver's."""
+    path = Path(place["path"])
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise typed(error, f"{path} on {platform.node()}") from None
+    if size != place["size"]:
+        raise InputError(f"{path} on {platform.node()}: {size} bytes, and {place['size']} where the driver is")
+    return path
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
