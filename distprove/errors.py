@@ -122,7 +122,9 @@ def typed(error: BaseException, path: object = None) -> BaseException:
         about = error.filename if error.filename is not None else path
         text = f"{about}: {error.strerror}" if about is not None else error.strerror or str(error)
         way_on = _WAYS_ON.get(error.errno or 0)
-        return InputError(text) if way_on is None else ResourceError(f"{text}; {way_on}")
+        if way_on is not None:
+            return ResourceError(f"{text}; {way_on}")
+        return ResourceError(text) if about is None else InputError(text)  # of no file: a connection, a process
     if isinstance(error, MemoryError):
         return ResourceError(f"out of memory; {_MEMORY}")
     if type(error).__module__.partition(".")[0] == "ray":  # which is imported by jobs that use it

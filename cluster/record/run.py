@@ -503,7 +503,7 @@ def _take_lock(folder: Folder) -> IO[str]:
     except OSError:
         holder = lock.read(200).strip() or "another process"
         lock.close()
-        raise InUse(f"{folder.path} is in use by {holder}") from None
+        raise InUse(f"{folder.path} is in use by {holder}; wait for it, or choose another folder") from None
     if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
         lock.close()
         raise InUse(f"{folder.path} was deleted by another process just now; try again")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from distprove.cli.streams import require_written
-from distprove.errors import INTERRUPTED, DistproveError, EnvironmentFailed, OutputLost, exit_code, typed
+from distprove.errors import INTERRUPTED, DistproveError, EnvironmentFailed, InUse, OutputLost, exit_code, typed
 from distprove.formats.visible import INDENT, bounded, shorten_names, visible
 from kernels.errors import BackendError
 
@@ -123,7 +123,7 @@ def reports_errors(command: Command) -> Command:
         except (Exception, KeyboardInterrupt) as error:
             raised = typed(error)
             code, hint = exit_code(raised), None
-            if code in (EnvironmentFailed.exit_code, INTERRUPTED):
+            if code in (EnvironmentFailed.exit_code, INTERRUPTED) and not isinstance(raised, InUse):
                 hint = _resume_hint(kwargs.get("run") or kwargs.get("out"))
             elif not isinstance(raised, (DistproveError, BackendError)):
                 hint = f"this is a fault in distprove; {DEBUG_FLAG} shows where"

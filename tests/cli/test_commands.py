@@ -128,8 +128,10 @@ def test_a_run_is_overwritten_only_by_a_job_that_can_begin(small_job: SmallJob, 
     shutil.copytree(proven, demo_folder / "run")
     (demo_folder / demo.MARKER_NAME).touch()
     with Run.open(out), Run.open(demo_folder / "run"):
-        assert "in use by process" in run(*small_job.prove(out, "--overwrite")).stderr
-        assert "in use by process" in run("demo", "--out", demo_folder).stderr
+        for refused in (run(*small_job.prove(out, "--overwrite")), run("demo", "--out", demo_folder)):
+            assert refused.exit_code == 3
+            assert "in use by process" in refused.stderr
+            assert "hint:" not in refused.stderr
     (tmp_path / "c.zkey").write_bytes(small_job.zkey.read_bytes()[:1000])
     bad_key = [str(tmp_path / "c.zkey") if arg == str(small_job.zkey) else arg for arg in small_job.prove(out)]
     why_refused(run(*bad_key, "--overwrite"))
