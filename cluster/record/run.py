@@ -239,15 +239,14 @@ class Run(StoredRun):
         recorded = self.record["sources"]
         stamps = _stamps(self._job or self.job(executor=ExecutorSettings())) if recorded else {}
         changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
-        every = {**recorded, **stamps}
-        touched = [name for name in every if name not in changed and _size(recorded, name) == _size(stamps, name)]
-        changed += [name for name in every if name not in (*changed, *touched)]
+        every = [name for name in {**recorded, **stamps} if recorded.get(name) != stamps.get(name)]
+        touched = {name: None for name in every if _size(recorded, name) == _size(stamps, name) is not None}
+        changed = list(dict.fromkeys([*changed, *(name for name in every if name not in touched)]))
         if changed:
             raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
-        touched = [name for name in touched if recorded[name] != stamps[name]]
         if touched and not self._same_inputs:
             raise InputError(
-                f"{self.path}: written again since the run began: {', '.join(touched[:8])}; if their content is the "
+                f"{self.path}: written again since the run began: {', '.join([*touched][:8])}; if their content is the "
                 f"same, `distprove resume {self.path} --same-inputs` goes on"
             )
 
@@ -392,11 +391,9 @@ def abandoned_by(folder: Folder) -> str | None:
 
 def read_proof(path: Path) -> Proof:
     """The proof in a file or a run. Raises as `Proof.read_from` does, InputError for a run that is not finished."""
-    if not path.is_dir() or not is_run(path):
+    if not path.is_dir() or not is_run(path) or Folder.open(path).has(PROOF_FILE):
         return Proof.read_from(path)
     run = StoredRun.read(path)
-    if run.folder.has(PROOF_FILE):
-        return Proof.read_from(path)
     plan = {item["name"] for item in run.record["partitions"]}
     done = f"{len(run.stored() & plan)} of {len(plan)} partitions are proven"
     if run.folder.has(LOCK) and abandoned_by(run.folder) is None:
