@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+MOST_WORDS = 100
+"""Words of a command that are kept: a shell may put a hundred thousand files in the place of `*`."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -60,7 +62,8 @@ def command_line(words: list[str]) -> list[str]:
     """The command and its arguments, of which none is a secret; of a program that is not ours only its name."""
     program = Path(words[0]) if words else Path()
     ours = program.name == "distprove" or program.resolve() == _ROOT / "distprove" / "__main__.py"
-    return list(words) if ours else [program.name]
+    more = [f"... and {len(words) - MOST_WORDS} more"] if len(words) > MOST_WORDS else []
+    return [*words[:MOST_WORDS], *more] if ours else [program.name]
 
 
 def _head(root: Path) -> str | None:

@@ -39,6 +39,7 @@ def test_the_command_is_kept_and_of_other_programs_only_the_name() -> None:
     assert provenance.command_line([str(ROOT / "distprove" / "__main__.py"), "top"])[1:] == ["top"]
     assert provenance.command_line(["/home/me/send.py", "--password", "hunter2"]) == ["send.py"]
     assert provenance.command_line([]) == [""]
+    assert provenance.command_line(["distprove", *map(str, range(1000))])[-2:] == ["98", "... and 901 more"]
 
 
 def test_what_is_kept_holds_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
