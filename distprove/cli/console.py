@@ -16,6 +16,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -144,7 +145,8 @@ def _explain(error: BaseException, as_json: bool, hint: str | None) -> None:
     elif not isinstance(error, DistproveError):
         text = f"{type(error).__name__}: {text}"
     if as_json and not isinstance(error, (KeyboardInterrupt, OutputLost)):
-        print_json({"status": "error", "error": {"type": type(error).__name__, "message": text, "hint": hint}})
+        with suppress(OutputLost):  # the error itself says more, and has its exit code
+            print_json({"status": "error", "error": {"type": type(error).__name__, "message": text, "hint": hint}})
     fail(text, hint)
 
 
