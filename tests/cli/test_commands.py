@@ -303,6 +303,8 @@ def test_a_reader_of_the_output_that_is_gone_does_not_end_a_job(small_job: Small
         asked = subprocess.run(verify, stdout=full, stderr=subprocess.PIPE, timeout=120, cwd=tmp_path, text=True)
         assert asked.returncode == 3
         assert "error: standard output: No space left" in asked.stderr
+        refused = subprocess.run([*DISTPROVE, "verify", "none", "--json"], stdout=full, timeout=120, cwd=tmp_path)
+        assert refused.returncode == 2
 
 
 @pytest.mark.usefixtures("interruptible")
