@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import platform
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,6 +25,7 @@ from actors.leases import Governed
 from actors.process import MappedFile, VerifierSpec, WorkerSpec
 from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
+from distprove.host.provenance import identity
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent, share
 
@@ -57,6 +59,10 @@ class RemoteWorker:
         self._arena = HostArena(shared=True)
         self._copies: list[Any] = []
         self._given: dict[str, Sent | MappedFile] = {}
+
+    def identity(self) -> tuple[str, str]:
+        """The version of distprove on this node, and the node's name."""
+        return identity(), platform.node()
 
     def serve(
         self, spec: WorkerSpec | VerifierSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import gc
 import signal
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
 from cluster.executor.base import Executor
-from cluster.record.report import PartitionReport, Report, WorkerReport, public_message
-from cluster.record.run import Barrier, Run
+from cluster.record.report import REPORT, PartitionReport, Report, WorkerReport, public_message
+from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
-from distprove.errors import FormatError, InputError, InvalidProof, JobFailed
+from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
+from distprove.formats.folder import Folder
 from distprove.proof import Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from kernels.host.private import NotPrivate, temporary_root
 
 
 def prove(
@@ -58,7 +62,8 @@ def prove(
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
-            state = State(system, plan, done, barrier, executor, run, settings, report, session, progress)
+            shown = _harmless(progress, run)
+            state = State(system, plan, done, barrier, executor, run, settings, report, session, shown)
             with status:
                 proofs = dispatch(state, status.post)
             failed = [p for p in report.partitions if p.status == "failed"]
@@ -87,10 +92,11 @@ def prove(
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter
             report.status, report.error = "interrupted", "interrupted; the run can be resumed"
-            raise
+            raise KeyboardInterrupt from None
         except BaseException as error:
-            report.status, report.error = "failed", public_message(error)
-            raise
+            told = typed(error)
+            report.status, report.error = "failed", public_message(told)
+            raise told from (error if told is not error else None)
         finally:
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
@@ -100,11 +106,33 @@ def prove(
                 worker.busy_seconds = busy[worker.id]
             session.wall_seconds, session.status = report.wall_seconds, report.status
             session.workers = [place_of(worker) for worker in report.workers]
-            run.store_text(FILE, timeline_json([*_earlier_sessions(run), session]))
-            run.store_json("report.json", report.to_record())
-            status.finish(status_view(report, Counter(p.status for p in report.partitions)))
-            run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest)
+            _write_report(run, report, session, status)
     return proof
+
+
+def _write_report(run: Run, report: Report, session: Session, status: StatusFile) -> None:
+    """Write how the session ended. Raises ResourceError for what cannot be written, after all that can; a report for
+    which the run's disk has no room goes to a folder for temporary files."""
+    lost: list[BaseException] = []
+    writes: list[Callable[[], None]] = [
+        lambda: run.store_json(REPORT, report.to_record()),
+        lambda: run.store_text(FILE, timeline_json([*_earlier_sessions(run), session])),
+        lambda: status.finish(status_view(report, Counter(p.status for p in report.partitions))),
+        lambda: run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest),
+    ]
+    for write in writes:
+        try:
+            write()
+        except (OSError, ResourceError) as error:
+            lost.append(typed(error, run.path))
+    if not lost or report.status == "interrupted":
+        return
+    message = f"{report.error}; {lost[0]}" if report.error else str(lost[0])
+    with suppress(OSError, NotPrivate):
+        elsewhere = Folder.open_ours(Path(tempfile.mkdtemp(prefix="distprove-report-", dir=temporary_root())))
+        elsewhere.write(REPORT, json_text(report.to_record()))
+        message += f" (the report is in {elsewhere.path})"
+    raise ResourceError(message)
 
 
 def take_up(
@@ -183,6 +211,22 @@ def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barri
         return None
 
 
+def _harmless(progress: Callable[[Progress], None] | None, run: Run) -> Callable[[Progress], None] | None:
+    """`progress`, which is not called again once it has failed: a display does not end a job."""
+
+    def told(event: Progress) -> None:
+        nonlocal progress
+        if progress is None:
+            return
+        try:
+            progress(event)
+        except Exception as error:
+            progress = None
+            run.note("display-lost", sync=False, reason=type(error).__name__)
+
+    return told if progress is not None else None
+
+
 def _discard(run: Run, partition: Partition, report: Report, reason: str) -> None:
     report.counters.damaged_files += 1
     run.note("damaged", partition=partition.name, reason=reason)
@@ -204,7 +248,10 @@ def collecting_seldom() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside the block SIGTERM raises KeyboardInterrupt, as SIGINT does: a scheduler's stop ends like a person's."""
+    """Inside the block SIGTERM raises KeyboardInterrupt, as SIGINT does: a scheduler's stop ends like a person's.
+
+    So does SIGHUP, of a terminal that is closed, unless it is ignored, as under `nohup`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers; whoever runs us in another one stops us in another way
         return
@@ -212,8 +259,12 @@ def interruptible() -> Iterator[None]:
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

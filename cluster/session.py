@@ -9,26 +9,35 @@ from pathlib import Path
 from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executor.opening import open_executor
-from cluster.record.run import Run
+from cluster.record.run import Run, require_free
 from distprove.errors import UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import Job
 from distprove.proof import Proof
 from distprove.settings import Settings
 from distprove.system import ProofSystem
+from kernels.host.scratch import remove_left_over
 
 
 def prove_job(
-    job: Job, out: Path, progress: Callable[[Progress], None] | None = None, system: ProofSystem | None = None
+    job: Job,
+    out: Path,
+    progress: Callable[[Progress], None] | None = None,
+    system: ProofSystem | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Proof:
     """Prove `job` into a new run at `out`. Errors are those of `driver.prove`, and UsageError when `out` is taken.
 
-    `system` is given by callers that made it already, so that the key is not read twice.
+    With `overwrite` a run that is there is replaced, once the job is loaded, unless a driver is at work on it. `system`
+    is given by callers that made it already, so that the key is not read twice.
     """
+    require_free(out)
+    remove_left_over()
     with ExitStack() as opened:
         executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
         system = system or job.load()
-        with Run.create(out, system, system.plan(), job) as run, opened.pop_all():
+        with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
             return prove(system, executor, run, job.executor, progress)
 
 
@@ -39,13 +48,15 @@ def resume_job(
     *,
     program: str | None = None,
     expected: Job | None = None,
+    same_inputs: bool = False,
 ) -> Proof:
     """Do what is missing of the run at `path`, with its job's settings or those in `settings`.
 
     The run names no code: a `program` that does not ship is named by the caller, and comes from outside of the run.
-    `expected` is a job that the run must be of. Raises UsageError.
+    `expected` is a job that the run must be of. `same_inputs`: inputs whose times of change are not what they were have
+    the content that they had. Raises UsageError.
     """
-    with Run.open(path) as run:
+    with Run.open(path, same_inputs=same_inputs) as run:
         require_no_imports_from(path)
         if expected is None:
             job = run.job(program, settings)
@@ -55,6 +66,7 @@ def resume_job(
             raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
         for name in job.code:
             require_outside(name, path)
+        remove_left_over()
         with open_executor(job.executor) as executor:
             system = job.load()
             run.keep_key(system)

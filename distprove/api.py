@@ -15,12 +15,12 @@ address="auto")`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
-from cluster.record.run import is_run
+from cluster.record.run import is_run, read_proof
 from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
 from distprove.errors import UsageError
@@ -34,15 +34,19 @@ from distprove.verification import Verified, verify_proof
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProveResult:
     """The result of a job whose partitions are all proven and verified."""
 
     run: Path
     """The run folder."""
     proof: Proof
-    report: dict[str, Any] = field(repr=False)
+    report: dict[str, Any]
     """The content of report.json: times, bytes and retries of each partition and each worker."""
+
+    def __repr__(self) -> str:
+        seconds = float(self.report.get("wall_seconds", 0.0))
+        return f"<ProveResult: {self.report.get('status')} in {seconds:.2f} s, run {str(self.run)!r}, {self.proof!r}>"
 
     @property
     def proof_path(self) -> Path:
@@ -57,6 +61,7 @@ def prove(
     title: str = "",
     executor: ExecutorSettings | None = None,
     resume_existing: bool = False,
+    overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> ProveResult:
@@ -66,7 +71,7 @@ def prove(
     docs/jobs.md lists them.
 
     `executor` overrides the job's own settings. With `resume_existing` a run that already exists at `out` is continued;
-    it must be a run of the same job.
+    it must be a run of the same job. With `overwrite` it is replaced instead, unless a driver is at work on it.
 
     Raises UsageError and InputError for bad arguments and files, ClusterError when the workers cannot be placed,
     JobFailed when a partition could not be proven (the run keeps the others and can be resumed).
@@ -79,10 +84,12 @@ def prove(
         job = Job.from_toml(Path(job))
     if executor is not None:
         job = replace(job, executor=executor)
+    if resume_existing and overwrite:
+        raise UsageError("a run that is there is either resumed or overwritten")
     run = Path(out)
     if resume_existing and is_run(run):
         return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
-    return ProveResult(run, prove_job(job, run, progress), read_report(run))
+    return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), read_report(run))
 
 
 def resume(
@@ -90,16 +97,19 @@ def resume(
     *,
     program: str | None = None,
     executor: Settings | None = None,
+    same_inputs: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> ProveResult:
     """Verify what a run already holds, then prove the partitions that are missing. Raises as `prove` does.
 
     `executor` replaces the job's settings, as a whole or, if it is a mapping, by name. A run folder does not choose
     what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a user's own backend
-    and the address of a cluster must be named here again, or UntrustedName is raised.
+    and the address of a cluster must be named here again, or UntrustedName is raised. Inputs that were written again
+    since are refused, unless `same_inputs` says that their content is what it was.
     """
     run = Path(run)
-    return ProveResult(run, resume_job(run, progress, executor, program=program), read_report(run))
+    proof = resume_job(run, progress, executor, program=program, same_inputs=same_inputs)
+    return ProveResult(run, proof, read_report(run))
 
 
 def verify(
@@ -124,7 +134,7 @@ def verify(
     and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
-        proof = Proof.read_from(Path(proof))
+        proof = read_proof(Path(proof))
     return verify_proof(
         proof, Path(vk) if vk is not None else None, expected_job, least_security, trust_own_key=trust_own_key
     )

@@ -1,10 +1,22 @@
-"""Typed errors. Each message says what was wrong, where, and what was expected; no message holds secret values."""
+"""Typed errors. Each message says what was wrong, where, and what was expected; no message holds secret values.
+
+The exit codes of the command line are decided here, by `exit_code`: 0 done, 1 the job failed or a proof does not hold,
+2 bad usage or input, 3 the environment failed and the same command may succeed later, 130 interrupted.
+"""
 
 from __future__ import annotations
 
+import errno
+
+from kernels import errors as backend_errors
+from kernels.errors import BackendError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
+
 
 class DistproveError(Exception):
-    """Base of all errors that distprove raises on purpose. `exit_code` is what the command line exits with."""
+    """Base of all errors that distprove raises on purpose."""
 
     exit_code = 1
 
@@ -65,5 +77,72 @@ class JobFailed(DistproveError):
     """At least one partition could not be proven; the run folder holds what succeeded."""
 
 
-class ClusterError(DistproveError):
-    """Ray cannot be started or joined, or lacks the resources that the job needs."""
+class EnvironmentFailed(DistproveError):
+    """The machine or cluster failed, and not the command or its input: the same command may succeed later."""
+
+    exit_code = 3
+
+
+class ClusterError(EnvironmentFailed):
+    """Ray cannot be started or joined, is lost, or lacks the resources that the job needs."""
+
+
+class ResourceError(EnvironmentFailed):
+    """Disk, memory or another resource of the machine ran out, or failed."""
+
+
+class OutputLost(EnvironmentFailed):
+    """Output that was asked for cannot be written in full: its reader is gone, or the disk is full."""
+
+
+class InUse(EnvironmentFailed, UsageError):
+    """Another driver is at work on a run."""
+
+
+_MEMORY = "free memory on this machine, or give the job fewer workers"
+_ROOM = "make room there"
+_WAYS_ON = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.ENOMEM: _MEMORY,
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the system's limit of open files",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u), or end some",
+    errno.EIO: "the disk is failing, or was removed",
+    errno.EROFS: "the disk is mounted read-only",
+    errno.ESTALE: "the file system was mounted again meanwhile",
+}
+"""Errors of the system that are the environment's, and what to do about them."""
+
+
+def typed(error: BaseException, path: object = None) -> BaseException:
+    """The error as one of ours, where it says by itself what failed; any other as it is. `path`: what an error of the
+    system is about, unless it says so."""
+    if isinstance(error, OSError):
+        about = error.filename if error.filename is not None else path
+        text = f"{about}: {error.strerror}" if about is not None else error.strerror or str(error)
+        way_on = _WAYS_ON.get(error.errno or 0)
+        if way_on is not None:
+            return ResourceError(f"{text}; {way_on}")
+        return ResourceError(text) if about is None else InputError(text)  # of no file: a connection, a process
+    if isinstance(error, MemoryError):
+        return ResourceError(f"out of memory; {_MEMORY}")
+    if type(error).__module__.partition(".")[0] == "ray":  # which is imported by jobs that use it
+        return ClusterError(f"Ray failed: {(str(error).strip().splitlines() or [type(error).__name__])[0]}")
+    return error
+
+
+def exit_code(error: BaseException | type[BaseException]) -> int:
+    """The command line's exit code for an error, or for one of that type."""
+    kind = error if isinstance(error, type) else type(error)
+    if issubclass(kind, DistproveError):
+        return kind.exit_code
+    if issubclass(kind, KeyboardInterrupt):
+        return INTERRUPTED
+    return EnvironmentFailed.exit_code if issubclass(kind, BackendError) else DistproveError.exit_code
+
+
+def error_named(name: str | None) -> type[BaseException]:
+    """The type of error of that name, as reports have it; DistproveError for names that are not ours."""
+    found = globals().get(name or "", getattr(backend_errors, name or "", None))
+    return found if isinstance(found, type) and issubclass(found, BaseException) else DistproveError

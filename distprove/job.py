@@ -18,7 +18,7 @@ from distprove.formats.files import read_bounded
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import names_code
 from distprove.offload import parse_place
-from distprove.options import InputFile, Options, check_keys, keys_of
+from distprove.options import InputFile, Options, check_keys, keys_of, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, Settings, settings_from
 from distprove.system import ProofSystem
@@ -102,8 +102,9 @@ class Job:
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for job.json: paths, names and settings; no content of any file."""
-        record: dict[str, Any] = _plain(asdict(self))
-        return record
+        options = {name: getattr(self.options, name) for name in settings_of(type(self.options))}
+        record = {**vars(self), "options": options, "executor": asdict(self.executor)}
+        return {key: _plain(value) for key, value in record.items()}
 
     @property
     def code(self) -> list[str]:
@@ -177,7 +178,9 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
 
 
 def _plain(value: Any) -> Any:
-    """Paths as strings, tuples as lists, at any depth."""
+    """Paths as strings, tuples as lists, input files by name and path, at any depth."""
+    if isinstance(value, InputFile):
+        return {"name": value.name, "path": str(value.path) if value.content is None else ""}
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):

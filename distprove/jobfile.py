@@ -39,6 +39,8 @@ def _options(job: Job) -> dict[str, Any]:
     options = job.to_record()["options"]
     known = settings_of(type(job.options))
     given = {key: value for key, value in options.items() if key in known}
+    if any(source.content is not None for source in job.sources):
+        raise UsageError("inputs that were given as values are in no file, which a job file could name")
     lists = {key: value for key, value in given.items() if isinstance(value, list)}
     return {**given, **{key: [item["path"] for item in files] for key, files in lists.items()}}
 

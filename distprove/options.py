@@ -7,6 +7,7 @@ the file) and from a run's job.json (`from_record`), with the same checks.
 from __future__ import annotations
 
 import glob
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -29,10 +30,12 @@ Keys = Mapping[str, tuple[type, ...]]
 
 @dataclass(frozen=True)
 class InputFile:
-    """An input file and the name of the partition that is made from it."""
+    """An input file, or its content, and the name of the partition that is made from it."""
 
     name: str
     path: Path
+    content: bytes | None = field(default=None, repr=False)
+    """The content of an input that was given as a value and is in no file. It may be secret, and is in memory alone."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Setting:
     metavar: str | None = None
     suffix: str = ""
     """For a list of files: the end of the names of those that are taken from a folder."""
+    values: bool = False
+    """Whether tables may be in the place of files, each the content of a JSON file."""
     types: tuple[type, ...] = ()
     """The field's types without their parameters and without None; `settings_of` fills this and `default` in."""
     default: Any = None
@@ -192,9 +197,19 @@ def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
     if told.types != (tuple,):
         return value
     patterns = [value] if isinstance(value, str) else value
+    if told.values and patterns and all(isinstance(pattern, dict) for pattern in patterns):
+        return tuple(_given(f"input-{index}", value) for index, value in enumerate(patterns))
     if not all(isinstance(pattern, str) for pattern in patterns):
-        raise UsageError(f"{name} must be a list of strings")
+        raise UsageError(f"{name} must be a list of strings{', or one of tables' if told.values else ''}")
     return expand(patterns, base, told.suffix)
+
+
+def _given(name: str, value: Mapping[str, Any]) -> InputFile:
+    """An input that was given as a value. No message quotes it."""
+    try:
+        return InputFile(name, Path(), json.dumps(value, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(f"{name}: not of strings, integers, lists and dicts, as a JSON file would be") from None
 
 
 def _recall(told: Setting, value: Any) -> Any:
@@ -203,6 +218,8 @@ def _recall(told: Setting, value: Any) -> Any:
         return None if value is None else Path(value)
     if told.types != (tuple,):
         return value
+    if not all(item["path"] for item in value):
+        raise InputError("its inputs were given as values and are kept nowhere; resume it from where they are given")
     return tuple(InputFile(str(item["name"]), Path(item["path"])) for item in value)
 
 

@@ -64,7 +64,7 @@ class Verifier(Protocol):
     def verify_batch(self, proofs: list[PartitionProof]) -> bool: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Proof:
     """The proof of a job. `assemble`, `from_bytes` and `read` make it, with digests that are correct."""
 
@@ -73,6 +73,12 @@ class Proof:
     verification_key: dict[str, Any]
     partitions: tuple[PartitionProof, ...]
     """The partition proofs in the job's order; `digest` of each is the partition digest of the module's text."""
+
+    def __repr__(self) -> str:
+        """What it is of, without its bytes."""
+        names = [p.name for p in self.partitions]
+        shown = ", ".join(names if len(names) <= 4 else [*names[:3], "..."])
+        return f"<Proof: {self.system}, {len(names)} partitions ({shown}), job {self.job_digest.hex()[:16]}...>"
 
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:

@@ -55,10 +55,10 @@ class PartitionProof:
     """The proof of one partition: public data only."""
 
     name: str
-    digest: bytes
+    digest: bytes = field(repr=False)
     public: tuple[int, ...]
     """Public values, in the proof system's order."""
-    data: dict[str, Any]
+    data: dict[str, Any] = field(repr=False)
     """The proof system's own encoding of the proof, which goes into proof.msgpack."""
 
 

@@ -15,7 +15,7 @@ from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Explains
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verified:
     """The result of a successful verification."""
 
@@ -31,6 +31,13 @@ class Verified:
     seconds: float
     proven: dict[str, Any] = field(default_factory=dict)
     """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
+
+    def __repr__(self) -> str:
+        key = "given" if self.key_given else "of the program" if self.proven else "the proof's own"
+        return (
+            f"<Verified: {self.system}, {self.partitions} partitions in {self.seconds:.2f} s, key "
+            f"{self.key_digest.hex()[:16]}... ({key}), job {self.job_digest.hex()[:16]}...>"
+        )
 
 
 def verify_proof(

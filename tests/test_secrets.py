@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from actors.inflight import Timed
+from distprove.job import Job
 from distprove.stark.air.check import PartitionTrace
 from distprove.stark.program import Trace
 from distprove.system import Partition, Witness
@@ -26,6 +27,7 @@ SYNTHESISED = Witness("p", {"witness": ARRAY})
         SYNTHESISED,
         Timed((SYNTHESISED, 1), 0.0, 1.0),
         Partition(0, "p", b"", {"inputs": {"age": SECRET}}),
+        Job.from_options("groth16", zkey=__file__, wasm=__file__, inputs=[{"age": SECRET}]),
         Trace([ARRAY], ()),
         PartitionTrace([ARRAY], {}),
         LdeJob(ARRAY, out=ARRAY),

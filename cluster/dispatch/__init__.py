@@ -13,7 +13,9 @@ Rules:
 * No proof counts before it has been verified here, and is on disk. After a bad one the witness is diagnosed; if that is
   not to blame, the partition goes to another worker if there is one.
 * This loop waits for nothing but what is over, and takes in all that is over before it hands out.
-* An error of the input (`InputError`) fails its partition at once. Everything else is tried again, `max_retries` times.
+* An error of the input (`InputError`) is its node's until another node says the same; then its partition fails, as it
+  does at once where there is one node. What fits no kind of device fails too. Everything else is tried again,
+  `max_retries` times.
 * A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that hangs is
   ended (`cluster.hangs`). One that fails three times with nothing good in between, or does not come back in time, is
   retired. The same holds for synthesisers. With no worker or synthesiser left, what remains fails; what is done is

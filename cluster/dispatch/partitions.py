@@ -41,7 +41,11 @@ class PartitionState:
     home: str | None = None
     """The worker it is with, or whose proof or commitment of it we have."""
     avoid: set[str] = field(default_factory=set)
-    """Provers whose proof of it was bad."""
+    """Provers whose proof of it was bad, or that came to nothing with it."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """The kind of error with which each node refused its input, by node."""
+    too_large: list[str] = field(default_factory=list)
+    """Devices, by what they are, that had too little memory for it, once for each time."""
     suspicion: str = ""
     """Reason why its last proof is held to be bad, while that is diagnosed."""
     proof: PartitionProof | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ class State:
         self.workers = Workers()
         self.tell = Teller(self.partitions, self.workers, self.report, self.progress)
         self.key_checked = not isinstance(self.system, ChecksKey)
+        self.refusals: Counter[str] = Counter()
+        """Inputs that a node refused in a row and another one took, by node."""
         self.watch = Watch(self.settings.hang_timeout, self.settings.in_flight)
 
     def deadline(self) -> float:

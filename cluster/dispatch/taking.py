@@ -193,7 +193,7 @@ def _failed(
     """An order came to nothing, at the worker or at one of its synthesisers."""
     maker = state.workers.makers.get(outcome.worker)
     if isinstance(error, InputError):
-        state.fail(partition, str(error), type(error).__name__)
+        trouble.refused(state, partition, worker, error)
     elif isinstance(error, WitnessGone):
         state.report.counters.lost_witnesses += 1
         trouble.again(state, partition, "its witness was lost")
@@ -226,6 +226,7 @@ def _verified(state: State, finished: Finished) -> None:
         partition.report.verify_seconds = took
         if verdict.reason is None:
             state.workers.by_id[partition.home or ""].strikes = 0
+            trouble.taken(state, partition)
             state.partitions.move(partition, Stage.KEEPING)
             good.append(partition)
         else:

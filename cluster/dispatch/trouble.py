@@ -9,6 +9,7 @@ from cluster.dispatch.partitions import OVER, SAFE, PartitionState, Stage
 from cluster.dispatch.state import State
 from cluster.dispatch.workers import WorkerState
 from cluster.record.report import public_message
+from distprove.errors import ClusterError, InputError
 from kernels.errors import OutOfMemory
 
 MAX_STRIKES = 3
@@ -44,8 +45,51 @@ def bad_proof(state: State, partition: PartitionState, reason: str) -> None:
     _count_against(state, worker, partition, "bad-proof", reason)
 
 
+def refused(state: State, partition: PartitionState, worker: WorkerState, error: InputError) -> None:
+    """A node refuses an input, which is its own fault until another one says the same: it may lack the file, or have
+    another one. The partition fails once two agree, or no other is there to ask."""
+    node, kind = _node(worker), type(error).__name__
+    agreed = kind in partition.refused.values()
+    partition.refused[node] = kind
+    others = {_node(other) for other in state.workers.live()} - partition.refused.keys()
+    if agreed or not others:
+        state.fail(partition, str(error), kind)
+        return
+    partition.avoid |= {other.handle.id for other in state.workers.by_id.values() if _node(other) == node}
+    state.run.note("fault", partition=partition.planned.name, worker=worker.report.id, reason=str(error))
+    again(state, partition, "its input was refused", charge=False)
+
+
+def taken(state: State, partition: PartitionState) -> None:
+    """A partition is proven: the nodes that refused its input have another one, or none, and are given up after some in
+    a row."""
+    state.refusals[_node(state.workers.by_id[partition.home or ""])] = 0
+    for node, kind in partition.refused.items():
+        state.refusals[node] += 1
+        if state.refusals[node] >= MAX_STRIKES:
+            reason = f"{MAX_STRIKES} inputs in a row were refused there and taken on another node, the last: {kind}"
+            for worker in state.workers.live():
+                if _node(worker) == node:
+                    retire(state, worker, f"{reason} for {partition.planned.name}")
+
+
+def _node(worker: WorkerState) -> str:
+    """The name of a worker's node that no other has."""
+    return worker.handle.node_id or worker.handle.node
+
+
+def _fits_nowhere(state: State, partition: PartitionState, worker: WorkerState) -> bool:
+    """Whether a partition has been too large for every kind of device, and for none of them by chance: twice."""
+    partition.too_large.append(str(worker.report.facts.get("device")))
+    kinds = {str(other.report.facts.get("device")) for other in state.workers.live() if other.ready}
+    return len(partition.too_large) > 1 and kinds <= set(partition.too_large)
+
+
 def fault(state: State, partition: PartitionState, worker: WorkerState, error: BaseException) -> None:
     """A worker came to nothing with a partition, and the input is not at fault."""
+    if isinstance(error, OutOfMemory) and worker.proves and _fits_nowhere(state, partition, worker):
+        state.fail(partition, f"it fits no device here: {error}", OutOfMemory.__name__)
+        return
     state.report.counters.faults += 1
     worker.report.faults += 1
     # Too little memory for this partition says nothing against the worker.
@@ -191,4 +235,4 @@ def _fail_if_stranded(state: State) -> None:
     for partition in [
         partition for stage in Stage if stage not in SAFE for partition in state.partitions.at[stage].values()
     ]:
-        state.fail(partition, f"no prover is left ({reason})")
+        state.fail(partition, f"no prover is left ({reason})", ClusterError.__name__)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import psutil
 
-from cluster.executor.ray_folder import PREFIX
 from distprove.errors import ClusterError
+from kernels.host.scratch import RAY
 
 _ADDRESS = "--gcs-address="
 
@@ -45,5 +45,5 @@ def _own_raylets() -> Iterator[list[str]]:
 def _addresses(command: list[str]) -> Iterator[str]:
     """The cluster's address stands in the commands that a node starts its workers with."""
     words = [word for argument in command for word in argument.split(" ")]
-    if not any(f"/{PREFIX}" in word for word in words):
+    if not any(f"/{RAY}" in word for word in words):
         yield from (word.removeprefix(_ADDRESS) for word in words if word.startswith(_ADDRESS))

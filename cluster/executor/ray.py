@@ -35,6 +35,7 @@ from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
+from distprove.host.provenance import identity
 from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
@@ -58,7 +59,13 @@ class RayTransport:
         self._arguments = arguments
 
     def start(self) -> None:
+        """Start the worker's process. Raises ClusterError, before anything is sent, for a node with another version."""
         try:
+            theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
+            if theirs != identity():
+                raise ClusterError(
+                    f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
+                )
             ray.get(self.actor.serve.options(max_task_retries=-1).remote(*self._arguments))
         except RayError as error:
             raise told(error) from None

@@ -10,10 +10,11 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from distprove.errors import FormatError, InputError, UsageError
+from distprove.errors import FormatError, InputError, UsageError, typed
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.visible import bounded
@@ -37,7 +38,7 @@ class Journal:
 
     def __init__(self, folder: Folder) -> None:
         """Raises InputError for what is no file of ours, FormatError for one that is larger than a journal is."""
-        path = folder.path / JOURNAL
+        path = self._path = folder.path / JOURNAL
         self._file: IO[bytes] = open(folder.open_in_place(JOURNAL, os.O_APPEND), "a+b")  # noqa: SIM115 - see close
         try:
             self._size = _checked_size(self._file, path)
@@ -75,14 +76,18 @@ class Journal:
             if room < 0:
                 break
             lines.append(line)
-        self._size += self._file.write(b"".join(lines))
-        self._file.flush()
-        if sync:
-            os.fsync(self._file.fileno())
+        try:
+            self._size += self._file.write(b"".join(lines))
+            self._file.flush()
+            if sync:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise typed(error, self._path) from None
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file. What a full disk had no room for is not written."""
+        with suppress(OSError):
+            self._file.close()
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

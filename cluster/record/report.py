@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distprove.errors import DistproveError
+from distprove.host.provenance import provenance
 from distprove.system import MemoryUse
 from kernels.errors import BackendError
+
+REPORT = "report.json"
 
 
 @dataclass
@@ -96,6 +99,8 @@ class Report:
     job_digest: str | None = None
     proven: dict[str, Any] = field(default_factory=dict)
     """The proof's statement and its security, for systems that tell (`distprove.system.Explains`)."""
+    made_by: dict[str, Any] = field(default_factory=provenance)
+    """Version, commit, command line, user and host."""
     started: float = 0.0
     wall_seconds: float = 0.0
 

@@ -1,6 +1,8 @@
 """A run on disk: one folder that survives anything short of losing the disk.
 
-    job.json                    the job's record, the plan (names and digests), public facts; written once
+    job.json                    the job's record, the plan (names and digests), public facts; written once, ends in a
+                                checksum
+    job.json.copy               the same
     journal.jsonl               one event a line, appended; synced with each that tells of trouble, of the barrier and
                                 of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
@@ -36,19 +38,25 @@ from typing import IO, Any
 
 from cluster.record.journal import Journal
 from cluster.record.packs import Packed, Packs, own_file
-from distprove.errors import FormatError, InputError, UsageError
+from cluster.record.report import REPORT
+from cluster.record.status import FILE as STATUS
+from cluster.record.timeline import FILE as TIMELINE
+from distprove.errors import FormatError, InputError, InUse, UsageError, typed
 from distprove.formats import canonical, jsontext
+from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
+from distprove.host.provenance import provenance
 from distprove.job import Job
-from distprove.proof import KEY_FILE, PROOF_FILE, check_fields, decode_partition, encode_partition
+from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition, invalid_among
 from distprove.settings import ExecutorSettings, Settings
-from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem
+from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.run"
 VERSION = 1
 BARRIER = "barrier.msgpack"
-LOCK = "lock"
+RECORD, COPY = "job.json", "job.json.copy"
+LOCK, PARTITIONS = "lock", "partitions"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
 
@@ -56,55 +64,25 @@ Barrier = tuple[dict[str, bytes], bytes]
 """Commitments by partition, and the challenge drawn from them."""
 
 
-class Run:
-    """An open run folder, locked for this process. Use as a context manager."""
+class StoredRun:
+    """A run folder to read, also while a driver is at work on it."""
 
-    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+    def __init__(self, folder: Folder, record: dict[str, Any], partitions: Folder | None) -> None:
         self.path = folder.path
         self.folder = folder
         self.record = record
         """The content of job.json."""
-        self._lock = lock
-        self._partitions = folder.folder("partitions")
-        self._packs = Packs(self._partitions)
-        self._journal = Journal(folder)
+        self._stored = partitions
+        self._job: Job | None = None
+        """The job that is proven, whose files may lie elsewhere than when the run began."""
 
     @classmethod
-    def create(cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None) -> Run:
-        """Make the folder of a new run. Raises UsageError where one is already, or other files are."""
-        folder = Folder.make(path)
-        _require_empty(folder)
-        folder.close_to_others()
-        _require_empty(folder)  # also of what somebody laid there before it was closed
-        lock = _take_lock(folder)
-        record = {
-            "format": FORMAT,
-            "version": VERSION,
-            "created": time.time(),
-            "system": system.name,
-            "key_digest": system.key_digest().hex(),
-            "facts": system.describe(),
-            "job": job.to_record() if job is not None else None,
-            "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
-            "sources": _stamps(job) if job is not None else {},
-        }
-        folder.write("job.json", _json(record))
-        run = cls(folder, record, lock)
-        run.keep_key(system)
-        return run
-
-    @classmethod
-    def open(cls, path: Path) -> Run:
-        """Open an existing run to resume it. Raises UsageError, InputError or FormatError."""
+    def read(cls, path: Path) -> StoredRun:
+        """Raises UsageError, InputError or FormatError."""
         require_run(path)
-        folder = Folder.open_ours(path)
-        folder.close_to_others()
-        lock = _take_lock(folder)
-        try:
-            return cls(folder, read_record(folder), lock)
-        except BaseException:
-            lock.close()
-            raise
+        folder = Folder.open(path)
+        partitions = Folder.open(path / PARTITIONS) if folder.is_folder(PARTITIONS) else None
+        return cls(folder, read_record(folder), partitions)
 
     def job(self, program: str | None = None, executor: Settings | None = None) -> Job:
         """The job as it was given, with what takes the place of its `program` and settings; see `Job.from_record`.
@@ -115,15 +93,132 @@ class Run:
         if self.record["job"] is None:
             raise UsageError(f"{self.path} was made from Python without a job; resume it from there")
         try:
-            return Job.from_record(self.record["job"], program=program, executor=executor)
+            self._job = Job.from_record(self._moved(self.record["job"]), program=program, executor=executor)
         except (UsageError, InputError) as error:
             raise type(error)(f"{self.path}: {error}") from None
+        return self._job
 
     def is_of(self, job: Job) -> bool:
-        """Whether this run was made for the same system and options, whatever the settings."""
-        recorded = self.record["job"]
-        asked = job.to_record()
-        return isinstance(recorded, dict) and all(recorded.get(key) == asked[key] for key in ("system", "options"))
+        """Whether this run was made for the same system and options, whatever the settings, and wherever the files lie
+        by now: it is then taken for the run's job."""
+        recorded, asked = self.record["job"], job.to_record()
+        keys = ("system", "options")
+        same = isinstance(recorded, dict) and all(_names(recorded.get(key)) == _names(asked[key]) for key in keys)
+        self._job = job if same else self._job
+        return same
+
+    def _moved(self, value: Any) -> Any:
+        """Part of the job's record in which files that are gone are those at the same place beside the run, if they are
+        there: run and files may have been moved together."""
+        if isinstance(value, dict):
+            return {key: self._moved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._moved(item) for item in value]
+        began = self.record.get("folder")
+        if not isinstance(value, str) or not isinstance(began, str) or not os.path.isabs(value) or is_file(Path(value)):
+            return value
+        beside = os.path.normpath(os.path.join(self.path.resolve(), os.path.relpath(value, began)))
+        return beside if is_file(Path(beside)) else value
+
+    @cached_property
+    def _packed(self) -> Packed:
+        """Content of the run's packs, read at the first use."""
+        wanted = {item["name"] for item in self.record["partitions"]}
+        return Packs(self._stored).read(wanted) if self._stored is not None else Packed()
+
+    def stored(self) -> set[str]:
+        """Names of the partitions of which something is stored."""
+        names = self._stored.names() if self._stored is not None else []
+        return {Path(name).stem for name in names if name.endswith(".msgpack")} | self._packed.files.keys()
+
+    def load(self, partition: Partition) -> PartitionProof | None:
+        """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
+        name, stored = own_file(partition.name), self._stored
+        path = self.path / PARTITIONS / name
+        own = stored.read(name, MAX_PARTITION) if stored is not None and stored.has(name) else None
+        data = self._packed.files.get(partition.name) if own is None else own
+        if data is None:
+            return None
+        content = canonical.decode(data, str(path))
+        check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
+        if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
+            raise FormatError(f"{path}: damaged, or of another version")
+        proof = decode_partition(canonical.decode(content["body"], str(path)), str(path))
+        if (proof.name, proof.digest) != (partition.name, partition.digest):
+            raise FormatError(f"{path}: the proof of another partition")
+        return proof
+
+
+class Run(StoredRun):
+    """An open run folder, locked for this process. Use as a context manager."""
+
+    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+        self._lock = lock
+        self._same_inputs = False
+        folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
+        folder.remove_temporaries()
+        self._partitions = folder.folder(PARTITIONS)
+        self._partitions.remove_temporaries()
+        super().__init__(folder, record, self._partitions)
+        self._packs = Packs(self._partitions)
+        self._journal = Journal(folder)
+
+    @classmethod
+    def create(
+        cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None, *, overwrite: bool = False
+    ) -> Run:
+        """Make the folder of a new run, in place of one that is there if `overwrite`. Raises UsageError where a run is
+        that is not to be replaced or that a driver is at work on, or where other files are."""
+        folder = Folder.make(path)
+        replaces = overwrite and folder.has(RECORD)
+        if not replaces:
+            _require_empty(folder)
+        folder.close_to_others()
+        lock = _take_lock(folder)
+        try:
+            if replaces:
+                read_record(folder)  # what is no run is not deleted
+                folder.empty(keep=LOCK)
+            _require_empty(folder)  # also of what somebody laid there before it was closed
+        except BaseException:
+            lock.close()
+            raise
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "folder": str(path.resolve()),
+            "created": time.time(),
+            "made_by": provenance(),
+            "system": system.name,
+            "key_digest": system.key_digest().hex(),
+            "facts": system.describe(),
+            "job": job.to_record() if job is not None else None,
+            "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
+            "sources": _stamps(job) if job is not None else {},
+        }
+        content = _with_checksum(json_text(record))
+        folder.write(COPY, content)
+        folder.write(RECORD, content)
+        run = cls(folder, record, lock)
+        run._job = job
+        run.keep_key(system)
+        return run
+
+    @classmethod
+    def open(cls, path: Path, *, same_inputs: bool = False) -> Run:
+        """Open an existing run to resume it; `same_inputs`: also with inputs whose times are not what they were. Raises
+        UsageError, InputError or FormatError."""
+        require_run(path)
+        folder = Folder.open_ours(path)
+        folder.close_to_others()
+        lock = _take_lock(folder)
+        try:
+            run = cls(folder, read_record(folder), lock)
+            run._same_inputs = same_inputs
+            return run
+        except BaseException:
+            lock.close()
+            raise
 
     def keep_key(self, system: ProofSystem) -> None:
         """Write the verifying key, for systems whose proofs do not carry it: no program is needed to export it.
@@ -141,12 +236,19 @@ class Run:
         now = [(p.name, p.digest.hex()) for p in plan]
         if [name for name, _ in began] != [name for name, _ in now]:
             raise InputError(f"{self.path}: the partitions are not those that this run began with")
-        stamps = _stamps(self.job(executor=ExecutorSettings())) if self.record["sources"] else {}
-        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
         recorded = self.record["sources"]
-        changed += [s for s in {**recorded, **stamps} if recorded.get(s) != stamps.get(s) and s not in changed]
+        stamps = _stamps(self._job or self.job(executor=ExecutorSettings())) if recorded else {}
+        changed = [name for (name, old), (_, new) in zip(began, now, strict=True) if old != new]
+        every = [name for name in {**recorded, **stamps} if recorded.get(name) != stamps.get(name)]
+        touched = {name: None for name in every if _size(recorded, name) == _size(stamps, name) is not None}
+        changed = list(dict.fromkeys([*changed, *(name for name in every if name not in touched)]))
         if changed:
             raise InputError(f"{self.path}: changed since the run began: {', '.join(changed[:8])}")
+        if touched and not self._same_inputs:
+            raise InputError(
+                f"{self.path}: written again since the run began: {', '.join([*touched][:8])}; if their content is the "
+                f"same, `distprove resume {self.path} --same-inputs` goes on"
+            )
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -160,19 +262,9 @@ class Run:
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _packed(self) -> Packed:
-        """Content of the run's packs, read at the first use."""
-        return self._packs.read({item["name"] for item in self.record["partitions"]})
-
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
         self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
-
-    def stored(self) -> set[str]:
-        """Names of the partitions of which something is stored."""
-        own = {Path(name).stem for name in self._partitions.names() if name.endswith(".msgpack")}
-        return own | self._packed.files.keys()
 
     def remove_damaged_packs(self) -> dict[str, str]:
         """The reason why each damaged pack cannot be read, by name; damaged files are removed. Which partitions were in
@@ -181,23 +273,6 @@ class Run:
             with suppress(IsADirectoryError):
                 self._partitions.remove(name)
         return self._packed.damaged
-
-    def load(self, partition: Partition) -> PartitionProof | None:
-        """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
-        name = own_file(partition.name)
-        path = self._partitions.path / name
-        own = self._partitions.read(name, MAX_PARTITION) if self._partitions.has(name) else None
-        data = self._packed.files.get(partition.name) if own is None else own
-        if data is None:
-            return None
-        content = canonical.decode(data, str(path))
-        check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
-        if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
-            raise FormatError(f"{path}: damaged, or of another version")
-        proof = decode_partition(canonical.decode(content["body"], str(path)), str(path))
-        if (proof.name, proof.digest) != (partition.name, partition.digest):
-            raise FormatError(f"{path}: the proof of another partition")
-        return proof
 
     def discard(self, partition: Partition) -> None:
         """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
@@ -229,7 +304,7 @@ class Run:
 
     def store_json(self, name: str, record: Mapping[str, Any]) -> None:
         """Write `report.json`."""
-        self.folder.write(name, _json(record))
+        self.folder.write(name, json_text(record))
 
     def store_text(self, name: str, text: str) -> None:
         """Write `timeline.json`."""
@@ -259,9 +334,21 @@ def _partition_content(proof: PartitionProof) -> bytes:
     return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
 
 
+def _with_checksum(text: bytes) -> bytes:
+    """The text of a JSON object, a field a line, with a last field that tells a damaged one. It protects against
+    nobody."""
+    body = text.removesuffix(b"\n}\n")
+    return body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}\n'
+
+
+_CHECKSUM = b',\n  "sha256": "'
+
+
 def require_run(path: Path) -> None:
     """Raise UsageError unless `path` is the folder of a run."""
     if not is_run(path):
+        if (path / COPY).is_file():
+            raise UsageError(f"{path} has lost its job.json: copy {COPY} there to {RECORD} to go on")
         raise UsageError(f"{path} is not a run (it has no job.json)")
 
 
@@ -270,7 +357,7 @@ def is_run(path: Path) -> bool:
     if not path.is_dir():
         return False
     with Folder.open(path) as folder:
-        return folder.has("job.json")
+        return folder.has(RECORD)
 
 
 def delete_run(path: Path) -> None:
@@ -280,13 +367,72 @@ def delete_run(path: Path) -> None:
     """
     with Folder.open_ours(path) as folder, _take_lock(folder):
         read_record(folder)
-        folder.delete()
+        folder.delete(last=LOCK)
+
+
+def require_free(path: Path) -> None:
+    """Raise UsageError when a driver is at work on the run at `path`."""
+    if is_run(path):
+        with Folder.open_ours(path) as folder:
+            _take_lock(folder).close()
+
+
+def abandoned_by(folder: Folder) -> str | None:
+    """The driver that had a run's lock and has it no more, as the lock names it; None while one has it."""
+    if not folder.has(LOCK):
+        return None  # a copy without it, of which nothing is known
+    with open(folder.open_file(LOCK), encoding="utf-8", errors="replace") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return None
+        return lock.read(200).strip() or "its driver"
+
+
+def read_proof(path: Path) -> Proof:
+    """The proof in a file or a run. Raises as `Proof.read_from` does, InputError for a run that is not finished."""
+    if not path.is_dir() or not is_run(path) or Folder.open(path).has(PROOF_FILE):
+        return Proof.read_from(path)
+    run = StoredRun.read(path)
+    plan = {item["name"] for item in run.record["partitions"]}
+    done = f"{len(run.stored() & plan)} of {len(plan)} partitions are proven"
+    if run.folder.has(LOCK) and abandoned_by(run.folder) is None:
+        raise InputError(f"{path} is not finished: {done}, and a driver is at work on it")
+    raise InputError(f"{path} is not finished: {done}; `distprove resume {path}` does what is missing")
+
+
+def read_partial_proof(path: Path) -> Proof:
+    """A proof of those partitions of a run that are proven, with a job digest of its own. Each is verified under the
+    key of the run's job. Raises as `Job.load` does, UsageError where partitions hold only together, InputError where
+    none is proven."""
+    run = StoredRun.read(path)
+    system = run.job(executor=ExecutorSettings()).load()
+    if isinstance(system, VerifiesJob):
+        raise UsageError(f"{path}: partitions of {system.name} hold only together, when all are proven")
+    found: list[PartitionProof] = []
+    for partition in system.plan():
+        with suppress(FormatError):  # damaged, or of another job
+            proof = run.load(partition)
+            found += [] if proof is None else [proof]
+    bad = set(invalid_among(system, found))
+    good = [proof for index, proof in enumerate(found) if index not in bad]
+    if not good:
+        raise InputError(f"{path}: no partition is proven yet")
+    return Proof.assemble(system, good)
 
 
 def read_record(folder: Folder) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
-    file = folder.path / "job.json"
-    record = jsontext.read_in(folder, "job.json", MAX_RECORD)
+    file = folder.path / RECORD
+    data = folder.read(RECORD, MAX_RECORD)
+    body, ends, checksum = data.rpartition(_CHECKSUM)  # a run without one was made by hand, or before there was any
+    try:
+        if ends and checksum[:64] != hashlib.sha256(body).hexdigest().encode():
+            raise FormatError(f"{file}: damaged, its checksum is another")
+        record = jsontext.loads_file(data, str(file))
+    except FormatError as error:
+        way_on = f"copy {COPY} there to {RECORD} to go on" if folder.has(COPY) else "a new run is needed"
+        raise FormatError(f"{error}; {way_on}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("version") != VERSION:
         raise FormatError(f"{file}: not a run that this distprove reads")
     kinds = {"system": str, "key_digest": str, "facts": dict, "partitions": list, "sources": dict}
@@ -303,20 +449,37 @@ def _stamps(job: Job) -> dict[str, list[int]]:
     """Size and time of change (nanoseconds) of each input's file, by its name in the job. Raises InputError."""
     stamps = {}
     for source in job.sources:
+        if source.content is not None:
+            continue  # a digest of it would confirm a guess of it
         try:
             status = source.path.stat()
         except OSError as error:
-            raise InputError(f"{source.path}: {error.strerror}") from None
+            raise typed(error, source.path) from None
         stamps[source.name] = [status.st_size, status.st_mtime_ns]
     return stamps
 
 
+def _names(value: Any) -> Any:
+    """Part of a job's record with the names of files in place of their paths."""
+    if isinstance(value, dict):
+        return {key: _names(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_names(item) for item in value]
+    return os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
+
+
+def _size(stamps: Mapping[str, Any], name: str) -> Any:
+    """The size in an input's stamp; None where there is none."""
+    stamp = stamps.get(name)
+    return stamp[0] if isinstance(stamp, list) and stamp else None
+
+
 def _require_empty(folder: Folder) -> None:
-    """Raise UsageError unless a run can be made in `folder`; a lock may be left of one that was never made."""
-    names = folder.names()
-    if "job.json" in names:
+    """Raise UsageError unless a run can be made in `folder`, in which one that was never made may have begun."""
+    names = [name for name in folder.names() if name not in (LOCK, COPY) and not is_temporary(name)]
+    if RECORD in names:
         raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
-    if names not in ([], [LOCK]):
+    if names:
         raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
 
 
@@ -326,21 +489,28 @@ def _take_lock(folder: Folder) -> IO[str]:
     descriptor = folder.open_in_place(LOCK)
     lock = open(descriptor, "r+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held as long as the run is open
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for patience in (0.01, 0.1, 0.0):  # for one who only looks whether it is free, as `distprove top` does
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not patience:
+                    raise
+                time.sleep(patience)
     except OSError:
         holder = lock.read(200).strip() or "another process"
         lock.close()
-        raise UsageError(f"{folder.path} is in use by {holder}") from None
+        raise InUse(f"{folder.path} is in use by {holder}; wait for it, or choose another folder") from None
     if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
         lock.close()
-        raise UsageError(f"{folder.path} was deleted by another process just now; try again")
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    lock.flush()
+        raise InUse(f"{folder.path} was deleted by another process just now; try again")
+    with suppress(OSError):  # it says who holds the lock, which is held on a full disk too
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
     return lock
 
 
-def _json(record: Mapping[str, Any]) -> bytes:
+def json_text(record: Mapping[str, Any]) -> bytes:
     """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
     indentation is made in Python. A large run's report has thousands of items."""
     return (

@@ -8,7 +8,8 @@ from types import NoneType
 from typing import Any
 
 from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
-from cluster.record.run import read_record, require_run
+from cluster.record.report import REPORT
+from cluster.record.run import abandoned_by, read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
 from distprove.errors import FormatError
 from distprove.formats import jsontext
@@ -16,7 +17,6 @@ from distprove.formats.folder import Folder
 from distprove.formats.shapes import NUMBER, fits
 from distprove.formats.visible import bounded
 
-REPORT = "report.json"
 MAX_REPORT = 1 << 28
 
 TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged", "hung")
@@ -39,9 +39,12 @@ class Story:
     more_trouble: int = 0
     """Number of events of trouble that follow those in `trouble`."""
 
+    dead: bool = False
+    """Whether the driver is gone without having said how it ended."""
+
     @property
     def status(self) -> str:
-        return str(self.report.get("status", "running"))
+        return "dead" if self.dead else str(self.report.get("status", "running"))
 
     @property
     def title(self) -> str:
@@ -61,7 +64,8 @@ class Story:
             report = read_report(path) if folder.has(REPORT) else {}
             sessions = read_timeline(path) if folder.has(FILE) else []
             trouble, more = _trouble(path) if folder.has(JOURNAL) else ([], 0)
-            return cls(path.resolve().name, read_record(folder), report, sessions, trouble, more)
+            dead = not report and abandoned_by(folder) is not None
+            return cls(path.resolve().name, read_record(folder), report, sessions, trouble, more, dead)
 
 
 def _trouble(path: Path) -> tuple[list[dict[str, Any]], int]:

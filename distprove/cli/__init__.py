@@ -9,23 +9,33 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Entry point of `distprove`. Exit codes: 0 done and verified, 1 a job failed, 2 bad usage or input, 130 Ctrl-C."""
+    """Entry point of `distprove`. Its exit codes are those of `distprove.errors`."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # while something was imported
+        end = SystemExit(130)
+    except SystemExit as raised:
+        # Typer knows of an interrupt that it meets itself, between our own code, but not of its exit code.
+        end = SystemExit(130) if type(raised.__context__).__name__ == "Abort" else raised
+    _leave(end)
+
+
+def _run() -> None:
     from distprove.cli.app import app
     from distprove.cli.console import DEBUG_FLAG, fail
+    from distprove.cli.streams import forgive_lost_readers
     from distprove.formats.visible import visible
 
+    forgive_lost_readers()
     # What reads arguments also prints them, in words and ways of its own.
     for argument in sys.argv[1:]:
         if visible(argument) != argument:
             fail(
                 f"the argument {argument} has characters that act on a terminal", "rename the file, or name its folder"
             )
-            _leave(SystemExit(2))
+            raise SystemExit(2)
     # --debug is global, but one adds it at the end of the command that just failed.
-    try:
-        app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")
-    except SystemExit as end:
-        _leave(end)
+    app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")
 
 
 def _leave(end: SystemExit) -> NoReturn:

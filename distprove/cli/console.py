@@ -16,11 +16,14 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from distprove.errors import DistproveError, InputError
+from distprove.cli.streams import require_written
+from distprove.errors import INTERRUPTED, DistproveError, EnvironmentFailed, InUse, OutputLost, exit_code, typed
 from distprove.formats.visible import INDENT, bounded, shorten_names, visible
 from kernels.errors import BackendError
 
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEBUG_FLAG = "--debug"
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + SIGINT, as shells expect."""
 LONGEST = 1e10
 """Seconds that are shown as a time: three centuries. What files say may divide by next to nothing."""
 
@@ -84,9 +85,13 @@ def facts_table() -> Table:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document, the only thing on standard output of a command run with `--json`."""
+    """Print one JSON document, the only thing on standard output of a command run with `--json`.
+
+    Raises OutputLost.
+    """
     json.dump(value, sys.stdout, indent=2, sort_keys=False, default=str)
     sys.stdout.write("\n")
+    require_written()
 
 
 def message(text: str) -> str:
@@ -117,38 +122,34 @@ def reports_errors(command: Command) -> Command:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except DistproveError as error:
-            _explain(error, bool(kwargs.get("as_json")), None)
-            raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
-            fail("interrupted", _resume_hint(kwargs.get("run") or kwargs.get("out")))
-            raise typer.Exit(INTERRUPTED) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except OSError as error:
-            told = InputError(f"{error.filename}: {error.strerror}") if error.filename is not None else error
-            _explain(told, bool(kwargs.get("as_json")), None)
-            raise typer.Exit(InputError.exit_code) from None
-        except BackendError as error:  # says itself what is missing: a library, a device, memory
-            _explain(error, bool(kwargs.get("as_json")), None)
-            raise typer.Exit(DistproveError.exit_code) from None
-        except Exception as error:
-            _explain(error, bool(kwargs.get("as_json")), f"this is a fault in distprove; {DEBUG_FLAG} shows where")
-            raise typer.Exit(1) from None
+        except (Exception, KeyboardInterrupt) as error:
+            raised = typed(error)
+            code, hint = exit_code(raised), None
+            if code in (EnvironmentFailed.exit_code, INTERRUPTED) and not isinstance(raised, InUse):
+                hint = _resume_hint(kwargs.get("run") or kwargs.get("out"))
+            elif not isinstance(raised, (DistproveError, BackendError)):
+                hint = f"this is a fault in distprove; {DEBUG_FLAG} shows where"
+            _explain(raised, bool(kwargs.get("as_json")), hint)
+            raise typer.Exit(code) from None
 
     return run  # type: ignore[return-value]
 
 
-def _explain(error: Exception, as_json: bool, hint: str | None) -> None:
+def _explain(error: BaseException, as_json: bool, hint: str | None) -> None:
     if debugging():
         from rich.text import Text
 
         err().print(Text(textwrap.indent(traceback.format_exc(), " " * INDENT)))
     text = _bounded(str(error)) or type(error).__name__
-    if not isinstance(error, (DistproveError, OSError)):
+    if isinstance(error, KeyboardInterrupt):
+        text = "interrupted"
+    elif not isinstance(error, DistproveError):
         text = f"{type(error).__name__}: {text}"
-    if as_json:
-        print_json({"status": "error", "error": {"type": type(error).__name__, "message": text, "hint": hint}})
+    if as_json and not isinstance(error, (KeyboardInterrupt, OutputLost)):
+        with suppress(OutputLost):  # the error itself says more, and has its exit code
+            print_json({"status": "error", "error": {"type": type(error).__name__, "message": text, "hint": hint}})
     fail(text, hint)
 
 
@@ -158,7 +159,8 @@ def debugging() -> bool:
 
 
 def _resume_hint(run: object) -> str | None:
-    return f"distprove resume {run} does what is missing" if run else None
+    begun = isinstance(run, Path) and (run / "job.json").is_file()
+    return f"distprove resume {run} does what is missing" if begun else None
 
 
 def format_seconds(seconds: float) -> str:

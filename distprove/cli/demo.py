@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MARKER = "This folder was made by `distprove demo`, which deletes it when it runs again.\n"
 MARKER_NAME = "MADE_BY_DISTPROVE_DEMO"
+RUN = "run"
 DEPTH = 20
 VOTERS = 8
 
@@ -50,7 +51,7 @@ def demo(
     inputs = _make_inputs(console, destination, partitions, threads)
 
     _step(console, 3, f"prove {partitions} partitions, verify each, bind them into one proof")
-    run = destination / "run"
+    run = destination / RUN
     job = Job.from_options("groth16", zkey=destination / "membership.zkey", witnesses=inputs, title="distprove demo")
     given = {"local": not ray or None, "threads": threads, "gpus": gpus}
     run_job(run, Job(job.system, job.options, job.title, ExecutorSettings().changed(given)))
@@ -60,9 +61,13 @@ def demo(
 
 
 def _prepare(folder: Path) -> None:
+    from cluster.record.run import delete_run, is_run
+
     if folder.exists():
         if not (folder / MARKER_NAME).is_file():
             raise UsageError(f"{folder} is there already and not from a demo; choose another with --out")
+        if is_run(folder / RUN):
+            delete_run(folder / RUN)  # first: not one that a driver is at work on
         shutil.rmtree(folder)
     (folder / "witnesses").mkdir(parents=True)
     (folder / MARKER_NAME).write_text(MARKER)

@@ -18,7 +18,7 @@ from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, take
 from distprove.cli.plain_help import App, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
-from distprove.errors import DistproveError, InputError, JobFailed, UsageError
+from distprove.errors import InputError, JobFailed, UsageError, error_named
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, in_bytes
@@ -52,7 +52,7 @@ class RunFolder(OptionGroup):
     resume_existing: Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")] = (
         False
     )
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete a run that is at --out first.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is at --out.")] = False
 
 
 class ProveGroup(PlainGroup):
@@ -161,6 +161,9 @@ def resume(
         str | None,
         typer.Option(metavar="MODULE:CLASS", help="The run's program, if it is not one that ships. It is imported."),
     ] = None,
+    same_inputs: Annotated[
+        bool, typer.Option("--same-inputs", help="Inputs that were written again have the content that they had.")
+    ] = False,
     *,
     execution: Execution,
     as_json: AsJson = False,
@@ -173,11 +176,11 @@ def resume(
 
     if program is not None or names_code(execution.values["backend"] or ""):
         import_from_here()
-    run_job(run, None, settings=execution.given(), program=program, as_json=as_json)
+    run_job(run, None, settings=execution.given(), program=program, same_inputs=same_inputs, as_json=as_json)
 
 
 def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
-    from cluster.record.run import delete_run, is_run
+    from cluster.record.run import is_run
 
     out, resume_existing = folder.out, folder.resume_existing
     if resume_existing and folder.overwrite:
@@ -185,12 +188,9 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
     job = replace(job, executor=job.executor.changed(execution.given()))
     if job.code:
         import_from_here()
-    if is_run(out) and not resume_existing:
-        if not folder.overwrite:
-            raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
-        # Only what is a run goes; whatever else stands there is left alone, and refused below.
-        delete_run(out)
-    run_job(out, job, resume_existing=resume_existing, as_json=as_json)
+    if is_run(out) and not resume_existing and not folder.overwrite:
+        raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
+    run_job(out, job, resume_existing=resume_existing, overwrite=folder.overwrite, as_json=as_json)
 
 
 def run_job(
@@ -200,9 +200,11 @@ def run_job(
     settings: Settings | None = None,
     program: str | None = None,
     resume_existing: bool = False,
+    overwrite: bool = False,
+    same_inputs: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Prove `job` into `run` (None: resume it, with `settings` and `program`); show it, and at the end a summary."""
+    """Prove `job` into `run` (None: resume it, as `api.resume` does); show it, and at the end a summary."""
     from cluster.record.story import read_report
     from distprove import api
     from distprove.cli.progress import ProgressDisplay
@@ -212,24 +214,24 @@ def run_job(
     try:
         with ProgressDisplay() as display:
             if job is None:
-                result = api.resume(run, program=program, executor=settings, progress=display)
+                result = api.resume(run, program=program, executor=settings, same_inputs=same_inputs, progress=display)
             else:
-                result = api.prove(job, out=run, resume_existing=resume_existing, progress=display)
+                result = api.prove(job, out=run, resume_existing=resume_existing, overwrite=overwrite, progress=display)
     except JobFailed as error:
         # What succeeded is kept, so the table is worth as much as after a success.
         report = read_report(run)
         _show(run, report, as_json)
-        fail(str(error), f"distprove resume {run} tries the rest again" if exit_code(report) == 1 else None)
-        raise typer.Exit(exit_code(report)) from None
+        code = exit_code(report)
+        fail(str(error), f"distprove resume {run} tries the rest again" if code != InputError.exit_code else None)
+        raise typer.Exit(code) from None
     _show(run, result.report, as_json)
 
 
 def exit_code(report: dict[str, Any]) -> int:
-    """Exit code of a job that failed: 2 when nothing but its inputs is at fault, so that trying again is useless; else
-    1."""
-    kinds = {p["error_kind"] for p in report["partitions"] if p["status"] == "failed"}
-    types = [getattr(errors, str(kind), DistproveError) for kind in kinds]
-    return InputError.exit_code if types and all(issubclass(t, InputError) for t in types) else JobFailed.exit_code
+    """Exit code of a job that failed: that of its partitions' errors if they agree, as where nothing but inputs is at
+    fault and trying again is useless; else 1."""
+    codes = {errors.exit_code(error_named(p["error_kind"])) for p in report["partitions"] if p["status"] == "failed"}
+    return codes.pop() if len(codes) == 1 else JobFailed.exit_code
 
 
 def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:

@@ -66,11 +66,23 @@ def latest_run(folder: Path) -> Path:
 
 
 def look(folder: Path) -> dict[str, Any]:
-    """The run's status; one that has none yet is said to be starting. Raises UsageError, InputError."""
-    from cluster.record.run import require_run
-    from cluster.record.status import FILE, read_status
+    """The run's status; one that has none yet is said to be starting, and one whose driver is gone without having said
+    how it ended, to be dead. Raises UsageError, InputError."""
+    from cluster.record.run import abandoned_by, require_run
+    from distprove.formats.folder import Folder
 
     require_run(folder)
+    with Folder.open(folder) as opened:
+        driver = abandoned_by(opened)
+    view = _written(folder)  # after that: what a driver says last it says before it gives up the lock
+    if driver is None or over(view):
+        return view
+    return {**view, "status": "dead", "error": f"{driver} is gone; distprove resume {folder} does what is missing"}
+
+
+def _written(folder: Path) -> dict[str, Any]:
+    from cluster.record.status import FILE, read_status
+
     if os.path.lexists(folder / FILE):
         return read_status(folder)
     counts = dict.fromkeys(("total", "done", "failed", "proved", "retries"), 0)
@@ -104,7 +116,7 @@ def _head(folder: Path, view: dict[str, Any]) -> RenderableType:
     from rich.table import Table
 
     status, total, done, failed = view["status"], view["total"], view["done"], view["failed"]
-    colour = {"proved": "green", "failed": "red", "running": "cyan"}.get(status, "yellow")
+    colour = {"proved": "green", "failed": "red", "dead": "red", "running": "cyan"}.get(status, "yellow")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()

@@ -35,13 +35,13 @@ def verify(
     program and arguments are those you expect. Exit code 0 only if everything holds; 1 if something does not, or holds
     only under the file's own key; 2 if the file cannot be read as a proof.
     """
-    from distprove.proof import Proof
+    from cluster.record.run import read_proof
     from distprove.verification import verify_proof
 
     if vk is not None and trust_own_key:
         raise UsageError("--vk and --trust-own-key exclude each other")
     expected = _digest(job) if job is not None else None
-    loaded = Proof.read_from(proof)
+    loaded = read_proof(proof)
     verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key)
     if as_json:
         print_json(
@@ -85,15 +85,18 @@ def verify(
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack.")],
     destination: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/...")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Of a run that is not finished: the partitions that are proven.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write what others verify with: the key, and the proof of every partition, in the files of the proof system's own
     verifiers (snarkjs' JSON, or verifying_key.msgpack for `verify --vk`).
     """
-    from distprove.proof import Proof
+    from cluster.record.run import read_partial_proof, read_proof
     from distprove.registry import SYSTEMS, entry_of
 
-    loaded = Proof.read_from(run)
+    loaded = read_partial_proof(run) if partial else read_proof(run)
     if loaded.system not in SYSTEMS:
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
     made = entry_of(loaded.system).export(loaded, run, destination)

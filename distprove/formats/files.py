@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from distprove.errors import FormatError, InputError
+from distprove.errors import FormatError, InputError, typed
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -51,12 +52,19 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            error.filename = str(path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
     if durable:
         os.fsync(folder)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of that name is what `replacing` left when its process was killed."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{12}\.tmp", name) is not None
 
 
 def is_file(path: Path) -> bool:
@@ -77,7 +85,7 @@ def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes
             # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+            raise typed(error, path) if isinstance(error, OSError) else InputError(f"{path}: {error}") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)

@@ -14,8 +14,8 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from distprove.errors import InputError, UsageError
-from distprove.formats.files import read_bounded, replacing_in
+from distprove.errors import InputError, UsageError, typed
+from distprove.formats.files import is_temporary, read_bounded, replacing_in
 from kernels.host.private import NotPrivate, require_no_link_of_others, walk
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -124,17 +124,45 @@ class Folder:
             raise InputError(f"{path} is there already, with another content; choose another folder, or remove it")
 
     def remove(self, name: str) -> None:
-        """Remove a file or link, if there is one, for good."""
+        """Remove a file, a link or an empty folder, if there is one, for good. Raises InputError for a full folder."""
         try:
-            os.unlink(name, dir_fd=self._descriptor)
+            if self.is_folder(name):
+                os.rmdir(name, dir_fd=self._descriptor)
+            else:
+                os.unlink(name, dir_fd=self._descriptor)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise self._refusal(name, error) from None
         self.sync()
 
-    def delete(self) -> None:
-        """Delete the folder with all that is in it, and nothing that has taken its place by now. Raises InputError."""
+    def remove_temporaries(self) -> None:
+        """Remove what writers that were killed left. To be called when nobody writes to the folder."""
+        for name in filter(is_temporary, self.names()):
+            self.remove(name)
+
+    def require_files(self, *names: str) -> None:
+        """Raise InputError where a folder is in place of a file of one of these names."""
+        for name in filter(self.is_folder, names):
+            raise self._refusal(name, IsADirectoryError(errno.EISDIR, "Is a directory"))
+
+    def is_folder(self, name: str) -> bool:
+        facts = self._facts(name)
+        return facts is not None and stat.S_ISDIR(facts.st_mode)
+
+    def empty(self, keep: str) -> None:
+        """Delete all that is in the folder but the file of that name. Raises InputError."""
         try:
-            _empty(self._descriptor, self.path, _MAX_DEPTH)
+            _empty(self._descriptor, self.path, _MAX_DEPTH, keep)
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+
+    def delete(self, last: str) -> None:
+        """Delete the folder with all that is in it, the file `last` after all others, and nothing that has taken its
+        place by now. Raises InputError."""
+        self.empty(keep=last)
+        try:
+            os.unlink(last, dir_fd=self._descriptor)
             itself = os.path.join("..", os.path.basename(os.path.realpath(self.path)))  # wherever it lies by now
             if not self.holds(itself, self._descriptor):
                 raise FileNotFoundError
@@ -168,6 +196,7 @@ class Folder:
     def _checked(self, name: str, descriptor: int) -> int:
         try:
             facts = os.fstat(descriptor)
+            self.require_files(name)
             if not stat.S_ISREG(facts.st_mode):
                 raise InputError(f"{self.path / name}: not a regular file")
             self._require_ours(facts, self.path / name)
@@ -186,11 +215,15 @@ class Folder:
                 f"{path} belongs to another user (number {facts.st_uid}); use a copy of the folder that is yours"
             )
 
-    def _refusal(self, name: str, error: OSError) -> InputError:
+    def _refusal(self, name: str, error: OSError) -> BaseException:
         facts = self._facts(name)
         if facts is not None and stat.S_ISLNK(facts.st_mode):
             return InputError(f"{self.path / name} is a symbolic link, and none is followed here; remove it")
-        return InputError(f"{self.path / name}: {error.strerror}")
+        if facts is not None and error.errno in (errno.EISDIR, errno.ENOTEMPTY):
+            return InputError(f"{self.path / name} is a folder in place of a file; move it away")
+        if facts is not None and error.errno == errno.ENOTDIR:
+            return InputError(f"{self.path / name} is a file in place of a folder; move it away")
+        return typed(OSError(error.errno, error.strerror), self.path / name)
 
 
 def _open_folder(path: Path, make: int | None = None) -> int:
@@ -216,14 +249,15 @@ def _open_folder(path: Path, make: int | None = None) -> int:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
-def _empty(folder: int, path: Path, depth: int) -> None:
-    """Remove all that is in the open `folder`, links themselves and not what they lead to. `path` is for messages."""
+def _empty(folder: int, path: Path, depth: int, keep: str | None = None) -> None:
+    """Remove all that is in the open `folder` but what has the name `keep`, links themselves and not what they lead to.
+    `path` is for messages."""
     if not depth:
         raise InputError(f"{path}: folders are nested deeper than {_MAX_DEPTH} in what is to be deleted")
     with os.scandir(folder) as found:
         # Folders first: what cannot be deleted is met there, and a run is told by its files.
         entries = sorted(found, key=lambda entry: not entry.is_dir(follow_symlinks=False))
-    for entry in entries:
+    for entry in (entry for entry in entries if entry.name != keep):
         if not entry.is_dir(follow_symlinks=False):
             os.unlink(entry.name, dir_fd=folder)
             continue

@@ -50,11 +50,15 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
 
 def read_in(folder: Folder, name: str, limit: int) -> Any:
     """The value in a JSON file of at most `limit` bytes in `folder`. Raises InputError or FormatError."""
-    path = folder.path / name
+    return loads_file(folder.read(name, limit), str(folder.path / name))
+
+
+def loads_file(data: bytes, what: str) -> Any:
+    """The value of a JSON file that this project writes, as `loads_own` reads it. Raises FormatError."""
     try:
-        return loads_own(folder.read(name, limit), str(path))
+        return loads_own(data, what)
     except ValueError:
-        raise FormatError(f"{path}: not JSON, or a number that is none or too large") from None
+        raise FormatError(f"{what}: not JSON, or a number that is none or too large") from None
 
 
 def loads_own(data: bytes, what: str) -> Any:

@@ -23,6 +23,7 @@ class Groth16Options(Options):
         flag="--input",
         metavar="I.json...",
         suffix=".json",
+        values=True,
     )
     witnesses: tuple[InputFile, ...] = setting(
         "finished witnesses: files, globs, folders", (), flag="--wtns", metavar="W.wtns...", suffix=".wtns"
@@ -48,5 +49,5 @@ class Groth16Options(Options):
             raise InputError("partition names must be distinct and fit for file names")
         super().check()
         for source in self.sources:
-            if not is_file(source.path):
+            if source.content is None and not is_file(source.path):
                 raise InputError(f"input {source.name}: no file at {source.path}")

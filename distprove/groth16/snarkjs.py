@@ -21,6 +21,7 @@ from distprove.formats.files import read_bounded, write_atomically
 from distprove.groth16.keys import VerificationKey, known_curve
 from distprove.groth16.points import Words, is_infinity
 from distprove.groth16.proof import Groth16Proof
+from distprove.system import PartitionProof
 from kernels.cpu.pairing import pairing_product
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints, point_to_ints
@@ -36,28 +37,39 @@ _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # -- proof.json ------------------------------------------------------------------------------------------------------
 
 
+def proof_to_dict(proof: Groth16Proof | PartitionProof) -> dict[str, Any]:
+    """A proof, or that of a partition of a job, in the shape of snarkjs's proof.json: what `json.dumps` takes, and
+    `snarkjs.groth16.verify` beside the public values as strings."""
+    if isinstance(proof, PartitionProof):
+        proof = Groth16Proof.from_dict(proof.data)
+    curve = proof.curve
+    return {
+        "pi_a": _point_to_json(curve, Group.G1, proof.a),
+        "pi_b": _point_to_json(curve, Group.G2, proof.b),
+        "pi_c": _point_to_json(curve, Group.G1, proof.c),
+        "protocol": "groth16",
+        "curve": curve.name,
+    }
+
+
 def format_proof(proof: Groth16Proof) -> str:
     """Format a proof as the text of proof.json."""
-    curve = proof.curve
-    return _format(
-        {
-            "pi_a": _point_to_json(curve, Group.G1, proof.a),
-            "pi_b": _point_to_json(curve, Group.G2, proof.b),
-            "pi_c": _point_to_json(curve, Group.G1, proof.c),
-            "protocol": "groth16",
-            "curve": curve.name,
-        }
-    )
+    return _format(proof_to_dict(proof))
 
 
 def parse_proof(data: bytes, curve: Curve | None = None, what: str = "proof.json") -> Groth16Proof:
-    """Parse the text of proof.json. The points are not checked yet; `verify` does that.
+    """Parse the text of proof.json as `proof_from_dict` does its content."""
+    _check_size(data, MAX_PROOF_BYTES, what)
+    return proof_from_dict(_load(data, what), curve, what)
+
+
+def proof_from_dict(top: Any, curve: Curve | None = None, what: str = "proof") -> Groth16Proof:
+    """The proof in the shape of snarkjs's proof.json. The points are not checked yet; `verify` does that.
 
     `curve` is the expected curve. It must be given for a proof by rapidsnark, which leaves out the curve's name. Raises
     FormatError or CurveMismatch.
     """
-    _check_size(data, MAX_PROOF_BYTES, what)
-    top = _load_object(data, {"pi_a", "pi_b", "pi_c", "protocol"}, {"curve"}, what)
+    _check_object(top, {"pi_a", "pi_b", "pi_c", "protocol"}, {"curve"}, what)
     _check_protocol(top, what)
     if "curve" in top:
         named = _curve(top, what)
@@ -129,7 +141,8 @@ def parse_verification_key(data: bytes, what: str = "verification_key.json") -> 
     """
     _check_size(data, MAX_LIST_BYTES, what)
     points = {"vk_alpha_1", "vk_beta_2", "vk_gamma_2", "vk_delta_2", "IC"}
-    top = _load_object(data, points | {"protocol", "curve", "nPublic"}, {"vk_alphabeta_12"}, what)
+    top = _load(data, what)
+    _check_object(top, points | {"protocol", "curve", "nPublic"}, {"vk_alphabeta_12"}, what)
     _check_protocol(top, what)
     curve = _curve(top, what)
     ic, n_public = top["IC"], top["nPublic"]
@@ -247,16 +260,14 @@ def _load(data: bytes, what: str) -> Any:
         raise FormatError(f"{what}: not JSON: {error.msg} at line {error.lineno}") from None
 
 
-def _load_object(data: bytes, required: set[str], optional: set[str], what: str) -> dict[str, Any]:
-    top = _load(data, what)
-    if not isinstance(top, dict):
+def _check_object(top: Any, required: set[str], optional: set[str], what: str) -> None:
+    if not isinstance(top, dict) or not all(isinstance(key, str) for key in top):
         raise FormatError(f"{what}: expected an object")
     missing, unknown = required - top.keys(), top.keys() - required - optional
     if missing:
         raise FormatError(f"{what}: lacks {', '.join(sorted(missing))}")
     if unknown:
         raise FormatError(f"{what}: unknown key {min(unknown)[:32]!r}")
-    return top
 
 
 def _check_size(data: bytes, limit: int, what: str) -> None:

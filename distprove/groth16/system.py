@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InvalidKey, UnsatisfiedWitness, UsageError
+from distprove.errors import InputError, InvalidKey, UnsatisfiedWitness, UsageError, typed
 from distprove.groth16.binfile import map_file
 from distprove.groth16.inputs import read_input
 from distprove.groth16.key_check import check_key_once
@@ -63,6 +65,10 @@ class Groth16System(Groth16Verifier):
         self._matrix_bytes = matrix_bytes(key)
         super().__init__(VerificationKey.from_zkey(key))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers do without the inputs: each is sent with the order to prove it."""
+        return {**self.__dict__, "sources": (), "_places": []}
+
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
         """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
@@ -105,9 +111,13 @@ class Groth16System(Groth16Verifier):
     def plan(self) -> list[Partition]:
         digest = self.key_digest()
         return [
-            Partition(index, source.name, _partition_digest(digest, index, source.name), {"path": str(source.path)})
-            for index, source in enumerate(self.sources)
+            Partition(index, source.name, _partition_digest(digest, index, source.name), place)
+            for index, (source, place) in enumerate(zip(self.sources, self._places, strict=True))
         ]
+
+    @cached_property
+    def _places(self) -> list[dict[str, Any]]:
+        return [_place(source) for source in self.sources]
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
         return Groth16Synthesiser(shared)
@@ -141,13 +151,15 @@ class Groth16Synthesiser:
 
     def synthesise(self, partition: Partition) -> Witness:
         start = time.perf_counter()
-        path = Path(partition.source["path"])
+        place = partition.source
         if self._program is None:
-            loaded = read_wtns(path, empty=self._empty)
+            loaded = read_wtns(_file(place), empty=self._empty)
             loaded.check_for(self._key)
             witness = loaded.values
         else:
-            witness = self._program.generate(read_input(path), self._empty)
+            content = place.get("content")
+            given = read_input(_file(place)) if content is None else read_input(content, name=partition.name)
+            witness = self._program.generate(given, self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
 
 
@@ -222,6 +234,28 @@ class PendingGroth16Partition:
     def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
         return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
+
+
+def _place(source: InputFile) -> dict[str, Any]:
+    """Where a synthesiser finds an input, and how large a file it is here."""
+    if source.content is not None:
+        return {"content": source.content}
+    try:
+        return {"path": str(source.path), "size": source.path.stat().st_size}
+    except OSError as error:
+        raise typed(error, source.path) from None
+
+
+def _file(place: dict[str, Any]) -> Path:
+    """The file of an input on this node. Raises InputError for one that is not the driver's."""
+    path = Path(place["path"])
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise typed(error, f"{path} on {platform.node()}") from None
+    if size != place["size"]:
+        raise InputError(f"{path} on {platform.node()}: {size} bytes, and {place['size']} where the driver is")
+    return path
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:

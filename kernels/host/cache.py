@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import IO
 from kernels.host.private import NotPrivate, is_ours, require_private
 
 _CHUNK = 1 << 18
+_ABANDONED = 3600.0
+"""Seconds after which a file that is not complete is taken for one that nobody writes any more."""
 
 
 def user_cache_dir(name: str) -> Path:
@@ -62,6 +65,9 @@ def keep(folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object
     with contextlib.suppress(OSError):
         if not _may_use(folder, create=True):
             return None
+        for left in folder.glob("new-*.tmp"):
+            if time.time() - left.lstat().st_mtime > _ABANDONED:  # by a process that was killed
+                left.unlink()
         with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", suffix=".tmp", delete=False) as file:
             try:
                 fill(file)

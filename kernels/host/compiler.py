@@ -11,14 +11,15 @@ import hashlib
 import json
 import shutil
 import subprocess
-import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 
 from kernels.errors import BackendError, CompilerMissing
 from kernels.host import cache
-from kernels.host.private import NotPrivate, temporary_root
+from kernels.host.private import NotPrivate
+from kernels.host.scratch import scratch_folder
 
 PROGRAMS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-exceptions", "-Wno-unknown-pragmas")
@@ -68,12 +69,12 @@ def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) ->
     if kept is not None:
         with kept:
             return _open(title, kept.name)
-    try:
-        root = temporary_root()
-    except NotPrivate as error:
-        raise BackendError(f"{title} cannot be compiled: {error}") from None
-    with tempfile.TemporaryDirectory(prefix="distprove-", dir=root) as work:
-        library = Path(work) / "library.so"
+    with ExitStack() as stack:
+        try:
+            work = stack.enter_context(scratch_folder())
+        except NotPrivate as error:
+            raise BackendError(f"{title} cannot be compiled: {error}") from None
+        library = work / "library.so"
         failed = _compile(compiler, text, library)
         if failed:
             broken = _compile(compiler, probe, library)

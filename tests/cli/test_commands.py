@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,8 +14,12 @@ from pathlib import Path
 import pytest
 
 import distprove
+from cluster.record.run import Run
 from distprove.cli import demo
-from distprove.errors import InvalidProof, UntrustedKey, UsageError
+from distprove.errors import InputError, InvalidProof, UntrustedKey, UsageError
+from distprove.groth16 import snarkjs
+from distprove.groth16.verifier import verify
+from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from tests.cli.conftest import SmallJob, run, why_refused
 from tests.conftest import Snarkjs
@@ -115,6 +120,40 @@ def test_a_finished_run_is_left_alone_unless_told_otherwise(small_job: SmallJob,
     assert (tmp_path / "mine" / "file").exists()
 
 
+def test_a_run_is_overwritten_only_by_a_job_that_can_begin(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    """Neither a driver at work on it nor one whose key is bad costs what is there."""
+    out = tmp_path / "run"
+    shutil.copytree(proven, out)
+    demo_folder = tmp_path / "demo-run"
+    shutil.copytree(proven, demo_folder / "run")
+    (demo_folder / demo.MARKER_NAME).touch()
+    with Run.open(out), Run.open(demo_folder / "run"):
+        for refused in (run(*small_job.prove(out, "--overwrite")), run("demo", "--out", demo_folder)):
+            assert refused.exit_code == 3
+            assert "in use by process" in refused.stderr
+            assert "hint:" not in refused.stderr
+    (tmp_path / "c.zkey").write_bytes(small_job.zkey.read_bytes()[:1000])
+    bad_key = [str(tmp_path / "c.zkey") if arg == str(small_job.zkey) else arg for arg in small_job.prove(out)]
+    why_refused(run(*bad_key, "--overwrite"))
+    for left in (out, demo_folder / "run"):
+        assert run("verify", left, "--vk", small_job.vk).exit_code == 0
+
+
+def test_verify_and_export_of_an_unfinished_run_say_how_far_it_is(proven: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(proven, out)
+    (out / "proof.msgpack").unlink()
+    (out / "partitions" / "member-1.msgpack").unlink()
+    for command in (["verify"], ["export", "--out", tmp_path / "E"]):
+        told = why_refused(run(*command, out))
+        assert "is not finished: 2 of 3 partitions are proven" in told
+        assert "does what is missing" in told
+        with Run.open(out):
+            assert "2 of 3 partitions are proven, and a driver is at work on it" in why_refused(run(*command, out))
+    shutil.rmtree(out / "partitions")
+    assert "0 of 3 partitions are proven" in why_refused(run("verify", out))
+
+
 def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp_path: Path) -> None:
     args = small_job.prove(tmp_path / "run", "--json")
     position = args.index("--wtns") + 2
@@ -152,6 +191,16 @@ def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path)
     checked = distprove.verify(result.proof_path, vk=small_job.vk)
     assert (checked.partitions, checked.key_given) == (3, True)
     assert result.report["status"] == "proved"
+    digest = result.proof.job_digest.hex()[:16]
+    for shown in (repr(result), repr(checked), repr(result.proof)):
+        assert "3 partitions" in shown
+        assert f"job {digest}" in shown
+        assert len(shown) < 400
+    proofs = [snarkjs.proof_to_dict(partition) for partition in result.proof.partitions]
+    assert all(snarkjs.proof_to_dict(snarkjs.proof_from_dict(proof)) == proof for proof in proofs)
+    exported = run("export", result.run, "--out", tmp_path / "E")
+    assert exported.exit_code == 0
+    assert proofs[1] == json.loads((tmp_path / "E" / "member-1" / "proof.json").read_text())
     assert distprove.verify(proven, vk=small_job.vk, expected_job=result.proof.job_digest).job_expected
     with pytest.raises(InvalidProof):
         distprove.verify(proven, vk=small_job.vk, expected_job=bytes(32))
@@ -159,6 +208,62 @@ def test_the_same_from_python(small_job: SmallJob, proven: Path, tmp_path: Path)
         distprove.prove(out=tmp_path / "other")
     with pytest.raises(UsageError):
         distprove.prove("job.toml", zkey=small_job.zkey, out=tmp_path / "other")
+
+
+def test_inputs_are_given_as_dicts_and_kept_nowhere(shared_data: Path, tmp_path: Path) -> None:
+    """They are in no file of the run, under no form, and so whoever resumes it gives them again."""
+    files, local = shared_data / "circom" / "tiny", ExecutorSettings(local=True, threads=2)
+    paths = sorted((files / "inputs").iterdir())[:2]
+    secrets = [json.loads(path.read_text()) for path in paths]
+    inputs = [secrets[0], {name: int(value) for name, value in secrets[1].items()}]
+    job = Job.from_options("groth16", zkey=files / "circuit.zkey", wasm=files / "circuit.wasm", inputs=inputs)
+    out, values = tmp_path / "run", [str(value) for secret in secrets for value in secret.values()]
+    result = distprove.prove(job, out=out, executor=local)
+    assert [p.name for p in result.proof.partitions] == ["input-0", "input-1"]
+    from_files = distprove.prove(
+        zkey=files / "circuit.zkey", wasm=files / "circuit.wasm", inputs=paths, out=tmp_path / "files", executor=local
+    )
+    public = [p.public for p in result.proof.partitions]
+    assert public == [p.public for p in from_files.proof.partitions]
+    secret = {int(value) for value in values} - {value for each in public for value in each}
+    assert secret
+    shown = repr(job) + repr(job.sources) + repr(result)
+    for content in (shown.encode(), *(path.read_bytes() for path in out.rglob("*") if path.is_file())):
+        for value in secret:
+            assert str(value).encode() not in content
+            assert value.to_bytes(32, "big").lstrip(b"\0") not in content
+            assert value.to_bytes(32, "little").rstrip(b"\0") not in content
+
+    (out / "partitions" / "input-1.msgpack").unlink()
+    with pytest.raises(InputError, match="given as values and are kept nowhere"):
+        distprove.resume(out, executor=local)
+    assert distprove.prove(job, out=out, resume_existing=True, executor=local).proof.partitions[0].public == public[0]
+    with pytest.raises(InputError, match="input-0: not of strings") as refused:
+        Job.from_options("groth16", zkey=files / "circuit.zkey", wasm=files / "circuit.wasm", inputs=[{"a": {1, 77}}])
+    assert "77" not in str(refused.value)
+
+
+def test_what_is_proven_of_an_unfinished_run_is_exported(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    out, to = tmp_path / "run", tmp_path / "E"
+    shutil.copytree(proven, out)
+    (out / "proof.msgpack").unlink()
+    damaged = out / "partitions" / "member-1.msgpack"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (out / "partitions" / "member-2.msgpack").rename(tmp_path / "later")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with Run.open(out):  # also while a driver is at work
+        done = run("export", out, "--partial", "--out", to, "--json")
+    assert json.loads(done.stdout)["partitions"] == ["member-0"]
+    key = snarkjs.read_verification_key(to / "verification_key.json")
+    public = snarkjs.read_public(to / "member-0" / "public.json", key.curve)
+    assert verify(key, public, snarkjs.read_proof(to / "member-0" / "proof.json"))
+    (tmp_path / "later").rename(out / "partitions" / "member-2.msgpack")
+    assert "2 partitions in" in run("export", out, "--partial", "--out", to).stdout  # and into the same folder
+    assert {path: path.read_bytes() for path in before if path.name != "lock"} == {
+        path: content for path, content in before.items() if path.name != "lock"
+    }
+    shutil.rmtree(out / "partitions")
+    assert "no partition is proven yet" in why_refused(run("export", out, "--partial", "--out", to))
 
 
 def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
@@ -182,6 +287,24 @@ def test_exit_codes_and_streams_of_the_real_command(small_job: SmallJob, proven:
     )
     assert traced.returncode == 2
     assert "Traceback" in traced.stderr
+
+
+def test_a_reader_of_the_output_that_is_gone_does_not_end_a_job(small_job: SmallJob, tmp_path: Path) -> None:
+    """Neither a pipe that nobody reads nor a full disk under the log does."""
+    read, gone = os.pipe()
+    os.close(read)
+    command = [*DISTPROVE, *small_job.prove(tmp_path / "run")]
+    with open("/dev/full", "w") as full, open(gone, "w") as pipe:
+        done = subprocess.run(command, stdout=full, stderr=pipe, timeout=120, cwd=tmp_path)
+        assert done.returncode == 0
+        assert json.loads((tmp_path / "run" / "report.json").read_text())["status"] == "proved"
+        # Other than what people read, JSON is worth nothing in part.
+        verify = [*DISTPROVE, "verify", str(tmp_path / "run"), "--vk", str(small_job.vk), "--json"]
+        asked = subprocess.run(verify, stdout=full, stderr=subprocess.PIPE, timeout=120, cwd=tmp_path, text=True)
+        assert asked.returncode == 3
+        assert "error: standard output: No space left" in asked.stderr
+        refused = subprocess.run([*DISTPROVE, "verify", "none", "--json"], stdout=full, timeout=120, cwd=tmp_path)
+        assert refused.returncode == 2
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -63,7 +63,9 @@ def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
     assert exit_code(report("UnsatisfiedWitness")) == 2
     assert exit_code(report("UnsatisfiedWitness", "FormatError")) == 2
     assert exit_code(report("UnsatisfiedWitness", "WorkerDied")) == 1
-    assert exit_code(report("BackendError")) == 1
+    assert exit_code(report("OutOfMemory")) == exit_code(report("ClusterError")) == 3
+    assert exit_code(report("OutOfMemory", "UnsatisfiedWitness")) == 1
+    assert exit_code(report("typed")) == exit_code(report("KeyboardInterrupt")) == 1
     assert exit_code(report(None)) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,23 @@ PROGRAM = "prove stark fibonacci --help"
 LINES = ("--help", "--version", PROGRAM, *(f"{name} --help" for name in COMMANDS))
 
 
+INTERRUPTED = """
+import importlib.abc, os, signal, sys
+from distprove.cli import main
+
+
+class Interrupts(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+module = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupts())
+main()
+"""
+
+
 @pytest.fixture(scope="module")
 def imported() -> dict[str, set[str]]:
     """The modules that each of `LINES` imports, in a fork of a process that has run no command."""
@@ -67,6 +85,7 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
         assert not packages(modules) & HEAVY
         assert {name for name in modules if name.startswith(("kernels.", "distprove."))} == {
             *("distprove.cli", "distprove.cli.app", "distprove.cli.console", "distprove.cli.plain_help"),
+            "distprove.cli.streams",
             *("distprove.errors", "distprove.formats", "distprove.formats.visible", "kernels.errors"),
         }
 
@@ -77,7 +96,7 @@ def test_a_command_imports_what_its_options_need(name: str, imported: dict[str, 
     assert not packages(modules) & HEAVY
     assert "kernels._native" not in modules
     ours = {part for part in modules if part.startswith("distprove.cli.")}
-    allowed = {"app", "console", "plain_help", name, *BESIDE.get(name, {"option_groups"})}
+    allowed = {"app", "console", "plain_help", "streams", name, *BESIDE.get(name, {"option_groups"})}
     assert ours <= {f"distprove.cli.{module}" for module in allowed}
 
 
@@ -89,3 +108,15 @@ def test_the_programs_are_listed_without_what_computes_them(imported: dict[str, 
 def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
     told = " ".join(load(name).help.split("\n\n")[0].split())
     assert COMMANDS[name].help == told
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("module", ["typer", "distprove.cli.prove", "cluster.session"])
+def test_an_interrupt_during_imports_has_its_exit_code(module: str, tmp_path: Path) -> None:
+    """Before Typer is there, while it looks for the command, and in the command."""
+    (tmp_path / "job.toml").write_text('system = "stark"\nprogram = "fibonacci"\narguments = { rows = 8 }\n')
+    command = [sys.executable, "-c", INTERRUPTED, module, "prove", "job.toml", "--out", "run", "--local"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +18,11 @@ from cluster.executor.base import Executor, Worker
 from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, GRACE, LOOK, Watch
 from cluster.record.run import Run
+from distprove.cli.prove import exit_code
+from distprove.errors import InputError, JobFailed, UnsatisfiedWitness
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
+from kernels.errors import OutOfMemory
 from tests.support.toy_system import Faults, ToySystem
 
 
@@ -94,6 +99,65 @@ def test_no_more_witnesses_are_asked_for_at_once_than_is_said(parallel: int, wor
     with run, MadeUp(settings, workers, system) as executor:
         prove(system, executor, run, settings).verify(system)
     assert executor.most == parallel
+
+
+class Spread(MadeUp):
+    """Workers that are each on a node of its own, some of which come to nothing with some partitions."""
+
+    def __init__(self, workers: int, system: ToySystem, errors: dict[tuple[str, str], BaseException]) -> None:
+        super().__init__(ExecutorSettings(local=True, parallel=1, max_retries=9), workers, system)
+        self._errors = errors
+        self.asked: list[tuple[str, str]] = []
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        return [Worker(w.id, "one address", w.synthesisers, f"node-{w.id}") for w in super().start(system)]
+
+    def _news(self, worker: Worker, outcomes: list[Outcome]) -> Finished:
+        for outcome in outcomes:
+            self.asked.append((worker.id, outcome.name))
+            outcome.error = self._errors.get((worker.id, outcome.name))
+            if isinstance(outcome.error, InputError):
+                outcome.worker = worker.synthesisers[0]
+        return super()._news(worker, outcomes)
+
+
+def proven(tmp_path: Path, executor: Spread, system: ToySystem) -> dict[str, Any]:
+    with Run.create(tmp_path / "run", system, system.plan()) as run, executor, suppress(JobFailed):
+        prove(system, executor, run, executor.settings).verify(system)
+    report: dict[str, Any] = json.loads((tmp_path / "run" / "report.json").read_text())
+    return report
+
+
+def test_an_input_that_one_node_lacks_is_that_nodes_fault(tmp_path: Path) -> None:
+    """It is set aside when others took three in a row; a partition fails once two nodes say the same."""
+    system = ToySystem(30, Faults(tmp_path))
+    gone = {("prover-1", f"p{i}"): InputError("p: no such file") for i in range(30)}
+    bad = {(f"prover-{i}", "p7"): UnsatisfiedWitness("p7: it does not hold") for i in (0, 2)}
+    executor = Spread(3, system, {**gone, **bad})
+    report = proven(tmp_path, executor, system)
+    failed = [p for p in report["partitions"] if p["status"] != "proved"]
+    assert [(p["name"], p["error_kind"]) for p in failed] == [("p7", "UnsatisfiedWitness")]
+    retired = [w for w in report["workers"] if w["status"] == "retired" and w["role"] == "prover"]
+    assert [w["id"] for w in retired] == ["prover-1"]
+    assert "inputs in a row were refused there and taken on another node, the last: InputError" in retired[0]["reason"]
+    assert len(set(executor.asked)) == len(executor.asked), "no node is asked twice"
+    assert 3 <= sum(worker == "prover-1" for worker, _ in executor.asked) < 30
+
+
+def test_what_fits_no_device_is_not_tried_for_ever(tmp_path: Path) -> None:
+    system = ToySystem(4, Faults(tmp_path))
+    executor = Spread(3, system, {(f"prover-{i}", "p1"): OutOfMemory("9 GiB") for i in range(3)})
+    report = proven(tmp_path, executor, system)
+    (failed,) = [p for p in report["partitions"] if p["status"] != "proved"]
+    assert (failed["error"], failed["error_kind"]) == ("it fits no device here: 9 GiB", "OutOfMemory")
+    assert [name for _, name in executor.asked].count("p1") == 2
+    assert exit_code(report) == 3
+
+
+def test_what_does_not_fit_for_once_is_tried_again(tmp_path: Path) -> None:
+    system = ToySystem(4, Faults(tmp_path))
+    executor = Spread(2, system, {("prover-0", "p1"): OutOfMemory("9 GiB")})
+    assert {p["status"] for p in proven(tmp_path, executor, system)["partitions"]} == {"proved"}
 
 
 def test_time_limits_follow_from_what_was_seen() -> None:

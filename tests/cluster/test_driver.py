@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,7 +22,8 @@ from actors.prover import SWITCH_INTERVAL
 from cluster.dispatch import Progress
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
-from distprove.errors import InvalidKey, InvalidProof, JobFailed
+from distprove.errors import InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
+from distprove.host.provenance import provenance
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof
@@ -56,6 +58,7 @@ def test_a_job_gives_one_proof(
     proof.verify(system)
     facts = report(tmp_path)
     assert facts["status"] == "proved"
+    assert facts["made_by"] == json.loads((tmp_path / "run" / "job.json").read_text())["made_by"] == provenance()
     assert facts["job_digest"] == proof.job_digest.hex()
     assert {p["status"] for p in facts["partitions"]} == {"proved"}
     assert set(facts["counters"].values()) == {0}
@@ -421,6 +424,21 @@ def test_a_slow_disk_holds_up_no_prover(
     run_toy(system, local, progress).verify(system)
 
 
+def test_a_display_that_fails_does_not_end_a_job(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    shown: list[Progress] = []
+
+    def progress(event: Progress) -> None:
+        shown.append(event)
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    system = ToySystem(3, faults())
+    run_toy(system, local, progress).verify(system)
+    assert len(shown) == 1
+    assert [event["reason"] for event in events(tmp_path, "display-lost")] == ["BrokenPipeError"]
+
+
 def test_a_proof_that_cannot_be_kept_ends_the_session(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,11 +451,46 @@ def test_a_proof_that_cannot_be_kept_ends_the_session(
 
     system = ToySystem(4, faults())
     monkeypatch.setattr(Run, "store", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ResourceError, match="No space left"):
         run_toy(system, local)
     assert report(tmp_path)["status"] == "failed"
+    assert "No space left on device; make room there" in report(tmp_path)["error"]
     assert "proved" not in {p["status"] for p in report(tmp_path)["partitions"] if p["name"] == "p2"}
     monkeypatch.setattr(Run, "store", store)
+    run_toy(system, local).verify(system)
+
+
+@pytest.mark.parametrize("roomy", [True, False], ids=["elsewhere", "nowhere"])
+def test_a_full_disk_leaves_a_report_where_there_is_room(
+    roomy: bool, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, opened = threading.Event(), os.open
+
+    def open_file(path: Any, flags: int, *rest: Any, **named: Any) -> int:
+        descriptor = opened(path, flags, *rest, **named)
+        if full.is_set() and flags & os.O_CREAT:
+            where = os.readlink(f"/proc/self/fd/{descriptor}")
+            if where.startswith(str(tmp_path / "run")) or not roomy:
+                os.close(descriptor)
+                os.unlink(where)
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return descriptor
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr("cluster.driver.temporary_root", lambda: tmp_path / "elsewhere")
+    monkeypatch.setattr("os.open", open_file)
+    system = ToySystem(4, faults())
+    with pytest.raises(ResourceError, match=r"No space left on device; make room there") as raised:
+        run_toy(system, local, lambda event: full.set() if event.event == "worker-ready" else None)
+    assert exit_code(raised.value) == 3
+    assert str(tmp_path / "run" / "partitions") in str(raised.value)
+    full.clear()
+    left = list((tmp_path / "elsewhere").glob("*/report.json"))
+    assert len(left) == roomy
+    for path in left:
+        assert json.loads(path.read_text())["status"] == "failed"
+        assert str(path.parent) in str(raised.value)
+        assert path.parent.stat().st_mode & 0o077 == 0
     run_toy(system, local).verify(system)
 
 

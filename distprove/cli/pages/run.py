@@ -81,6 +81,9 @@ def _head(story: Story) -> str:
     if report.get("error"):
         lines.append(f'<p class="bad">{escape(str(report["error"]))}</p>')
     rows = [*proven_rows(report.get("proven") or {}), ("key", str(record["key_digest"]))]
+    made_by = report.get("made_by") or record.get("made_by")
+    if isinstance(made_by, dict):
+        rows += [(name, str(made_by[name])) for name in ("version", "commit", "user", "host") if made_by.get(name)]
     if report.get("job_digest"):
         rows.append(("job", str(report["job_digest"])))
     lines.append("".join(f'<p class="note">{escape(name)}: <code>{escape(value)}</code></p>' for name, value in rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -16,7 +17,8 @@ import pytest
 
 from cluster.dispatch import Progress
 from cluster.executor.connection import connect
-from distprove.errors import ClusterError
+from distprove.errors import ClusterError, JobFailed
+from distprove.host.provenance import identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
@@ -77,6 +79,20 @@ def test_a_second_node_works_and_may_die(
     assert facts["status"] == "proved"
     assert len([w for w in facts["workers"] if w["role"] == "prover"]) == 2
     assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_node_with_another_version_is_told_before_anything_is_sent(
+    ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = "distprove 0.0.9 (commit 0123456789ab)"
+    monkeypatch.setattr("cluster.executor.ray.identity", lambda: ours)
+    with pytest.raises(JobFailed) as raised:
+        run_toy(ToySystem(2, faults()), ray_settings)
+    assert f"{platform.node()} has {identity()}, and the driver {ours}: install the same on" in str(raised.value)
+    facts = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert {p["error_kind"] for p in facts["partitions"]} == {"ClusterError"}
 
 
 @pytest.mark.ray

@@ -15,8 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.executor.ray_folder import PREFIX, ray_folder
+from cluster.executor.ray_folder import ray_folder
 from kernels.host.private import NotPrivate
+from kernels.host.scratch import RAY
 
 NOBODY = 65534
 
@@ -101,7 +102,7 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             session = Path(driver.stdout.readline().strip())
 
             # One folder, which only we may enter, holds all that is left on disk.
-            (folder,) = root.glob(f"{PREFIX}*")
+            (folder,) = root.glob(f"{RAY}*")
             facts = folder.lstat()
             assert stat.S_ISDIR(facts.st_mode)
             assert (stat.S_IMODE(facts.st_mode), facts.st_uid) == (0o700, os.geteuid())
@@ -161,14 +162,14 @@ def test_a_driver_that_is_killed_leaves_a_folder_that_the_next_one_removes(root:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 def test_what_is_not_ours_is_not_removed(root: Path) -> None:
-    theirs = root / f"{PREFIX}theirs"
+    theirs = root / f"{RAY}theirs"
     theirs.mkdir()
     os.chown(theirs, NOBODY, NOBODY)
     ours = root / "ours"
     ours.mkdir()
     (ours / "file").touch()
-    (root / f"{PREFIX}link").symlink_to(ours)
-    (root / f"{PREFIX}file").touch()
+    (root / f"{RAY}link").symlink_to(ours)
+    (root / f"{RAY}file").touch()
     with ray_folder():
         pass
     assert theirs.is_dir()

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cluster.record.journal import read_journal
-from cluster.record.run import Run
+from cluster.record.run import Run, read_record
 from distprove.errors import FormatError, InputError, UsageError
+from distprove.formats.folder import Folder
+from distprove.job import Job
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
@@ -125,23 +129,120 @@ def test_a_bad_record_is_refused(content: str, faults: Make, tmp_path: Path) -> 
         Run.open(tmp_path / "run")
 
 
-def test_a_changed_input_is_noticed(faults: Make, tmp_path: Path) -> None:
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """A job of one input, beside which its run is made; nothing is proven of it."""
     from distprove.groth16.options import Groth16Options
-    from distprove.job import Job
     from distprove.options import InputFile
 
-    files = [tmp_path / "a.wtns", tmp_path / "k.zkey"]
-    for file in files:
-        file.write_bytes(b"x")
-    job = Job("groth16", Groth16Options(zkey=files[1], witnesses=(InputFile("p0", files[0]),)))
-    system = ToySystem(1, faults())
-    Run.create(tmp_path / "run", system, system.plan(), job).close()
-    with Run.open(tmp_path / "run") as run:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("a.wtns", "k.zkey"):
+        (folder / name).write_bytes(b"x")
+    return Job("groth16", Groth16Options(zkey=folder / "k.zkey", witnesses=(InputFile("p0", folder / "a.wtns"),)))
+
+
+def test_a_changed_input_is_noticed(job: Job, faults: Make, tmp_path: Path) -> None:
+    system, source = ToySystem(1, faults()), job.sources[0].path
+    path = tmp_path / "run"
+    Run.create(path, system, system.plan(), job).close()
+    with Run.open(path) as run:
         assert run.job() == job
         run.check_plan(system, system.plan())
-        files[0].write_bytes(b"longer")
+        os.utime(source, ns=(1, 1))
+        with pytest.raises(InputError, match=r"p0; if their content is the same, `distprove resume .* --same-inputs`"):
+            run.check_plan(system, system.plan())
+    with Run.open(path, same_inputs=True) as run:
+        run.check_plan(system, system.plan())
+        source.write_bytes(b"longer")
         with pytest.raises(InputError, match="changed since the run began: p0"):
             run.check_plan(system, system.plan())
+
+
+def test_a_run_that_was_moved_with_its_inputs_or_without_is_resumed(job: Job, faults: Make, tmp_path: Path) -> None:
+    system = ToySystem(1, faults())
+    Run.create(tmp_path / "project" / "run", system, system.plan(), job).close()
+    moved = (tmp_path / "project").rename(tmp_path / "elsewhere")
+    with Run.open(moved / "run") as run:
+        assert run.job().sources[0].path == moved / "a.wtns"
+        run.check_plan(system, system.plan())
+    # Without: the job is named where it lies now.
+    (moved / "run").rename(tmp_path / "run")
+    with Run.open(tmp_path / "run") as run:
+        with pytest.raises(InputError, match="no file at"):
+            run.job()
+        files = {"zkey": moved / "k.zkey", "witnesses": (replace(job.sources[0], path=moved / "a.wtns"),)}
+        assert run.is_of(replace(job, options=replace(job.options, **files)))
+        run.check_plan(system, system.plan())
+        assert not run.is_of(replace(job, options=replace(job.options, **{**files, "zkey": moved / "other.zkey"})))
+
+
+@pytest.mark.parametrize("left", ["half-made", "no partitions", "temporary files", "empty folder"])
+def test_what_a_killed_driver_or_a_careless_copy_left_is_resumed(
+    left: str, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system, path = ToySystem(2, faults()), tmp_path / "run"
+    temporaries = [path / ".job.json.0123456789ab.tmp", path / "partitions" / ".p0.msgpack.0123456789ab.tmp"]
+    if left == "half-made":
+        path.mkdir()
+        for name in ("lock", "job.json.copy", temporaries[0].name):
+            (path / name).touch()
+        Run.create(path, system, system.plan()).close()
+    else:
+        run_toy(system, local)
+    if left == "temporary files":
+        for file in temporaries:
+            file.touch()
+    elif left != "half-made":
+        shutil.rmtree(path / "partitions")
+        if left == "empty folder":
+            (path / "partitions" / "p0.msgpack").mkdir(parents=True)
+    run_toy(system, local).verify(system)
+    assert not any(file.exists() for file in temporaries)
+
+
+@pytest.mark.parametrize("name", ["job.json", "journal.jsonl", "lock", "proof.msgpack", "report.json", "timeline.json",
+                                  "status.json", "partitions", "partitions/p0.msgpack"])  # fmt: skip
+def test_a_folder_in_place_of_a_file_is_named_before_anything_is_proven(
+    name: str, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system, path = ToySystem(2, faults()), tmp_path / "run" / name
+    run_toy(system, local)
+    if name == "partitions":
+        shutil.rmtree(path)
+        path.touch()
+    else:
+        path.unlink()
+        (path / "thesis").mkdir(parents=True)
+    with pytest.raises(InputError, match=rf"{name} is a (folder|file) in place of a (file|folder); move it away"):
+        run_toy(system, local)
+
+
+def test_a_flipped_bit_in_the_record_is_told_and_its_copy_takes_its_place(faults: Make, tmp_path: Path) -> None:
+    system, path = ToySystem(2, faults()), tmp_path / "run"
+    make(path, system)
+    record = path / "job.json"
+    good = record.read_bytes()
+    content = {key: value for key, value in json.loads(good).items() if key != "sha256"}
+    told = []
+    for place in range(len(good)):
+        data = bytearray(good)
+        data[place] ^= 1 << place % 8
+        record.write_bytes(data)
+        with Folder.open(path) as folder:
+            try:
+                found = read_record(folder)
+            except FormatError as error:
+                told.append(str(error))
+            else:
+                assert content.items() <= found.items(), place
+    assert len(told) > len(good) / 2
+    assert all("; copy job.json.copy there to job.json to go on" in text for text in told)
+    shutil.copy(path / "job.json.copy", record)
+    Run.open(path).close()
+    record.unlink()
+    with pytest.raises(UsageError, match=r"copy job.json.copy there to job.json to go on"):
+        Run.open(path)
 
 
 SCRIPT = """
@@ -149,7 +250,7 @@ import sys
 from pathlib import Path
 from cluster.driver import prove
 from cluster.executor.local import InProcessExecutor
-from cluster.record.run import Run
+from cluster.record.run import Run, read_record
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
@@ -163,7 +264,7 @@ with Run.create(folder / "run", system, system.plan()) as run, InProcessExecutor
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_leaves_a_run_that_resumes(
     number: signal.Signals, local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -269,11 +270,37 @@ def test_a_run_at_work_is_not_deleted(run_path: Path) -> None:
     assert not run_path.exists()
 
 
-def test_a_folder_with_some_file_of_that_name_is_not_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_no_driver_opens_a_run_that_is_being_deleted(
+    replaced: bool, run_path: Path, toys: ToySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock goes last: until then whoever opens the run is told that it is in use."""
+    told: list[str] = []
+
+    def unlink(name: str, *, dir_fd: int) -> None:
+        with suppress(FileNotFoundError), Folder.open(run_path) as folder:
+            if folder.has("job.json"):
+                with pytest.raises(UsageError, match="in use by process"):
+                    Run.open(run_path)
+                told.append(name)
+        remove(name, dir_fd=dir_fd)
+
+    remove = os.unlink
+    monkeypatch.setattr("os.unlink", unlink)
+    if replaced:
+        Run.create(run_path, toys, toys.plan(), overwrite=True).close()
+    else:
+        delete_run(run_path)
+    assert "job.json" in told
+
+
+def test_a_folder_with_some_file_of_that_name_is_not_deleted(toys: ToySystem, tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"hello": 1}')
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises((FormatError, InputError)):
         delete_run(tmp_path)
+    with pytest.raises((FormatError, InputError)):
+        Run.create(tmp_path, toys, toys.plan(), overwrite=True)
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 
 

@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 from cluster.record.journal import journal_tail
 from cluster.record.report import PartitionReport, Report, WorkerReport
+from cluster.record.run import Run
 from cluster.record.status import FILE, StatusFile, node_view, read_status, status_view
+from cluster.record.story import Story
 from distprove.cli import top as command
 from distprove.cli.app import app
 from distprove.cli.top import latest_run, look, over, screen
@@ -120,6 +122,24 @@ def test_the_latest_run_is_found(tmp_path: Path) -> None:
         os.utime(run / FILE, (number, number))
     assert latest_run(tmp_path) == tmp_path / "new"
     assert latest_run(tmp_path / "old") == tmp_path / "old"
+
+
+@pytest.mark.parametrize("status", ["running", None, "proved"])
+def test_a_driver_that_is_dead_is_known_by_its_lock(status: str | None, tmp_path: Path) -> None:
+    """Its last word says that it runs, or that it starts. One that has said how it ended is not dead."""
+    run = write(tmp_path / "run", view(status), []) if status is not None else MadeRun(1).make(tmp_path / "run")
+    if status is not None:
+        (run / "report.json").unlink()
+    with Run.open(run):
+        assert look(run)["status"] == (status or "starting")
+        assert Story.read(run).status in ("running", "proved")
+    assert look(run)["status"] == (status if status == "proved" else "dead")
+    text = " ".join(shown(run).split())
+    assert (f"process {os.getpid()} on" in text and "is gone; distprove resume" in text) == (status != "proved")
+    if status == "running":
+        assert Story.read(run).status == "dead"
+        done = CliRunner().invoke(app, ["top", str(run)])
+        assert "dead" in done.stdout
 
 
 def test_a_run_that_starts_and_what_is_no_run(tmp_path: Path) -> None:
