@@ -146,13 +146,15 @@ struct GoldilocksNtt {
     }
   }
 
-  // Stages 1, 2 and 4. Transposed, vector i holds position i of as many blocks of 8 as there are lanes.
+  // Stages 1, 2 and 4. Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is
+  // 8 / LANES vectors; their first ones are transposed together, then their second ones, and so on.
+  static constexpr size_t place(size_t i) { return i % LANES * 8 + i / LANES * LANES; }
   template <bool LAST>
   static void inner_forward(const u64* in, u64* out, size_t n, const u64* roots) {
     T w[8], x[8];
     for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
     for (size_t at = 0; at < n; at += 8 * LANES) {
-      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
       V::transpose(x);
       for (size_t i = 0; i < 8; i += 2) join(x[i], x[i + 1], w[1]);
       for (size_t i = 0; i < 8; i += 4) {
@@ -161,7 +163,7 @@ struct GoldilocksNtt {
       }
       for (size_t i = 0; i < 4; ++i) join(x[i], x[i + 4], w[4 + i]);
       V::transpose(x);
-      for (size_t i = 0; i < 8; ++i) put<LAST>(out + at + i * LANES, x[i]);
+      for (size_t i = 0; i < 8; ++i) put<LAST>(out + at + place(i), x[i]);
     }
   }
   static void inner_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
@@ -169,7 +171,7 @@ struct GoldilocksNtt {
     const T s = V::broadcast(scale);
     for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
     for (size_t at = 0; at < n; at += 8 * LANES) {
-      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
       V::transpose(x);
       for (size_t i = 0; i < 4; ++i) split(x[i], x[i + 4], w[4 + i]);
       for (size_t i = 0; i < 8; i += 4) {
@@ -178,7 +180,7 @@ struct GoldilocksNtt {
       }
       for (size_t i = 0; i < 8; i += 2) split(x[i], x[i + 1], w[1]);
       V::transpose(x);
-      for (size_t i = 0; i < 8; ++i) V::store(out + at + i * LANES, V::mul(x[i], s));
+      for (size_t i = 0; i < 8; ++i) V::store(out + at + place(i), V::mul(x[i], s));
     }
   }
 
