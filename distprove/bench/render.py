@@ -71,11 +71,16 @@ def _section(name: str, document: dict[str, Any]) -> str:
 
 
 def _peers(name: str, document: dict[str, Any]) -> str:
-    """The section of a comparison: a row for each measured task with the median milliseconds of each contender."""
+    """The section of a comparison: a row for each measured task with the median milliseconds of each contender, by the
+    clock and, where they were taken, of CPU time."""
     contenders: list[str] = document["contenders"]
-    lines = [*_heading(name, document), "", _cells(["", *contenders]), _cells(["---", *("---:" for _ in contenders)])]
+    clocks = {"seconds": ""}
+    if all("cpu_seconds" in row for row in document["rows"]):
+        clocks["cpu_seconds"] = ", CPU time"
+    heads = [f"{c}{clock}" for clock in clocks.values() for c in contenders]
+    lines = [*_heading(name, document), "", _cells(["", *heads]), _cells(["---", *("---:" for _ in heads)])]
     for row in document["rows"]:
-        lines.append(_cells([row["what"], *(_milliseconds(row["seconds"].get(c)) for c in contenders)]))
+        lines.append(_cells([row["what"], *(_milliseconds(row[key].get(c)) for key in clocks for c in contenders)]))
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
 
 
@@ -160,8 +165,6 @@ def _notes(document: dict[str, Any]) -> list[str]:
     notes = [f"Timed: {document['timed']}.", f"Checked: {document['checked']}."]
     if ceilings:
         notes.append(f"Ceilings: {'; '.join(ceilings)}.")
-    if "superseded" in document:
-        notes.append(f"Superseded: {document['superseded']}.")
     return notes
 
 

@@ -17,6 +17,7 @@ def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = N
     """The backend, closed at the end. Raises UsageError for one that is not to be had."""
     from actors.backends import BACKENDS, BackendChoice, device_backend, make_backend
     from distprove.host.machine import inspect_machine
+    from kernels.host.arena import HostArena
 
     if name not in ("auto", *BACKENDS):
         raise UsageError(f"unknown backend {name!r}; known: auto, {', '.join(sorted(BACKENDS))}")
@@ -26,8 +27,9 @@ def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = N
         raise UsageError(f"{chosen[1].title} device {device} asked for, {found} usable here (see distprove doctor)")
     with_device = (chosen[0], device) if chosen and found else ("cpu", 0)
     cpus = threads or inspect_machine().processor.threads
-    backend = make_backend(BackendChoice(*with_device, threads=cpus))
-    try:
-        yield backend
-    finally:
-        backend.close()
+    with HostArena() as arena:  # as a worker has
+        backend = make_backend(BackendChoice(*with_device, threads=cpus), arena)
+        try:
+            yield backend
+        finally:
+            backend.close()

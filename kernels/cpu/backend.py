@@ -27,7 +27,7 @@ class CpuBackend(Backend):
     """Computes on at most `threads` threads of this machine, the caller's included.
 
     `variant` names a build of the extension (see `kernels.host.native`); None is the fastest that runs here. `budget`
-    is the memory, in bytes, that plans may count on; None is all that the machine has. Field vectors come from `arena`,
+    is the memory, in bytes, that plans may count on; None is all that the machine has. Large arrays come from `arena`,
     if given, which must outlive the backend. `lease` is held during each computation on field vectors or points that is
     not small (see `LeasedPool`).
     """
@@ -69,7 +69,7 @@ class CpuBackend(Backend):
         if self._goldilocks is None:
             from kernels.cpu.goldilocks.kernels import CpuGoldilocks
 
-            self._goldilocks = CpuGoldilocks(self.pool.native, self.pool.threads)
+            self._goldilocks = CpuGoldilocks(self.pool.native, self.pool.threads, self._empty)
         return self._goldilocks
 
     # -- memory -----------------------------------------------------------------------------------------------------

@@ -42,6 +42,16 @@ def test_a_table_has_a_column_per_size_and_the_share_of_the_ceiling() -> None:
     assert "BN254 1e+06 butterflies per second (measured)" in page
 
 
+def test_a_comparison_shows_cpu_time_where_it_was_taken() -> None:
+    row: dict[str, Any] = {"what": "a proof", "seconds": {"ours": 0.2, "theirs": 0.3}}
+    peers = {**document([]), "bench": "peers", "contenders": ["ours", "theirs"], "rows": [row]}
+    assert "| a proof | 200 ms | 300 ms |\n" in render([("cpu.json", peers)])
+    row["cpu_seconds"] = {"ours": 0.25, "theirs": 0.35}
+    page = render([("cpu.json", peers)])
+    assert "|  | ours | theirs | ours, CPU time | theirs, CPU time |" in page
+    assert "| a proof | 200 ms | 300 ms | 250 ms | 350 ms |" in page
+
+
 def test_another_schema_is_refused() -> None:
     with pytest.raises(FormatError, match=r"old\.json"):
         render([("old.json", {**document([]), "schema": 0})])

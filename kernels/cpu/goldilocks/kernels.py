@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kernels.cpu.goldilocks.row_source import CpuRowSources
 from kernels.cpu.goldilocks.rows import CpuRows
 from kernels.cpu.goldilocks.transforms import CpuTransforms
+from kernels.interface.arrays import Empty
 from kernels.interface.goldilocks import GoldilocksKernels
 
 
 class CpuGoldilocks(CpuTransforms, CpuRows, CpuRowSources, GoldilocksKernels):
     """All Goldilocks kernels, on one pool of threads of the extension module `native`.
 
-    `instruction_set` and `row_kernels` are those of `CpuTransforms` and `CpuRows`.
+    `instruction_set` and `row_kernels` are those of `CpuTransforms` and `CpuRows`. Results lie in what `empty` makes.
     """
 
     def __init__(
-        self, native: Any, pool: Any, *, instruction_set: str | None = None, row_kernels: str | None = None
+        self,
+        native: Any,
+        pool: Any,
+        empty: Empty = np.empty,
+        *,
+        instruction_set: str | None = None,
+        row_kernels: str | None = None,
     ) -> None:
-        CpuTransforms.__init__(self, native, pool, instruction_set=instruction_set)
-        CpuRows.__init__(self, native, pool, row_kernels)
-        CpuRowSources.__init__(self, pool)
+        CpuTransforms.__init__(self, native, pool, empty, instruction_set=instruction_set)
+        CpuRows.__init__(self, native, pool, empty, row_kernels)
+        CpuRowSources.__init__(self, pool, empty)

@@ -14,17 +14,20 @@ from typing import Any
 import numpy as np
 
 from kernels.errors import SizeError
+from kernels.interface.arrays import Empty
 from kernels.interface.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening, Words
 from kernels.maths.query_paths import Indices, QueryPaths
 
 
 @dataclass(frozen=True)
 class Hasher:
-    """The native hash functions for tree levels, with the pool and the instruction set that they run on."""
+    """The native hash functions for tree levels, with the pool and the instruction set that they run on, and what makes
+    the levels."""
 
     native: Any
     pool: Any
     instruction_set: str
+    empty: Empty
 
     def leaves(self, matrices: Sequence[Words], arity: int) -> Words:
         """Return the level of leaves of matrices (w, B, n) of one B and n; a leaf has `arity` rows, a divisor of n."""
@@ -32,21 +35,21 @@ class Hasher:
         header = [LEAF_TAG + 256 * len(matrices), *(arity * m.shape[0] for m in matrices)]
         header += [0] * (len(header) % 2)
         words = np.array(header, dtype="<u4").view("<u8").astype(np.uint64)
-        out = np.empty((4, blowup * n // arity), dtype=np.uint64)
+        out = self.empty((4, blowup * n // arity), np.uint64)
         flat = [m.reshape(-1) for m in matrices]
         self.native.gl_leaves(self.pool, self.instruction_set, flat, words, blowup, n, arity, out.reshape(-1))
         return out
 
     def parents(self, level: Words, blowup: int) -> Words:
         """Return the level above `level`: (4, m / 2) for (4, m)."""
-        out = np.empty((4, level.shape[1] // 2), dtype=np.uint64)
+        out = self.empty((4, level.shape[1] // 2), np.uint64)
         cosets = blowup if level.shape[1] > blowup else 1
         self.native.gl_parents(self.pool, self.instruction_set, NODE_TAG, level.reshape(-1), cosets, out.reshape(-1))
         return out
 
     def inject(self, nodes: Words, leaves: Words) -> Words:
         """Return the level `nodes` with the level `leaves` hashed into it, node by node."""
-        out = np.empty_like(nodes)
+        out = self.empty(nodes.shape, np.uint64)
         self.native.gl_inject(
             self.pool, self.instruction_set, INJECT_TAG, nodes.reshape(-1), leaves.reshape(-1), out.reshape(-1)
         )

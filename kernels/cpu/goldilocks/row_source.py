@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.errors import BackendError, OutOfMemory
 from kernels.host import compiler as host_compiler
-from kernels.interface.arrays import Array
+from kernels.interface.arrays import Array, Empty
 from kernels.interface.row_source import FUNCTION, SAMPLE, RowSource
 from kernels.source import KernelSource, flatten
 
@@ -35,8 +35,8 @@ class _Job(ctypes.Structure):
 class CpuRowSources:
     """Runs row functions on `pool`, a `Pool` of the extension."""
 
-    def __init__(self, pool: Any) -> None:
-        self._task_pool = pool
+    def __init__(self, pool: Any, empty: Empty) -> None:
+        self._task_pool, self._empty = pool, empty
         self._libraries: dict[RowSource, ctypes.CDLL] = {}
 
     def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
@@ -48,7 +48,7 @@ class CpuRowSources:
             )
         arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
         words = source.inputs_struct(rows, arrays, lambda array: int(array.ctypes.data))
-        made = np.empty(shape, dtype=np.uint64) if out is None else out
+        made = self._empty(shape, np.uint64) if out is None else out
         job = _Job(words.ctypes.data, made.ctypes.data, ROWS_PER_TASK, source.width, _NONE)
         function = ctypes.cast(getattr(self._libraries[source], FUNCTION), ctypes.c_void_p).value
         self._task_pool.run(-(-rows // ROWS_PER_TASK), function, ctypes.addressof(job))

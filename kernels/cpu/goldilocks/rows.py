@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernels.errors import SizeError
-from kernels.interface.arrays import Array
+from kernels.interface.arrays import Array, Empty
 from kernels.interface.goldilocks import DeepPoint, OpenedRuns, RowJob, Words
 from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import GENERATOR, Ext, P
@@ -23,17 +23,19 @@ MAX_LOG_ARITY = 6
 class CpuRows:
     """The row-by-row kernels on the threads of a pool. Results are the same for any number of threads.
 
-    `native` is the extension module, `pool` its `Pool`. `kernels` is one of the inner loops of `native.row_kernels()`;
-    None is the fastest that runs on this CPU. Arrays that are not contiguous are copied.
+    `native` is the extension module, `pool` its `Pool`. Results lie in what `empty` makes. `kernels` is one of the
+    inner loops of `native.row_kernels()`; None is the fastest that runs on this CPU. Arrays that are not contiguous are
+    copied.
     """
 
-    def __init__(self, native: Any, pool: Any, kernels: str | None = None) -> None:
+    def __init__(self, native: Any, pool: Any, empty: Empty, kernels: str | None = None) -> None:
         self._row_code = native.RowCode
         self._rows = native.Rows(pool, kernels or native.row_kernels()[-1])
         self._prepared: dict[int, Any] = {}
+        self._empty = empty
 
     def _selectors(self, log_n: int, log_cosets: int) -> Array:
-        out = np.empty((3, 1 << log_cosets, 1 << log_n), dtype=np.uint64)
+        out = self._empty((3, 1 << log_cosets, 1 << log_n), np.uint64)
         self._rows.selectors(log_n, log_cosets, log_cosets, out)
         return out
 
@@ -45,18 +47,18 @@ class CpuRows:
         arrays = [np.empty((0, cosets, n), dtype=np.uint64) if m is None else _cube(m) for m in job.inputs]
         factors = None if job.coset_factors is None else _host(job.coset_factors, "coset factors")
         scalars = _host(job.scalars, "scalars")
-        out = np.empty((job.program.output_columns, cosets, n), dtype=np.uint64)
+        out = self._empty((job.program.output_columns, cosets, n), np.uint64)
         self._rows.evaluate(self._prepare(job.program), arrays, scalars, factors, out)
         return out
 
     def _divide(self, numerators: Array, denominators: Array) -> Array:
         a, b = np.ascontiguousarray(numerators), np.ascontiguousarray(denominators)
-        out = np.empty_like(a)
+        out = self._empty(a.shape, np.uint64)
         self._rows.divide(a, b, out)
         return out
 
     def _running_sum(self, terms: Array) -> tuple[Array, Ext]:
-        sums, total = np.empty((3, terms.shape[1]), dtype=np.uint64), np.empty(3, dtype=np.uint64)
+        sums, total = self._empty((3, terms.shape[1]), np.uint64), np.empty(3, dtype=np.uint64)
         self._rows.running_sum(np.ascontiguousarray(terms), sums, total)
         return sums, (int(total[0]), int(total[1]), int(total[2]))
 
@@ -71,7 +73,7 @@ class CpuRows:
                 run.put(found)
 
     def _combine(self, matrices: Sequence[Array], weights: Words) -> Array:
-        out = np.empty((3, matrices[0].shape[2]), dtype=np.uint64)
+        out = self._empty((3, matrices[0].shape[2]), np.uint64)
         self._rows.combine([_cube(m) for m in matrices], _host(weights, "weights"), out)
         return out
 
@@ -92,7 +94,7 @@ class CpuRows:
         if log_arity > MAX_LOG_ARITY:
             raise SizeError(f"a fold by 2^{log_arity}; the kernels fold by at most 2^{MAX_LOG_ARITY}")
         _, blowup, n = codeword.shape
-        out = np.empty((3, blowup, n >> log_arity), dtype=np.uint64)
+        out = self._empty((3, blowup, n >> log_arity), np.uint64)
         added = None if add is None else _cube(add)
         self._rows.fold(_cube(codeword), log_arity, _ext(beta), added, out)
         return out

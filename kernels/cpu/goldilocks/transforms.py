@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher
 from kernels.errors import BackendError, SizeError
-from kernels.interface.arrays import Array
+from kernels.interface.arrays import Array, Empty
 from kernels.interface.goldilocks import GRIND_TAG, Elementwise, LdeJob, MerkleTree, Words
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
@@ -21,10 +21,10 @@ class CpuTransforms:
     """The transforms and hashes of `GoldilocksKernels`, on the threads of `pool`.
 
     `native` is a build of the extension (`kernels.host.native.load`), `pool` one of its pools. `instruction_set` names
-    one of `native.gl_instruction_sets()`; None is the fastest that runs on this CPU.
+    one of `native.gl_instruction_sets()`; None is the fastest that runs on this CPU. `empty` makes the results' arrays.
     """
 
-    def __init__(self, native: Any, pool: Any, *, instruction_set: str | None = None) -> None:
+    def __init__(self, native: Any, pool: Any, empty: Empty, *, instruction_set: str | None = None) -> None:
         known = native.gl_instruction_sets()
         if instruction_set is not None and instruction_set not in known:
             raise BackendError(
@@ -33,10 +33,11 @@ class CpuTransforms:
         self._native = native
         self._pool = pool
         self._set: str = instruction_set or known[-1]
-        self._hasher = Hasher(native, pool, self._set)
+        self._empty = empty
+        self._hasher = Hasher(native, pool, self._set, empty)
 
     def _elementwise(self, operation: Elementwise, a: Array, b: Array) -> Array:
-        out = np.empty(a.shape, dtype=np.uint64)
+        out = self._empty(a.shape, np.uint64)
         getattr(self._native, f"gl_{operation}")(self._pool, self._set, _flat(a), _flat(b), out.reshape(-1))
         return out
 
@@ -49,7 +50,7 @@ class CpuTransforms:
         log_n = n.bit_length() - 1
         if out is not None and np.may_share_memory(columns, out) and not _in_place(columns, out):
             raise SizeError("out must be apart from the columns, or their very memory")
-        target = np.empty((width, 1 << log_blowup, n), dtype=np.uint64) if out is None else out
+        target = self._empty((width, 1 << log_blowup, n), np.uint64) if out is None else out
         step, shift = root_of_unity(log_n + log_blowup), GENERATOR * pow(job.coset, -1, P) % P
         shifts = np.array([shift * pow(step, k, P) % P for k in range(1 << log_blowup)], dtype=np.uint64)
         if width:

@@ -31,9 +31,20 @@ template <class F>
   return r;
 }
 
+// What `get` of batch_add gives of an operand: its abscissa, or all of it.
+template <class F>
+void take(const Affine<F>& p, F& out) {
+  out = p.x;
+}
+template <class F>
+void take(const Affine<F>& p, Affine<F>& out) {
+  out = p;
+}
+
 // put(i, a_i + b_i) for i in [0, n), where get(i, a, b) yields the operands. get is called twice for each i: from the last to
-// the first, then from the first to the last, each followed, a few later at most, by its put; a put may overwrite operands of i
-// and before. `suffix` is scratch for n elements. Operands are of odd order, so that y = 0 means infinity.
+// the first, for the abscissas alone, then from the first to the last, each followed, a few later at most, by its put; a put
+// may overwrite operands of i and before. `suffix` is scratch for n elements. Operands are of odd order, so that y = 0 means
+// infinity.
 //
 // Products are as long in latency as in work, so additions go in step with their neighbours: index i belongs to the chain of
 // denominators i % WAYS, and each line below is WAYS independent products.
@@ -43,22 +54,25 @@ void batch_add(size_t n, F* suffix, const Get& get, const Put& put) {
   if (n == 0) return;
   Affine<F> a[WAYS], b[WAYS];
   F d[WAYS], inverse[WAYS];
-  auto load = [&](size_t i, size_t count) {
-    for (size_t k = 0; k < count; ++k) get(i + k, a[k], b[k]);
-    for (size_t k = 0; k < count; ++k) {
-      d[k] = b[k].x - a[k].x;
-      if (__builtin_expect(d[k].is_zero(), 0)) d[k] = equal_x_denominator(a[k], b[k]);
+  auto denominator = [&](size_t i, size_t k, const F& ax, const F& bx) {
+    d[k] = bx - ax;
+    if (__builtin_expect(d[k].is_zero(), 0)) {
+      get(i + k, a[k], b[k]);
+      d[k] = equal_x_denominator(a[k], b[k]);
     }
   };
   F product[WAYS];
   for (F& p : product) p = F::one();
   auto backward = [&](size_t i, size_t count) {
-    load(i, count);
+    F ax[WAYS], bx[WAYS];
+    for (size_t k = 0; k < count; ++k) get(i + k, ax[k], bx[k]);
+    for (size_t k = 0; k < count; ++k) denominator(i, k, ax[k], bx[k]);
     for (size_t k = 0; k < count; ++k) suffix[i + k] = product[k];  // of its chain's denominators after i + k
     for (size_t k = 0; k < count; ++k) product[k] = product[k] * d[k];
   };
   auto forward = [&](size_t i, size_t count) {
-    load(i, count);
+    for (size_t k = 0; k < count; ++k) get(i + k, a[k], b[k]);
+    for (size_t k = 0; k < count; ++k) denominator(i, k, a[k].x, b[k].x);
     F own[WAYS], slope[WAYS];
     bool special = false;
     for (size_t k = 0; k < count; ++k) own[k] = inverse[k] * suffix[i + k];

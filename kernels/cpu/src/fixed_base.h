@@ -29,9 +29,9 @@ class FixedBase {
         for (int w = 1; w < windows_; ++w) {
           batch_add(
               count, suffix.data(),
-              [&](size_t i, Affine<F>& a, Affine<F>& b) {
-                a = sums[i];
-                b = entry(w, digit(scalars, first + i, w));
+              [&](size_t i, auto& a, auto& b) {
+                take(sums[i], a);
+                take(entry(w, digit(scalars, first + i, w)), b);
               },
               [&](size_t i, const Affine<F>& sum) { sums[i] = sum; });
         }
@@ -79,9 +79,9 @@ class FixedBase {
           t[m] = XYZZ<F>::from_affine(t[m / 2]).dbl().to_affine();
           batch_add(
               m - 1, suffix.data(),
-              [&](size_t i, Affine<F>& a, Affine<F>& b) {
-                a = t[m];
-                b = t[i + 1];
+              [&](size_t i, auto& a, auto& b) {
+                take(t[m], a);
+                take(t[i + 1], b);
               },
               [&](size_t i, const Affine<F>& sum) { t[m + i + 1] = sum; });
         }

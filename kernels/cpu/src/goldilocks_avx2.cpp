@@ -1,12 +1,131 @@
-// Keccak on four states at once, for CPUs with AVX2. Built with -mavx2. The field stays with the 64-bit multiplier:
-// AVX2 has neither its product nor an unsigned comparison.
+// Goldilocks and Keccak on four lanes, for CPUs with AVX2. Built with -mavx2.
 #include <immintrin.h>
 
-#include "goldilocks_scalar.h"
+#include "field/goldilocks.h"
 #include "goldilocks_table.h"
 
 namespace dp {
 namespace {
+
+using Vector = __m256i;
+
+// Two vectors, whose operations are written one beside the other: a butterfly is a long chain, and the CPU does not look
+// far enough ahead to begin the next one before it ends.
+struct Two {
+  Vector first, second;
+};
+
+inline Vector fill(Vector x, Vector) { return x; }
+inline Two fill(Vector x, Two) { return {x, x}; }
+template <class Op>
+Vector each(Op op, Vector a) {
+  return op(a);
+}
+template <class Op>
+Two each(Op op, Two a) {
+  return {op(a.first), op(a.second)};
+}
+template <class Op>
+Vector each(Op op, Vector a, Vector b) {
+  return op(a, b);
+}
+template <class Op>
+Two each(Op op, Two a, Two b) {
+  return {op(a.first, b.first), op(a.second, b.second)};
+}
+
+// The arithmetic of Avx512Vector, on one vector or two. Comparisons are signed here. What is called flipped has its top bit
+// flipped for them; the difference of two flipped ones is not flipped, their sum with one that is not is.
+template <class T>
+struct Avx2Arithmetic {
+  static T broadcast(u64 x) { return fill(_mm256_set1_epi64x((long long)x), T{}); }
+  static T canonical(T x) { return flip(canonical_flipped(flip(x))); }
+  static T add(T a, T b) { return sum(a, flip(b)); }
+  static T sub(T a, T b) { return difference(flip(a), flip(b)); }
+  static T mul(T a, T b) { return flip(product(a, b)); }
+
+  static void join(T& a, T& b, T w) {
+    const T t = product(b, w);
+    b = difference(flip(a), t);
+    a = sum(a, t);
+  }
+  static void split(T& a, T& b, T w) {
+    const T t = canonical_flipped(flip(b));
+    b = mul(difference(flip(a), t), w);
+    a = sum(a, t);
+  }
+
+ private:
+  static constexpr u64 TOP = 1ull << 63;
+  static T flip(T a) { return each([](Vector x) { return _mm256_xor_si256(x, _mm256_set1_epi64x((long long)TOP)); }, a); }
+  static T plus(T a, T b) { return each([](Vector x, Vector y) { return _mm256_add_epi64(x, y); }, a, b); }
+  static T minus(T a, T b) { return each([](Vector x, Vector y) { return _mm256_sub_epi64(x, y); }, a, b); }
+  static T times(T a, T b) { return each([](Vector x, Vector y) { return _mm256_mul_epu32(x, y); }, a, b); }
+  static T both(T a, T b) { return each([](Vector x, Vector y) { return _mm256_and_si256(x, y); }, a, b); }
+  static T upper(T a) { return each([](Vector x) { return _mm256_srli_epi64(x, 32); }, a); }
+  // All ones where a > b, both flipped; epsilon is the upper half of that.
+  static T more(T a, T b) { return each([](Vector x, Vector y) { return _mm256_cmpgt_epi64(x, y); }, a, b); }
+
+  static T canonical_flipped(T x) { return plus(x, upper(more(x, broadcast((gl::P - 1) ^ TOP)))); }
+  // `t` is flipped and canonical, as is what `difference` takes from.
+  static T sum(T a, T t) {
+    const T s = plus(a, t);
+    return plus(flip(s), upper(more(t, s)));
+  }
+  static T difference(T flipped, T t) { return minus(minus(flipped, t), upper(more(t, flipped))); }
+
+  // a b mod p, flipped and canonical.
+  static T product(T a, T b) {
+    const auto high = [](Vector x) { return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x))); };
+    const auto join_halves = [](Vector low, Vector x) {
+      return _mm256_blend_epi32(low, _mm256_castps_si256(_mm256_moveldup_ps(_mm256_castsi256_ps(x))), 0xAA);
+    };
+    const T epsilon = broadcast(gl::EPSILON), p = broadcast(gl::P), a1 = each(high, a), b1 = each(high, b);
+    const T ll = times(a, b), lh = times(a, b1), hl = times(a1, b), hh = times(a1, b1);
+    const T m0 = plus(hl, upper(ll)), m1 = plus(lh, both(m0, epsilon));
+    const T hi = plus(plus(hh, upper(m0)), upper(m1)), lo = flip(each(join_halves, ll, m1));
+    const T d = minus(lo, upper(hi)), t = minus(d, upper(more(d, lo)));
+    // t + h0, h0 = (hi mod 2^32) epsilon; less p where it is not below
+    const T r = minus(t, minus(p, times(hi, epsilon)));
+    return plus(r, both(more(r, t), p));
+  }
+};
+
+struct Avx2Butterflies : Avx2Arithmetic<Vector> {
+  static void joins(Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
+    pair(&Avx2Arithmetic<Two>::join, a, b, w, c, d, v);
+  }
+  static void splits(Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
+    pair(&Avx2Arithmetic<Two>::split, a, b, w, c, d, v);
+  }
+
+ private:
+  template <class Butterfly>
+  static void pair(Butterfly both, Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
+    Two x{a, c}, y{b, d};
+    both(x, y, {w, v});
+    a = x.first, b = y.first, c = x.second, d = y.second;
+  }
+};
+
+struct Avx2Vector : Avx2Arithmetic<Vector> {
+  using T = Vector;
+  using Butterflies = Avx2Butterflies;
+  static constexpr size_t LANES = 4;
+  static T load(const u64* p) { return _mm256_loadu_si256((const __m256i*)p); }
+  static void store(u64* p, T x) { _mm256_storeu_si256((__m256i*)p, x); }
+  // Both 4 by 4 blocks.
+  static void transpose(T (&x)[8]) {
+    for (int i = 0; i < 8; i += 4) {
+      const T a = _mm256_unpacklo_epi64(x[i], x[i + 1]), b = _mm256_unpackhi_epi64(x[i], x[i + 1]);
+      const T c = _mm256_unpacklo_epi64(x[i + 2], x[i + 3]), d = _mm256_unpackhi_epi64(x[i + 2], x[i + 3]);
+      x[i] = _mm256_permute2x128_si256(a, c, 0x20);
+      x[i + 1] = _mm256_permute2x128_si256(b, d, 0x20);
+      x[i + 2] = _mm256_permute2x128_si256(a, c, 0x31);
+      x[i + 3] = _mm256_permute2x128_si256(b, d, 0x31);
+    }
+  }
+};
 
 struct Avx2Lanes {
   using T = __m256i;
@@ -18,6 +137,8 @@ struct Avx2Lanes {
   static T add(T a, T b) { return _mm256_add_epi64(a, b); }
   static T bit_xor(T a, T b) { return _mm256_xor_si256(a, b); }
   static T xor3(T a, T b, T c) { return _mm256_xor_si256(_mm256_xor_si256(a, b), c); }
+  static T theta_sum(T a, T b) { return bit_xor(a, b); }
+  static T theta(T s, T, T sum) { return bit_xor(s, sum); }
   static T chi(T a, T b, T c) { return _mm256_xor_si256(a, _mm256_andnot_si256(b, c)); }
   template <int N>
   static T rotl(T a) {
@@ -27,6 +148,6 @@ struct Avx2Lanes {
 
 }  // namespace
 
-extern const GoldilocksOps GOLDILOCKS_AVX2 = make_goldilocks_ops<ScalarVector, Avx2Lanes>("avx2");
+extern const GoldilocksOps GOLDILOCKS_AVX2 = make_goldilocks_ops<Avx2Vector, Avx2Lanes>("avx2");
 
 }  // namespace dp

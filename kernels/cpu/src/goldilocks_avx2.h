@@ -38,15 +38,15 @@ inline V sub(V a, V b) {
   return {_mm256_add_epi64(_mm256_sub_epi64(a.v, b.v), _mm256_and_si256(less(a.v, b.v), splat(P)))};
 }
 
-// hi 2^64 + lo mod p, canonical, for any hi and lo
+// hi 2^64 + lo mod p, canonical, for any hi and lo. With lo's top bit flipped, the differences are flipped too, and are
+// above what they are taken from exactly when they borrow.
 inline V reduce128(__m256i hi, __m256i lo) {
-  const __m256i epsilon = splat(EPSILON);
-  const __m256i h1 = _mm256_srli_epi64(hi, 32);
-  const __m256i t = _mm256_sub_epi64(_mm256_sub_epi64(lo, h1), _mm256_and_si256(less(lo, h1), epsilon));
-  const __m256i h0 = _mm256_mul_epu32(hi, epsilon);
-  const __m256i r = _mm256_add_epi64(t, h0);
-  const __m256i over = _mm256_or_si256(less(r, h0), less(splat(P - 1), r));
-  return {_mm256_add_epi64(r, _mm256_and_si256(over, epsilon))};
+  const __m256i epsilon = splat(EPSILON), p = splat(P), flipped = flip(lo);
+  const __m256i d = _mm256_sub_epi64(flipped, _mm256_srli_epi64(hi, 32));
+  const __m256i t = _mm256_sub_epi64(d, _mm256_and_si256(_mm256_cmpgt_epi64(d, flipped), epsilon));
+  // t + h0, h0 = (hi mod 2^32) epsilon; less p where it is not below
+  const __m256i r = _mm256_sub_epi64(t, _mm256_sub_epi64(p, _mm256_mul_epu32(hi, epsilon)));
+  return {flip(_mm256_add_epi64(r, _mm256_and_si256(_mm256_cmpgt_epi64(r, t), p)))};
 }
 
 // What a factor of several products is prepared to.

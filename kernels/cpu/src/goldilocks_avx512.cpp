@@ -9,6 +9,7 @@ namespace {
 
 struct Avx512Vector {
   using T = __m512i;
+  using Butterflies = PlainButterflies<Avx512Vector>;
   static constexpr size_t LANES = 8;
   static T load(const u64* p) { return _mm512_loadu_si512(p); }
   static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
@@ -78,6 +79,8 @@ struct Avx512Lanes {
   static T bit_xor(T a, T b) { return _mm512_xor_si512(a, b); }
   // The immediates are truth tables: bit 4a + 2b + c.
   static T xor3(T a, T b, T c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
+  static T theta_sum(T, T b) { return b; }
+  static T theta(T s, T a, T b) { return xor3(s, a, b); }
   static T chi(T a, T b, T c) { return _mm512_ternarylogic_epi64(a, b, c, 0xD2); }
   template <int N>
   static T rotl(T a) {

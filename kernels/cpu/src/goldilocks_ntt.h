@@ -11,8 +11,9 @@
 // begins the next, so that each lies in the second-level cache for as many stages as it can.
 //
 // V: T, LANES, load, store, broadcast, transpose; mul (any u64s to any), canonical (any to below p), add and sub (any and
-// canonical to any). V must have internal linkage where it is built with options that not every CPU runs: then so
-// does all that is instantiated here, and none of it can be called from elsewhere.
+// canonical to any); Butterflies: join, which is (a + b w, a - b w), split, which is (a + b, (a - b) w), and either on two
+// pairs, (a, b) with w and (c, d) with v. V must have internal linkage where it is built with options that not every CPU
+// runs: then so does all that is instantiated here, and none of it can be called from elsewhere.
 #pragma once
 #include <cstddef>
 
@@ -21,8 +22,32 @@
 namespace dp {
 
 template <class V>
+struct PlainButterflies {
+  using T = typename V::T;
+  static void join(T& a, T& b, T w) {
+    const T t = V::canonical(V::mul(b, w)), sum = V::add(a, t);
+    b = V::sub(a, t);
+    a = sum;
+  }
+  static void split(T& a, T& b, T w) {
+    const T t = V::canonical(b), sum = V::add(a, t);
+    b = V::mul(V::sub(a, t), w);
+    a = sum;
+  }
+  static void joins(T& a, T& b, T w, T& c, T& d, T v) {
+    join(a, b, w);
+    join(c, d, v);
+  }
+  static void splits(T& a, T& b, T w, T& c, T& d, T v) {
+    split(a, b, w);
+    split(c, d, v);
+  }
+};
+
+template <class V>
 struct GoldilocksNtt {
   using T = typename V::T;
+  using B = typename V::Butterflies;
   static constexpr size_t LANES = V::LANES;
   static constexpr int LOG_BASE = 11;
 
@@ -72,16 +97,6 @@ struct GoldilocksNtt {
   }
 
  private:
-  static void join(T& a, T& b, T w) {
-    const T t = V::canonical(V::mul(b, w)), sum = V::add(a, t);
-    b = V::sub(a, t);
-    a = sum;
-  }
-  static void split(T& a, T& b, T w) {
-    const T t = V::canonical(b), sum = V::add(a, t);
-    b = V::mul(V::sub(a, t), w);
-    a = sum;
-  }
   template <bool LAST>
   static void put(u64* p, T x) {
     V::store(p, LAST ? V::canonical(x) : x);
@@ -94,10 +109,8 @@ struct GoldilocksNtt {
       const T w = V::load(roots + h + j), v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
       for (u64* a = data + j; a < data + n; a += 4 * h) {
         T x0 = V::load(a), x1 = V::load(a + h), x2 = V::load(a + 2 * h), x3 = V::load(a + 3 * h);
-        join(x0, x1, w);
-        join(x2, x3, w);
-        join(x0, x2, v0);
-        join(x1, x3, v1);
+        B::joins(x0, x1, w, x2, x3, w);
+        B::joins(x0, x2, v0, x1, x3, v1);
         put<LAST>(a, x0);
         put<LAST>(a + h, x1);
         put<LAST>(a + 2 * h, x2);
@@ -111,10 +124,8 @@ struct GoldilocksNtt {
       for (size_t at = j; at < n; at += 4 * h) {
         const u64* a = in + at;
         T x0 = V::load(a), x1 = V::load(a + h), x2 = V::load(a + 2 * h), x3 = V::load(a + 3 * h);
-        split(x0, x2, v0);
-        split(x1, x3, v1);
-        split(x0, x1, w);
-        split(x2, x3, w);
+        B::splits(x0, x2, v0, x1, x3, v1);
+        B::splits(x0, x1, w, x2, x3, w);
         V::store(out + at, x0);
         V::store(out + at + h, x1);
         V::store(out + at + 2 * h, x2);
@@ -128,7 +139,7 @@ struct GoldilocksNtt {
       const T w = V::load(roots + h + j);
       for (u64* a = data + j; a < data + n; a += 2 * h) {
         T x0 = V::load(a), x1 = V::load(a + h);
-        join(x0, x1, w);
+        B::join(x0, x1, w);
         put<LAST>(a, x0);
         put<LAST>(a + h, x1);
       }
@@ -139,29 +150,28 @@ struct GoldilocksNtt {
       const T w = V::load(roots + h + j);
       for (size_t at = j; at < n; at += 2 * h) {
         T x0 = V::load(in + at), x1 = V::load(in + at + h);
-        split(x0, x1, w);
+        B::split(x0, x1, w);
         V::store(out + at, x0);
         V::store(out + at + h, x1);
       }
     }
   }
 
-  // Stages 1, 2 and 4. Transposed, vector i holds position i of as many blocks of 8 as there are lanes.
+  // Stages 1, 2 and 4. Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is
+  // 8 / LANES vectors; their first ones are transposed together, then their second ones, and so on.
+  static constexpr size_t place(size_t i) { return i % LANES * 8 + i / LANES * LANES; }
   template <bool LAST>
   static void inner_forward(const u64* in, u64* out, size_t n, const u64* roots) {
     T w[8], x[8];
     for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
     for (size_t at = 0; at < n; at += 8 * LANES) {
-      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
       V::transpose(x);
-      for (size_t i = 0; i < 8; i += 2) join(x[i], x[i + 1], w[1]);
-      for (size_t i = 0; i < 8; i += 4) {
-        join(x[i], x[i + 2], w[2]);
-        join(x[i + 1], x[i + 3], w[3]);
-      }
-      for (size_t i = 0; i < 4; ++i) join(x[i], x[i + 4], w[4 + i]);
+      for (size_t i = 0; i < 8; i += 4) B::joins(x[i], x[i + 1], w[1], x[i + 2], x[i + 3], w[1]);
+      for (size_t i = 0; i < 8; i += 4) B::joins(x[i], x[i + 2], w[2], x[i + 1], x[i + 3], w[3]);
+      for (size_t i = 0; i < 4; i += 2) B::joins(x[i], x[i + 4], w[4 + i], x[i + 1], x[i + 5], w[5 + i]);
       V::transpose(x);
-      for (size_t i = 0; i < 8; ++i) put<LAST>(out + at + i * LANES, x[i]);
+      for (size_t i = 0; i < 8; ++i) put<LAST>(out + at + place(i), x[i]);
     }
   }
   static void inner_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
@@ -169,16 +179,13 @@ struct GoldilocksNtt {
     const T s = V::broadcast(scale);
     for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
     for (size_t at = 0; at < n; at += 8 * LANES) {
-      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
       V::transpose(x);
-      for (size_t i = 0; i < 4; ++i) split(x[i], x[i + 4], w[4 + i]);
-      for (size_t i = 0; i < 8; i += 4) {
-        split(x[i], x[i + 2], w[2]);
-        split(x[i + 1], x[i + 3], w[3]);
-      }
-      for (size_t i = 0; i < 8; i += 2) split(x[i], x[i + 1], w[1]);
+      for (size_t i = 0; i < 4; i += 2) B::splits(x[i], x[i + 4], w[4 + i], x[i + 1], x[i + 5], w[5 + i]);
+      for (size_t i = 0; i < 8; i += 4) B::splits(x[i], x[i + 2], w[2], x[i + 1], x[i + 3], w[3]);
+      for (size_t i = 0; i < 8; i += 4) B::splits(x[i], x[i + 1], w[1], x[i + 2], x[i + 3], w[1]);
       V::transpose(x);
-      for (size_t i = 0; i < 8; ++i) V::store(out + at + i * LANES, V::mul(x[i], s));
+      for (size_t i = 0; i < 8; ++i) V::store(out + at + place(i), V::mul(x[i], s));
     }
   }
 
@@ -188,7 +195,7 @@ struct GoldilocksNtt {
     for (size_t i = 0; i < n; ++i) x[i] = V::load(in + i);
     for (size_t h = 1; h < n; h *= 2)
       for (size_t i = 0; i < n; ++i)
-        if (!(i & h)) join(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
+        if (!(i & h)) B::join(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
     for (size_t i = 0; i < n; ++i) put<true>(out + i, x[i]);
   }
   static void tiny_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
@@ -196,7 +203,7 @@ struct GoldilocksNtt {
     for (size_t i = 0; i < n; ++i) x[i] = V::load(in + i);
     for (size_t h = n / 2; h >= 1; h /= 2)
       for (size_t i = 0; i < n; ++i)
-        if (!(i & h)) split(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
+        if (!(i & h)) B::split(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
     for (size_t i = 0; i < n; ++i) V::store(out + i, V::mul(x[i], V::broadcast(scale)));
   }
 };

@@ -2,12 +2,14 @@
 // depends on their values is masked: the branches of field/goldilocks.h on random values cost more than the arithmetic.
 #pragma once
 #include "field/goldilocks.h"
+#include "goldilocks_ntt.h"
 
 namespace dp {
 namespace {  // see goldilocks_ntt.h
 
 struct ScalarVector {
   using T = u64;
+  using Butterflies = PlainButterflies<ScalarVector>;
   static constexpr size_t LANES = 1;
   static T load(const u64* p) { return *p; }
   static void store(u64* p, T x) { *p = x; }
@@ -42,6 +44,8 @@ struct ScalarLanes {
   static T add(T a, T b) { return a + b; }
   static T bit_xor(T a, T b) { return a ^ b; }
   static T xor3(T a, T b, T c) { return a ^ b ^ c; }
+  static T theta_sum(T a, T b) { return bit_xor(a, b); }
+  static T theta(T s, T, T sum) { return bit_xor(s, sum); }
   static T chi(T a, T b, T c) { return a ^ (~b & c); }
   template <int N>
   static T rotl(T a) {

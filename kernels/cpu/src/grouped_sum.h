@@ -6,6 +6,7 @@
 // end leaves partial sums, which are summed the same way.
 #pragma once
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "batch_add.h"
@@ -80,10 +81,10 @@ class GroupedSum {
       if (a < b) s.runs.push_back({(u32)(a - begin), (u32)(b - a)});
     }
     const u32* own = entries + begin;
-    auto gather = [&](size_t slot) {
+    auto gather = [&](size_t slot, auto& out) {
       Affine<F> p = points[own[slot] >> 1];
-      if (own[slot] & 1) p.y = p.y.neg();
-      return p;
+      if (!std::is_same_v<decltype(out), F&> && own[slot] & 1) p.y = p.y.neg();
+      take(p, out);
     };
     auto prefetch = [&](size_t slot) {
       if (slot < count) points.prefetch(own[slot] >> 1);
@@ -92,24 +93,27 @@ class GroupedSum {
     pair_up(s);
     batch_add(
         s.pairs.size(), s.suffix.data(),
-        [&](size_t i, Affine<F>& a, Affine<F>& b) {
+        [&](size_t i, auto& a, auto& b) {
           const u32 left = s.pairs[i].left;
-          prefetch(left >= PREFETCH ? left - PREFETCH : count);
-          a = gather(left);
-          b = gather(left + 1);
+          for (const u32 next : {left - PREFETCH, left + PREFETCH}) {  // on the way back, and forth
+            prefetch(next);
+            prefetch(next + 1);
+          }
+          gather(left, a);
+          gather(left + 1, b);
         },
         [&](size_t i, const Affine<F>& sum) { s.slots[s.pairs[i].out] = sum; });
     for (Run& run : s.runs) {
-      if (run.count & 1) s.slots[run.first + run.count / 2] = gather(run.first + run.count - 1);
+      if (run.count & 1) gather(run.first + run.count - 1, s.slots[run.first + run.count / 2]);
       run.count = (run.count + 1) / 2;
     }
     // then within the slots, until each run is one point
     while (pair_up(s)) {
       batch_add(
           s.pairs.size(), s.suffix.data(),
-          [&](size_t i, Affine<F>& a, Affine<F>& b) {
-            a = s.slots[s.pairs[i].left];
-            b = s.slots[s.pairs[i].left + 1];
+          [&](size_t i, auto& a, auto& b) {
+            take(s.slots[s.pairs[i].left], a);
+            take(s.slots[s.pairs[i].left + 1], b);
           },
           [&](size_t i, const Affine<F>& sum) { s.slots[s.pairs[i].out] = sum; });
       for (Run& run : s.runs) {
@@ -158,7 +162,7 @@ class GroupedSum {
     for (size_t i = 0; i < groups.size(); ++i) out[groups[i]] = totals[i];
   }
 
-  static constexpr u32 PREFETCH = 8;  // entries ahead, in the backward pass, which is the first to touch the points
+  static constexpr u32 PREFETCH = 16;  // entries ahead
   Pool& pool_;
   std::vector<Scratch> scratch_;
 };

@@ -1,6 +1,7 @@
 // Keccak-256 of V::LANES messages at once; each lane runs the permutation of hash/keccak.h.
 //
-// V: T, LANES, load, store, broadcast, iota (0, 1, 2, ...), add; bit_xor, xor3 (a ^ b ^ c), chi (a ^ (~b & c)), rotl<n>.
+// V: T, LANES, load, store, broadcast, iota (0, 1, 2, ...), add; bit_xor, xor3 (a ^ b ^ c), chi (a ^ (~b & c)), rotl<n>;
+// theta_sum and theta: with b' = theta_sum(a, b), theta(s, a, b') is s ^ a ^ b, in one operation.
 // As in goldilocks_ntt.h, V has internal linkage where it is built with options that not every CPU runs.
 #pragma once
 #include <cstddef>
@@ -79,7 +80,11 @@ class KeccakLanes {
 
  private:
   KeccakLanes() {
-    for (T& lane : s_) lane = V::broadcast(0);
+    // Hidden from the compiler, which fills 25 vectors with a constant by `rep stos`: what that has stored cannot be read
+    // for as long as a tenth of a permutation.
+    T zero = V::broadcast(0);
+    asm("" : "+m"(zero));
+    for (T& lane : s_) lane = zero;
   }
   void absorb(T x) {
     s_[at_] = V::bit_xor(s_[at_], x);
@@ -100,44 +105,39 @@ class KeccakLanes {
   }
 
   static void permute(T (&state)[25]) {
-    T s[25];
-    for (int i = 0; i < 25; ++i) s[i] = state[i];
-    for (int r = 0; r < 24; ++r) {
-      T c[5], d[5], b[25];
-      for (int x = 0; x < 5; ++x) c[x] = V::xor3(V::xor3(s[x], s[x + 5], s[x + 10]), s[x + 15], s[x + 20]);
-      for (int x = 0; x < 5; ++x) d[x] = V::template rotl<1>(c[(x + 1) % 5]);
-      // both sums of theta in one three-way xor
-      const auto theta = [&](int i) { return V::xor3(s[i], c[(i + 4) % 5], d[i % 5]); };
-      b[0] = theta(0);
-      b[10] = V::template rotl<1>(theta(1));
-      b[20] = V::template rotl<62>(theta(2));
-      b[5] = V::template rotl<28>(theta(3));
-      b[15] = V::template rotl<27>(theta(4));
-      b[16] = V::template rotl<36>(theta(5));
-      b[1] = V::template rotl<44>(theta(6));
-      b[11] = V::template rotl<6>(theta(7));
-      b[21] = V::template rotl<55>(theta(8));
-      b[6] = V::template rotl<20>(theta(9));
-      b[7] = V::template rotl<3>(theta(10));
-      b[17] = V::template rotl<10>(theta(11));
-      b[2] = V::template rotl<43>(theta(12));
-      b[12] = V::template rotl<25>(theta(13));
-      b[22] = V::template rotl<39>(theta(14));
-      b[23] = V::template rotl<41>(theta(15));
-      b[8] = V::template rotl<45>(theta(16));
-      b[18] = V::template rotl<15>(theta(17));
-      b[3] = V::template rotl<21>(theta(18));
-      b[13] = V::template rotl<8>(theta(19));
-      b[14] = V::template rotl<18>(theta(20));
-      b[24] = V::template rotl<2>(theta(21));
-      b[9] = V::template rotl<61>(theta(22));
-      b[19] = V::template rotl<56>(theta(23));
-      b[4] = V::template rotl<14>(theta(24));
-      for (int y = 0; y < 25; y += 5)
-        for (int x = 0; x < 5; ++x) s[y + x] = V::chi(b[y + x], b[y + (x + 1) % 5], b[y + (x + 2) % 5]);
-      s[0] = V::bit_xor(s[0], V::broadcast(keccak::ROUND_CONSTANTS[r]));
+    T other[25], c[5];
+    for (int x = 0; x < 5; ++x)
+      c[x] = V::xor3(V::xor3(state[x], state[x + 5], state[x + 10]), state[x + 15], state[x + 20]);
+    for (int r = 0; r < 24; r += 2) {
+      round(state, c, other, keccak::ROUND_CONSTANTS[r]);
+      round(other, c, state, keccak::ROUND_CONSTANTS[r + 1]);
     }
-    for (int i = 0; i < 25; ++i) state[i] = s[i];
+  }
+
+  __attribute__((always_inline)) static void round(const T (&s)[25], T (&c)[5], T (&out)[25], u64 constant) {
+    T d[5], p[5];
+    for (int x = 0; x < 5; ++x) d[x] = V::theta_sum(c[(x + 4) % 5], V::template rotl<1>(c[(x + 1) % 5]));
+    const auto theta = [&](int i) { return V::theta(s[i], c[(i + 4) % 5], d[i % 5]); };
+    // Row by row, so that few registers hold what is not yet stored.
+    const auto chi = [&](int y, T b0, T b1, T b2, T b3, T b4) {
+      T e[5] = {V::chi(b0, b1, b2), V::chi(b1, b2, b3), V::chi(b2, b3, b4), V::chi(b3, b4, b0), V::chi(b4, b0, b1)};
+      if (y == 0) e[0] = V::bit_xor(e[0], V::broadcast(constant));
+      for (int x = 0; x < 5; ++x) {
+        out[y + x] = e[x];
+        p[x] = y ? V::bit_xor(p[x], e[x]) : e[x];
+      }
+    };
+    chi(0, theta(0), V::template rotl<44>(theta(6)), V::template rotl<43>(theta(12)), V::template rotl<21>(theta(18)),
+        V::template rotl<14>(theta(24)));
+    chi(5, V::template rotl<28>(theta(3)), V::template rotl<20>(theta(9)), V::template rotl<3>(theta(10)),
+        V::template rotl<45>(theta(16)), V::template rotl<61>(theta(22)));
+    chi(10, V::template rotl<1>(theta(1)), V::template rotl<6>(theta(7)), V::template rotl<25>(theta(13)),
+        V::template rotl<8>(theta(19)), V::template rotl<18>(theta(20)));
+    chi(15, V::template rotl<27>(theta(4)), V::template rotl<36>(theta(5)), V::template rotl<10>(theta(11)),
+        V::template rotl<15>(theta(17)), V::template rotl<56>(theta(23)));
+    chi(20, V::template rotl<62>(theta(2)), V::template rotl<55>(theta(8)), V::template rotl<39>(theta(14)),
+        V::template rotl<41>(theta(15)), V::template rotl<2>(theta(21)));
+    for (int x = 0; x < 5; ++x) c[x] = p[x];
   }
 
   T s_[25];

@@ -17,7 +17,12 @@ class In {
     std::memcpy(&v, p_ + i * sizeof(T), sizeof(T));
     return v;
   }
-  void prefetch(size_t i) const { __builtin_prefetch(p_ + i * sizeof(T)); }
+  // All of it: what lies in a mapped key straddles cache lines.
+  void prefetch(size_t i) const {
+    const u8* const p = p_ + i * sizeof(T);
+    for (size_t at = 0; at < sizeof(T); at += 64) __builtin_prefetch(p + at);
+    __builtin_prefetch(p + sizeof(T) - 1);
+  }
 
  private:
   const u8* p_;
