@@ -60,6 +60,7 @@ from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_rec
 from tests.support.file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
 from tests.support.file_uses import use_input, use_ptau, use_zkey
 from tests.support.golden_jobs import JOBS, ProvenJob, prove_job
+from tests.support.large_inputs import LARGE_INPUTS
 from tests.support.made_runs import MadeRun, governor
 from tests.support.made_sweeps import made_sweep
 from tests.support.simulated_proofs import trapdoor
@@ -118,6 +119,12 @@ INPUT = (
     b'{"a": ["1", 2, [-3, "0x4"]], "path": [[0, 1], [1, 0]], "big": 123456789012345678901234567890, "b": [{"x": 1}]}'
 )
 PUBLIC = [3, 2**200]
+
+
+def large_input(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """An input of many small values, as it is or spoiled."""
+    data = LARGE_INPUTS[rng.choice(list(LARGE_INPUTS))](rng.randrange(50_000, 250_000))
+    return other_bytes(rng, [data]) if rng.random() < 0.5 else data
 
 
 @cache
@@ -534,6 +541,9 @@ TARGETS: dict[str, Target] = {
     "r1cs": Target(lambda: _binary(r1cs_bytes), read_r1cs, _CONTAINERS, 500),
     "ptau": Target(lambda: _binary(ptau_bytes), use_ptau, _CONTAINERS, 500),
     "circuit-input": Target(lambda: (INPUT,), use_input, _JSON, 1000),
+    "large-input": Target(
+        lambda: [make(1000) for make in LARGE_INPUTS.values()], use_input, (large_input,), 24, constant=2 * MIB
+    ),
     "snarkjs-proof": Target(
         lambda: tuple(format_proof(_trapdoor().prove(PUBLIC, i)).encode() for i in range(2)), use_snarkjs_proof, _JSON
     ),
