@@ -550,7 +550,7 @@ TARGETS: dict[str, Target] = {
     "ptau": Target(lambda: _binary(ptau_bytes), use_ptau, _CONTAINERS, 500),
     "circuit-input": Target(lambda: (INPUT,), use_input, _JSON, 1000),
     "large-input": Target(
-        lambda: [make(1000) for make in LARGE_INPUTS.values()], use_input, (large_input,), 24, constant=2 * MIB
+        lambda: [make(1000) for make in LARGE_INPUTS.values()], use_input, (large_input,), 12, constant=2 * MIB
     ),
     "snarkjs-proof": Target(
         lambda: tuple(format_proof(_trapdoor().prove(PUBLIC, i)).encode() for i in range(2)), use_snarkjs_proof, _JSON

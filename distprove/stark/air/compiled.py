@@ -187,7 +187,7 @@ class CompiledAir:
         """The greatest degree of a constraint, at least 1."""
         return max(self.degrees, default=1)
 
-    @property
+    @cached_property
     def transitions(self) -> int:
         """Maximum number of transition selectors in a product; each adds degree 1, whatever the table's height."""
         return max((selectors for _, selectors in self.output_degrees), default=0)
