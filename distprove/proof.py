@@ -44,6 +44,8 @@ from distprove.formats.names import is_name
 from distprove.system import FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.proof"
+BEGINS = b"\x88\xa7binding"
+"""The first bytes of every proof file: a map of eight entries, the first of which is the binding."""
 VERSION = 1
 PROOF_FILE = "proof.msgpack"
 """Name of the proof file in a run folder."""
@@ -156,7 +158,7 @@ class Proof:
     @classmethod
     def read(cls, path: Path) -> Proof:
         """Read proof.msgpack and check its binding. Raises InputError, FormatError or InvalidProof."""
-        return cls.from_bytes(read_bounded(path, MAX_BYTES), str(path))
+        return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
 
     @classmethod
     def read_from(cls, path: Path) -> Proof:
@@ -164,7 +166,7 @@ class Proof:
         if not path.is_dir():
             return cls.read(path)
         with Folder.open(path) as folder:
-            return cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES), str(path / PROOF_FILE))
+            return cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES, begins=BEGINS), str(path / PROOF_FILE))
 
     def write(self, path: Path) -> None:
         """Write proof.msgpack, atomically."""

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from distprove.errors import FormatError, InvalidProof
 from distprove.formats import canonical
 from distprove.proof import Proof, encode_public, job_digest, partition_digest
+from distprove.stark.keyfile import read_key
+from distprove.stark.verifying_key import MAX_BYTES as MAX_KEY_BYTES
 from distprove.system import PartitionProof
 
 KEY = {"alpha": b"\x01" * 32, "ic": [b"\x02", b"\x03"]}
@@ -60,6 +62,18 @@ def test_round_trip(proof: Proof, tmp_path: Path) -> None:
     assert again.to_bytes() == proof.to_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["proof.msgpack"]
     again.verify(Judge(), expected_job=proof.job_digest)
+
+
+@pytest.mark.parametrize("read", [Proof.read, Proof.read_from, lambda path: Proof.read_from(path.parent), read_key])
+def test_a_large_file_of_zeros_is_refused_before_it_is_read(read: Callable[[Path], object], tmp_path: Path) -> None:
+    with open(tmp_path / "proof.msgpack", "wb") as file:
+        file.truncate(MAX_KEY_BYTES)
+    tracemalloc.start()
+    with pytest.raises(FormatError, match=r"proof\.msgpack: begins with other bytes than a file of its kind"):
+        read(tmp_path / "proof.msgpack")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_what_was_written_is_compared_and_not_hashed_again(proof: Proof, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ TITLES = {
     "merkle": "Keccak-256 tree",
     "groth16": "Groth16",
     "stark": "STARK",
+    "versions": "STARKs on the CPU, one version beside the other",
     "peers": "Side by side with other provers",
     "witness": "Witness programs",
     "orchestration": "Orchestration",
@@ -141,6 +142,7 @@ def _scaling(name: str, document: dict[str, Any]) -> str:
 
 _SECTIONS = {
     "peers": _peers,
+    "versions": _peers,
     "witness": _peers,
     "stark": _stark,
     "orchestration": _orchestration,

@@ -75,10 +75,10 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes:
+def read_bounded(path: Path, limit: int, descriptor: int | None = None, *, begins: bytes = b"") -> bytes:
     """The content of a regular file of at most `limit` bytes, closed at the end if it was open under `descriptor`.
 
-    Raises InputError or FormatError.
+    A file that does not begin with `begins` is refused before it is read. Raises InputError or FormatError.
     """
     if descriptor is None:
         try:
@@ -92,10 +92,12 @@ def read_bounded(path: Path, limit: int, descriptor: int | None = None) -> bytes
         raise InputError(f"{path}: not a regular file")
     size = status.st_size
     with open(descriptor, "rb") as file:
+        if size > limit:
+            raise FormatError(f"{path}: larger than {limit} bytes")
+        if os.pread(descriptor, len(begins), 0) != begins:
+            raise FormatError(f"{path}: begins with other bytes than a file of its kind")
         # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
-        data = file.read(size + 1) if size <= limit else b""
-    if size > limit:
-        raise FormatError(f"{path}: larger than {limit} bytes")
+        data = file.read(size + 1)
     if len(data) > size:
         raise InputError(f"{path}: grew while it was read")
     return data

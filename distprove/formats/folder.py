@@ -80,9 +80,10 @@ class Folder:
         """Whether there is anything of that name, be it a link: opening it tells what is wrong with it."""
         return self._facts(name) is not None
 
-    def read(self, name: str, limit: int) -> bytes:
-        """The content of a regular file of at most `limit` bytes. Raises InputError, and FormatError for more."""
-        return read_bounded(self.path / name, limit, self.open_file(name))
+    def read(self, name: str, limit: int, *, begins: bytes = b"") -> bytes:
+        """The content of a regular file of at most `limit` bytes. Raises InputError, and FormatError for more bytes, or
+        other ones at the file's start than `begins`."""
+        return read_bounded(self.path / name, limit, self.open_file(name), begins=begins)
 
     def open_file(self, name: str) -> int:
         """A descriptor to read a regular file. Raises InputError."""

@@ -26,7 +26,6 @@ MAX_NUMBER = 1e100
 
 _COSTS = {b"{": 232, b"[": 104, b",": 40, b":": 64, b'"': 28}
 """Bytes of memory that goes with each of these, at most: objects, lists, values, entries and half a string."""
-_ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _STRING = re.compile(rb'"[^"]*"?')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _OTHERS = bytes(set(range(256)) - {*_STEPS, ord('"')})
@@ -88,9 +87,16 @@ def check_depth(data: bytes, what: str, max_depth: int = MAX_DEPTH) -> None:
     """Raise FormatError when brackets outside of strings nest deeper than `max_depth`."""
     if data.count(b"[") + data.count(b"{") <= max_depth:
         return
-    if b"\\" in data:
-        data = _ESCAPE.sub(b"", data)
-    # Of most strings nothing is left but two quotes: those with brackets in them are few, and looked at one by one.
-    brackets = _STRING.sub(b"", data.translate(None, _OTHERS).replace(b'""', b""))
-    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > max_depth:
+    if max(accumulate(map(_STEPS.__getitem__, brackets(data))), default=0) > max_depth:
         raise FormatError(f"{what}: nested deeper than {max_depth} levels")
+
+
+def brackets(data: bytes) -> bytes:
+    """The brackets of a JSON text, without those in strings."""
+    # Of most strings nothing is left but two quotes: those with brackets in them are few, and looked at one by one.
+    return _STRING.sub(b"", hide_escapes(data).translate(None, _OTHERS).replace(b'""', b""))
+
+
+def hide_escapes(data: bytes) -> bytes:
+    """A JSON text with other characters in place of escaped backslashes and quotes."""
+    return data.replace(rb"\\", b"__").replace(rb"\"", b"__") if b"\\" in data else data

@@ -7,20 +7,19 @@ or a list of such objects. Errors name the signal, never a value.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import islice
-from typing import Any
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from distprove.errors import FormatError, WitnessGenerationError
-from distprove.formats import jsontext
+from distprove.formats.jsonpieces import pieces
 from distprove.groth16.binfile import Source, load
 from kernels.maths.curves import Field
-
-Inputs = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?(?:[0-9]{1,1024}|0[xX][0-9a-fA-F]{1,1024})\Z")
 _DECIMAL = re.compile(r"[0-9]{1,1024}\Z")
@@ -29,126 +28,149 @@ MAX_INPUT = 1 << 28
 _LISTS = (list, tuple, np.ndarray)
 _CHUNK = 1024
 """Values that are packed together."""
+_FEW = 8
+"""Values that are packed faster one by one."""
 _MAX_DEPTH = 32
 _MAX_NAME = 1000
 _EXACT_FLOAT = 1 << 53
 
 
-def read_input(source: Source, *, name: str | None = None) -> dict[str, Any]:
-    """Read the JSON object in a file. Raises FormatError, or InputError when the file cannot be read.
+@dataclass(frozen=True)
+class InputFile:
+    """A circuit's input as the text of a file. It is decoded piece by piece when its values are asked for."""
+
+    text: bytes = field(repr=False)
+    name: str
+
+
+Inputs = Mapping[str, Any] | InputFile
+"""What a circuit's input is given as: its signals' values by name, or a file."""
+
+
+class Part(NamedTuple):
+    """Values of a signal. A long one comes in several parts, one after the other."""
+
+    signal: str
+    values: Sequence[Any]
+    goes_on: bool
+    """Whether these are more values of the signal that the part before is of."""
+
+
+def read_input(source: Source, *, name: str | None = None) -> InputFile:
+    """Read a file. Raises FormatError when it is too large, or InputError when it cannot be read.
 
     Integers of any length stay exact; snarkjs rounds those beyond 2^53 that are not in quotes.
     """
     data, name = load(source, name)
     if len(data) > MAX_INPUT:
         raise FormatError(f"{name}: larger than {MAX_INPUT} bytes")
-    try:
-        text = data.tobytes()
-        parsed = jsontext.loads(text, name)
-        # Faster than to look at every object while it is made. There are more colons than entries where a later entry
-        # took the place of an earlier one, or a string has one.
-        if _entries(parsed) != text.count(b":"):
-            parsed = jsontext.loads(text, name, object_pairs_hook=_without_duplicates)
-    except json.JSONDecodeError as error:
-        # The decoder's message and position are public; the text around them is not, so the cause is dropped.
-        raise FormatError(f"{name}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-    except _DuplicateKey as error:
-        raise FormatError(f"{name}: the signal {error.args[0]!r} occurs twice") from None
-    except ValueError as error:
-        raise FormatError(f"{name}: not usable JSON ({type(error).__name__})") from None
-    if not isinstance(parsed, dict):
-        raise FormatError(f"{name}: the input must be a JSON object from signal names to values")
-    return parsed
+    return InputFile(data.tobytes(), name)
 
 
-def _entries(value: Any) -> int:
-    """Entries of all objects within a value."""
-    if not isinstance(value, (dict, list)):
-        return 0
-    items, own = (value.values(), len(value)) if isinstance(value, dict) else (value, 0)
-    return own + (sum(map(_entries, items)) if {dict, list} & set(map(type, items)) else 0)
+def signals(inputs: Inputs) -> Iterator[Part]:
+    """The signals of an input with their values in row-major order. Buses are flattened: {"p": [{"x": 1}]} becomes
+    "p[0].x", the name that circom's programs use.
 
-
-class _DuplicateKey(Exception):
-    pass
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _DuplicateKey(key)
-        found[key] = value
-    return found
-
-
-def signals(inputs: Inputs) -> dict[str, Any]:
-    """Flatten the buses of `inputs`: {"p": [{"x": 1}]} becomes {"p[0].x": 1}, the name that circom's programs use.
-
-    Raises WitnessGenerationError when a list mixes objects and numbers, or two values get the same name.
+    Raises FormatError when a file is not JSON, and WitnessGenerationError when a list mixes objects and numbers, or two
+    values get the same name. What comes before a fault is given before it is raised.
     """
-    found: dict[str, Any] = {}
-    for name, value in inputs.items():
-        for signal, plain in ((name, value),) if isinstance(value, (str, int)) else _signals(name, value, 0):
-            if len(signal) > _MAX_NAME:
-                raise WitnessGenerationError(
-                    f"a signal name has {len(signal)} characters, at most {_MAX_NAME} are taken"
-                )
-            if signal in found:
-                raise WitnessGenerationError(f"signal {signal!r} is given twice")
-            found[signal] = plain
-    return found
+    hashes, last = array("q"), None  # a set of the names would take more memory than the text
+    for part in _parts(inputs):
+        if not part.goes_on:
+            last = part.signal
+            hashes.append(hash(last))
+        elif part.signal != last:  # so there were objects in its list before
+            raise WitnessGenerationError(f"signal {part.signal!r}: a list mixes objects and numbers")
+        yield part
+    hashed = np.sort(np.frombuffer(hashes, np.int64))
+    twice, seen = set(hashed[1:][hashed[1:] == hashed[:-1]].tolist()), set()
+    for part in _parts(inputs) if twice else ():
+        if not part.goes_on and hash(part.signal) in twice:
+            if part.signal in seen:
+                raise WitnessGenerationError(f"signal {part.signal!r} is given twice")
+            seen.add(part.signal)
 
 
-def _signals(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+def _parts(inputs: Inputs) -> Iterator[Part]:
+    if not isinstance(inputs, InputFile):
+        yield from _entries(inputs, "", -1, ())
+        return
+    for piece in pieces(inputs.text, inputs.name):
+        if not isinstance(piece.value, dict):
+            raise FormatError(f"{inputs.name}: the input must be a JSON object from signal names to values")
+        yield from _entries(piece.value, "", -1, piece.before)
+
+
+def _entries(value: Mapping[str, Any], path: str, depth: int, before: Sequence[int]) -> Iterator[Part]:
+    """The signals in an object. For `before`, see `Piece`."""
+    inside = before[1:]
+    for key, inner in value.items():
+        if isinstance(inner, (str, int)) and len(path + key) <= _MAX_NAME:
+            yield Part(path + key, (inner,), False)
+        else:
+            yield from _signals(path + key, inner, depth + 1, inside)
+        inside = ()
+
+
+def _signals(name: str, value: Any, depth: int, before: Sequence[int]) -> Iterator[Part]:
     if depth > _MAX_DEPTH:
         raise WitnessGenerationError(f"signal {name[:_MAX_NAME]!r}: nested more than {_MAX_DEPTH} deep")
+    if len(name) > _MAX_NAME:
+        raise WitnessGenerationError(f"a signal name has {len(name)} characters, at most {_MAX_NAME} are taken")
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _signals(f"{name}.{key}", inner, depth + 1)
-    elif isinstance(value, (list, tuple)) and any(issubclass(k, Mapping) for k in set(map(type, _leaves(name, value)))):
-        for index, item in enumerate(value):
-            if not isinstance(item, (list, tuple, Mapping)):
-                raise WitnessGenerationError(f"signal {name!r}: a list mixes objects and numbers")
-            yield from _signals(f"{name}[{index}]", item, depth + 1)
-    else:
-        yield name, value
+        yield from _entries(value, f"{name}.", depth, before)
+        return
+    leaves = _leaves(name, value)
+    if not _any_is(leaves, Mapping):
+        yield Part(name, leaves, bool(before))
+        return
+    inside = before[1:]
+    for index, item in enumerate(value, before[0] if before else 0):
+        if not isinstance(item, (list, tuple, Mapping)):
+            raise WitnessGenerationError(f"signal {name!r}: a list mixes objects and numbers")
+        yield from _signals(f"{name}[{index}]", item, depth + 1, inside)
+        inside = ()
 
 
-def flatten(signal: str, value: Any, field: Field) -> bytearray:
-    """Encode a signal's values in row-major order, reduced modulo the field, `field.bytes` little-endian bytes each.
+def _leaves(signal: str, value: Any) -> Sequence[Any]:
+    """All that is in lists within lists, in row-major order."""
+    leaves = _items(value)
+    for _ in range(_MAX_DEPTH + 1):
+        if not _any_is(leaves, _LISTS):
+            return leaves
+        leaves = [*chain.from_iterable(leaves if set(map(type, leaves)) == {list} else map(_items, leaves))]
+    raise WitnessGenerationError(f"signal {signal!r}: lists are nested more than {_MAX_DEPTH} deep")
+
+
+def _any_is(values: Sequence[Any], kinds: type | tuple[type, ...]) -> bool:
+    return any(issubclass(kind, kinds) for kind in set(map(type, values)))
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def flatten(signal: str, values: Sequence[Any], of: Field) -> Iterator[bytes]:
+    """Encode values of a signal, reduced modulo the field's prime, `of.bytes` little-endian bytes each, some at a time.
 
     Raises WitnessGenerationError.
     """
-    modulus, size = field.modulus, field.bytes
-    if not isinstance(value, _LISTS):
-        return bytearray((_integer(signal, value) % modulus).to_bytes(size, "little"))
-    leaves, packed = _leaves(signal, value), bytearray()
-    while chunk := list(islice(leaves, _CHUNK)):  # so that not all are there as objects of their own at a time
+    modulus, size = of.modulus, of.bytes
+    if len(values) <= _FEW:
+        yield b"".join([(_integer(signal, value) % modulus).to_bytes(size, "little") for value in values])
+        return
+    for start in range(0, len(values), _CHUNK):
+        chunk = values[start : start + _CHUNK]
         plain = set(map(type, chunk)) == {str} and all(map(_DECIMAL.match, chunk))
-        integers = list(map(int, chunk)) if plain else [_integer(signal, leaf) for leaf in chunk]
+        integers = list(map(int, chunk)) if plain else [_integer(signal, value) for value in chunk]
         if min(integers) >= 0 and max(integers) < 1 << 63:
             words = np.zeros((len(integers), size // 8), "<u8")
             words[:, 0] = integers
-            packed += words.tobytes()
+            yield words.tobytes()
         else:
-            packed += b"".join([(integer % modulus).to_bytes(size, "little") for integer in integers])
-    return packed
-
-
-def _leaves(signal: str, value: Any, depth: int = 0) -> Iterator[Any]:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, _LISTS):
-        yield value
-        return
-    if depth == _MAX_DEPTH:
-        raise WitnessGenerationError(f"signal {signal!r}: lists are nested more than {_MAX_DEPTH} deep")
-    if any(issubclass(kind, _LISTS) for kind in set(map(type, value))):
-        for item in value:
-            yield from _leaves(signal, item, depth + 1)
-    else:
-        yield from value
+            yield b"".join([(integer % modulus).to_bytes(size, "little") for integer in integers])
 
 
 def _integer(signal: str, value: Any) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import Circuit
 from kernels.interface.arrays import Empty
-from kernels.maths.curves import Curve
+from kernels.maths.curves import Curve, Field
 
 _BRIDGE = """
 (module
@@ -39,11 +39,11 @@ _BRIDGE = """
   (import "circuit" "getWitness" (func $get (param i32)))
   (memory (export "memory") 1)
 
-  ;; Hand over `count` values of `words` words, which lie at 0, as the signal with hash (high, low).
-  (func (export "set") (param $high i32) (param $low i32) (param $count i32) (param $words i32)
-    (local $i i32) (local $j i32) (local $from i32)
+  ;; Hand over values of `words` words, which lie at 0, as the values `i` to `end` of the signal with hash (high, low).
+  (func (export "set") (param $high i32) (param $low i32) (param $i i32) (param $end i32) (param $words i32)
+    (local $j i32) (local $from i32)
     (block $done (loop $values
-      (br_if $done (i32.ge_u (local.get $i) (local.get $count)))
+      (br_if $done (i32.ge_u (local.get $i) (local.get $end)))
       (local.set $j (i32.const 0))
       (block $full (loop $copy
         (br_if $full (i32.ge_u (local.get $j) (local.get $words)))
@@ -171,21 +171,26 @@ class WitnessProgram:
             )
 
     def generate(self, inputs: Inputs, empty: Empty = np.empty) -> Words:
-        """The witness for `inputs` (signal name -> integer or nested list): (n_vars, limbs) uint64, canonical, in what
-        `empty` makes.
+        """The witness for `inputs` (a file, or signal name -> integer or nested list), made in what `empty` gives:
+        (n_vars, limbs) uint64, canonical.
 
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
         field = self.curve.fr
         with self._running() as instance:
             instance.start()
-            names, given = signals(inputs), 0
-            for signal, value in names.items():
-                values = flatten(signal, value, field)
-                instance.set_signal(signal, values, field.bytes)
-                given += len(values) // field.bytes
+            names: list[str] = []
+            given = 0
+            for part in signals(inputs):
+                if not part.goes_on:
+                    instance.end_signal()
+                    instance.begin_signal(part.signal)
+                    names += [part.signal] * (len(names) < _MAX_SIGNALS_NAMED)
+                instance.set_values(part.values, field)
+                given += len(part.values)
+            instance.end_signal()
             if given < self.n_inputs:
-                named = ", ".join(list(names)[:_MAX_SIGNALS_NAMED]) or "none"
+                named = ", ".join(names) or "none"
                 raise WitnessGenerationError(
                     f"{self.name}: the circuit takes {self.n_inputs} input values, {given} are given (signals: {named})"
                 )
@@ -249,6 +254,9 @@ class _Instance:
     ) -> None:
         self._name, self._store, self._templates = name, store, templates
         self._message: list[str] = []
+        self._signal, self._key = "", (0, 0)
+        self._given = 0
+        self._expected: int | None = None
         callbacks = {"exceptionHandler": self._on_exception, "printErrorMessage": self._on_message}
         imports = [
             wasmtime.Func(store, item.type, callbacks.get(item.name, _ignore), access_caller=True)
@@ -277,23 +285,36 @@ class _Instance:
     def start(self) -> None:
         self._call("init", 0)
 
-    def set_signal(self, signal: str, values: bytes | bytearray, size: int) -> None:
-        """Hand over one signal. The last one makes the program run."""
-        count, key = len(values) // size, fnv1a(signal)
-        high, low = _signed(key >> 32), _signed(key & 0xFFFFFFFF)
+    def begin_signal(self, signal: str) -> None:
+        """Begin with the values of a signal."""
+        key = fnv1a(signal)
+        self._signal, self._key = signal, (_signed(key >> 32), _signed(key & 0xFFFFFFFF))
+        self._given, self._expected = 0, None
         if "getInputSignalSize" in self._exports:
-            expected = self._call("getInputSignalSize", high, low)
-            if expected < 0:
+            self._expected = self._call("getInputSignalSize", *self._key)
+            if self._expected < 0:
                 raise WitnessGenerationError(f"{self._name}: {signal!r} is not an input signal of the circuit")
-            if count != expected:
-                raise WitnessGenerationError(
-                    f"{self._name}: signal {signal!r} takes {expected} values, {count} are given"
-                )
-        self._room(len(values)).write(self._store, values)
-        try:
-            self._bridge["set"](self._store, high, low, count, size // 4)
-        except _Fault as fault:
-            raise self._failure(fault, signal) from None
+
+    def set_values(self, values: Sequence[Any], field: Field) -> None:
+        """Hand over more values of the signal. The last value of all makes the program run."""
+        after = self._given + len(values)
+        too_many = self._expected is not None and after > self._expected
+        for packed in () if too_many else flatten(self._signal, values, field):
+            self._room(len(packed)).write(self._store, packed)
+            end = self._given + len(packed) // field.bytes
+            try:
+                self._bridge["set"](self._store, *self._key, self._given, end, field.bytes // 4)
+            except _Fault as fault:
+                raise self._failure(fault, self._signal) from None
+            self._given = end
+        self._given = after
+
+    def end_signal(self) -> None:
+        """Raises WitnessGenerationError unless the signal has all its values."""
+        if self._expected not in (None, self._given):
+            raise WitnessGenerationError(
+                f"{self._name}: signal {self._signal!r} takes {self._expected} values, {self._given} are given"
+            )
 
     def witness(self, n_vars: int, limbs: int, empty: Empty) -> Words:
         size = 8 * limbs * n_vars

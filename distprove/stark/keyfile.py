@@ -18,6 +18,8 @@ from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version
 from kernels.cpu.backend import CpuBackend
 
 FORMAT = "distprove.stark-key"
+BEGINS = b"\x82\xa6format\xb3" + FORMAT.encode()
+"""The first bytes of every key file: a map of two entries, the first of which is the format."""
 
 
 def key_content(key: VerifyingKey) -> bytes:
@@ -27,7 +29,7 @@ def key_content(key: VerifyingKey) -> bytes:
 
 def read_key(path: Path) -> VerifyingKey:
     """Read a key file. Raises InputError, FormatError."""
-    return parse_key(read_bounded(path, MAX_BYTES), str(path))
+    return parse_key(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
 
 
 def parse_key(data: bytes, what: str) -> VerifyingKey:

@@ -8,6 +8,7 @@ evaluates it at one point.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.maths.goldilocks import P
+
+_BLOCK = 1024
 
 
 class Op(IntEnum):
@@ -65,10 +68,15 @@ class RowProgram:
     @cached_property
     def is_extension(self) -> NDArray[np.bool_]:
         """Flags (n,): whether each value is an extension element. Sums and products of base values are base values."""
-        kinds = np.zeros(len(self.code), dtype=np.bool_)
-        for i, (op, a, b, _) in enumerate(self.code.tolist()):
-            kinds[i] = op == Op.SCALAR or (op >= Op.ADD and bool(kinds[a] or kinds[b]))
-        return kinds
+        kinds = bytearray(len(self.code))
+        for i, (op, a, b, _) in enumerate(self.instructions()):
+            kinds[i] = op == Op.SCALAR or (op >= Op.ADD and (kinds[a] or kinds[b]))
+        return np.frombuffer(kinds, dtype=np.bool_)
+
+    def instructions(self) -> Iterator[list[int]]:
+        """The rows of `code` as lists. A list of all rows would take ten times the memory of `code`."""
+        for start in range(0, len(self.code), _BLOCK):
+            yield from self.code[start : start + _BLOCK].tolist()
 
     @property
     def output_columns(self) -> int:

@@ -57,9 +57,11 @@ from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
+from tests.support.chained_keys import chained
 from tests.support.file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
 from tests.support.file_uses import use_input, use_ptau, use_zkey
 from tests.support.golden_jobs import JOBS, ProvenJob, prove_job
+from tests.support.large_inputs import LARGE_INPUTS
 from tests.support.made_runs import MadeRun, governor
 from tests.support.made_sweeps import made_sweep
 from tests.support.simulated_proofs import trapdoor
@@ -118,6 +120,12 @@ INPUT = (
     b'{"a": ["1", 2, [-3, "0x4"]], "path": [[0, 1], [1, 0]], "big": 123456789012345678901234567890, "b": [{"x": 1}]}'
 )
 PUBLIC = [3, 2**200]
+
+
+def large_input(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """An input of many small values, as it is or spoiled."""
+    data = LARGE_INPUTS[rng.choice(list(LARGE_INPUTS))](rng.randrange(50_000, 250_000))
+    return other_bytes(rng, [data]) if rng.random() < 0.5 else data
 
 
 @cache
@@ -256,6 +264,13 @@ def use_stark_key(data: bytes) -> None:
                 verifier.verify(part)
             verifier.verify_job(_partitions(job))
             assert key.digest == job.key.digest, "a proof was verified under a changed key"
+
+
+def chained_keys(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A key with many instructions, each of which uses the one before; as it is or spoiled."""
+    content = load_msgpack(seeds[0])
+    data = dump_msgpack({**content, "key": chained(content["key"], rng.randrange(1 << 14, 1 << 16))})
+    return other_bytes(rng, [data]) if rng.random() < 0.3 else data
 
 
 _scratch_keys = _scratch()
@@ -534,6 +549,9 @@ TARGETS: dict[str, Target] = {
     "r1cs": Target(lambda: _binary(r1cs_bytes), read_r1cs, _CONTAINERS, 500),
     "ptau": Target(lambda: _binary(ptau_bytes), use_ptau, _CONTAINERS, 500),
     "circuit-input": Target(lambda: (INPUT,), use_input, _JSON, 1000),
+    "large-input": Target(
+        lambda: [make(1000) for make in LARGE_INPUTS.values()], use_input, (large_input,), 12, constant=2 * MIB
+    ),
     "snarkjs-proof": Target(
         lambda: tuple(format_proof(_trapdoor().prove(PUBLIC, i)).encode() for i in range(2)), use_snarkjs_proof, _JSON
     ),
@@ -547,6 +565,7 @@ TARGETS: dict[str, Target] = {
     "stark-file": Target(_stark_files, use_stark_file, _FILE, 60, 32 * MIB),
     "stark-part": Target(_stark_parts, use_stark_part, _MSGPACK, 60, 32 * MIB),
     "stark-key": Target(_stark_keys, use_stark_key, _MSGPACK, 60, 32 * MIB),
+    "chained-key": Target(lambda: _stark_keys()[:1], use_stark_key, (chained_keys,), 3),
     "stark-named-key": Target(_named_keys, use_named_key, _MSGPACK, 60, 64 * MIB),
     "commitment": Target(_commitments, use_commitment, _MSGPACK, 1000),
     "job-file": Target(lambda: JOB_FILES, use_job_file, (mutations.toml_lines,) * 3 + (other_bytes,), 200),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distprove.errors import DistproveError
-from distprove.groth16.inputs import flatten
+from distprove.groth16.inputs import flatten, signals
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import read_zkey
@@ -115,7 +115,9 @@ def test_one_format_is_not_another(files: dict[str, list[bytes]], kind: str) -> 
 )
 def test_any_json_value_as_a_signal(value: object) -> None:
     try:
-        data = flatten("s", value, BN254.fr)
+        data = b"".join(
+            packed for name, values, _ in signals({"s": value}) for packed in flatten(name, values, BN254.fr)
+        )
     except DistproveError:
         return
     assert len(data) % 32 == 0

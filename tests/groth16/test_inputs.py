@@ -10,30 +10,37 @@ from typing import Any
 import pytest
 
 from distprove.errors import FormatError, WitnessGenerationError
-from distprove.groth16.inputs import MAX_INPUT, flatten, read_input, signals
+from distprove.formats import jsonpieces
+from distprove.groth16.inputs import MAX_INPUT, Inputs, flatten, read_input, signals
 from kernels.maths.curves import BN254
+from tests.support.file_uses import use_input
+from tests.support.large_inputs import LARGE_INPUTS
 
 FIELD = BN254.fr
+MIB = 1 << 20
 
 
-@pytest.mark.parametrize(
-    ("value", "times"),
-    [
-        ({"in": [str(i) for i in range(20_000)]}, 17),
-        ({"in": list(range(20_000))}, 16),
-        ({f"s{i}": str(i % 9) for i in range(20_000)}, 12),
-    ],
-    ids=["strings", "numbers", "names"],
-)
-def test_what_an_input_takes_for_each_of_its_bytes(value: dict[str, Any], times: int) -> None:
-    data = json.dumps(value, separators=(",", ":")).encode()
+def values_of(inputs: Inputs) -> dict[str, list[Any]]:
+    """The values of each signal, its parts put together."""
+    found: dict[str, list[Any]] = {}
+    for signal, values, goes_on in signals(inputs):
+        found[signal] = [*(found[signal] if goes_on else ()), *values]
+    return found
+
+
+def packed(values: Any) -> bytes:
+    [(signal, leaves, _)] = signals({"in": values})
+    return b"".join(flatten(signal, leaves, FIELD))
+
+
+@pytest.mark.parametrize("shape", LARGE_INPUTS)
+def test_no_input_takes_many_times_its_size(shape: str) -> None:
+    data = LARGE_INPUTS[shape](200_000)
     tracemalloc.start()
-    read = signals(read_input(data))
-    for name, plain in read.items():
-        flatten(name, plain, FIELD)
+    use_input(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < times * len(data)
+    assert peak < 3 * len(data) + 2 * MIB
 
 
 @pytest.mark.parametrize(
@@ -58,19 +65,27 @@ def test_values_are_packed_one_like_the_other(values: Any) -> None:
         return [int(value, 0) if isinstance(value, str) else int(value)]
 
     expected = b"".join((leaf % FIELD.modulus).to_bytes(FIELD.bytes, "little") for leaf in leaves(values))
-    assert flatten("in", values, FIELD) == expected
+    assert packed(values) == expected
 
 
 @pytest.mark.parametrize("odd", ["1_0", " 1", "1\n", "\u0661", "", "9" * 1025, None, 1.5, {}])
 def test_one_odd_value_among_many_is_found(odd: object) -> None:
     with pytest.raises(WitnessGenerationError, match="signal 'in'"):
-        flatten("in", ["1"] * 1500 + [odd], FIELD)
+        packed(["1"] * 1500 + [odd])
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"b": [{"a": 1}, {"x:": 1, "a": 1, "a": 1}]}'])
-def test_a_signal_that_is_given_twice_is_told(text: str) -> None:
-    with pytest.raises(FormatError, match="the signal 'a' occurs twice"):
-        read_input(text.encode())
+def test_a_key_that_is_given_twice_is_told(text: str) -> None:
+    with pytest.raises(FormatError, match="the key 'a' occurs twice"):
+        values_of(read_input(text.encode()))
+
+
+@pytest.mark.parametrize("between", [0, 100_000])
+@pytest.mark.parametrize("first", ['"p": [{"x": [1]}]', '"p[0].x": 2', '"p[0].x": [1, 3, 4]'])
+def test_a_signal_that_is_given_twice_is_told(first: str, between: int) -> None:
+    text = f'{{{first}, "a": "{"0" * between}", "p": [{{"x": 2}}]}}'
+    with pytest.raises((FormatError, WitnessGenerationError), match=r"'p\[0\]\.x' is given twice|'p' occurs twice"):
+        values_of(read_input(text.encode()))
 
 
 def test_an_input_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -85,4 +100,22 @@ def test_an_input_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) 
 
 
 def test_colons_in_names_are_no_entries() -> None:
-    assert read_input(b'{"a:b": {":": [{"c": "::"}]}}') == {"a:b": {":": [{"c": "::"}]}}
+    assert values_of(read_input(b'{"a:b": {":": [{"c": "::"}]}}')) == {"a:b.:[0].c": ["::"]}
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_pieces_lead_to_the_same_signals(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = {"x": [1, 2, "3"], "y": {"z": -4}}
+    value = {"a": 1, "in": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], "p": [bus, bus], "q": [[bus], [bus, bus]], "b": "5"}
+    monkeypatch.setattr(jsonpieces, "PIECE", size)
+    read = values_of(read_input(json.dumps(value).encode()))
+    assert read == values_of(value)
+    assert len(read) == 2 + 1 + 2 * 5
+
+
+@pytest.mark.parametrize("mixed", ['[{"x": 1}, {"x": 2}, 3]', '[{"x": 1}, [2, 3]]'])
+def test_numbers_after_objects_are_no_values_of_theirs(mixed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in a piece of its own: the numbers would go on with the values of the signal before."""
+    monkeypatch.setattr(jsonpieces, "PIECE", 1)
+    with pytest.raises(WitnessGenerationError, match="signal 'p': a list mixes objects and numbers"):
+        values_of(read_input(f'{{"p": {mixed}}}'.encode()))

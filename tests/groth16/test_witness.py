@@ -61,7 +61,6 @@ def test_values_are_taken_as_snarkjs_takes_them(value: Any, expected: list[int])
         ({"x": [1, {"a": 1}]}, "'x': a list mixes objects and numbers"),
         ({"x" * 1001: 1}, "a signal name has 1001 characters"),
         ({"x": {"a": 1}}, r"'x\.a' is not an input signal"),
-        ({"p": {"a": 1}, "p.a": 2}, r"'p\.a' is given twice"),
         ({"x": [1, 2.5]}, "'x': a number that is not an exact integer"),
         ({"x": [1, 1e30]}, "'x': a number that is not an exact integer"),
         ({"x": [1, ""]}, "'x': a string is not"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -142,8 +143,8 @@ def test_rows_agree_with_python_integers(tree: Tree, seed: int) -> None:
 
 
 @settings(max_examples=60)
-@given(trees, st.integers(0, 2**32))
-def test_points_agree_with_the_extension(tree: Tree, seed: int) -> None:
+@given(trees, st.integers(0, 2**32), st.sampled_from([1, 2, 1000]))
+def test_points_agree_with_the_extension(tree: Tree, seed: int, narrow: int) -> None:
     air = compile_tree(tree)
     rng = np.random.default_rng(seed)
     this, next_, fixed = words(rng, 2, 3), words(rng, 2, 3), words(rng, 1, 3)
@@ -160,7 +161,9 @@ def test_points_agree_with_the_extension(tree: Tree, seed: int) -> None:
         air, public, local=None, global_=None, terminals=(None, None), n=HEIGHT, alpha=(2, 3, 4)
     )
     given_ = [fixed, this, None, np.zeros((3, 3), dtype=np.uint64)]
-    assert PointProgram(air.constraints)(given_, [None, next_, None, None], scalars) == interpret(tree, leaf).value
+    with mock.patch("distprove.stark.air.point.NARROW", narrow):
+        program = PointProgram(air.constraints)
+    assert program(given_, [None, next_, None, None], scalars) == interpret(tree, leaf).value
 
 
 def test_a_point_program_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +187,9 @@ def test_a_point_program_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         expected = field.e_add(expected, field.e_mul(value, w))
     assert whole == expected
     monkeypatch.setattr("distprove.stark.air.point.BLOCK", 7)
-    assert air.at_point(this, next_, scalars) == whole
+    for narrow in (1, 41, 1000):
+        monkeypatch.setattr("distprove.stark.air.point.NARROW", narrow)
+        assert PointProgram(air.constraints)(this, next_, scalars) == whole
 
 
 def test_points_of_a_wrong_shape_are_refused() -> None:

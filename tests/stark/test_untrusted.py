@@ -12,18 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distprove.errors import DistproveError, FormatError
+from distprove.errors import DistproveError, FormatError, InvalidProof
 from distprove.formats import canonical
 from distprove.job import Job
 from distprove.proof import Proof, decode_partition, encode_public
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
 from distprove.stark.job_verifier import StarkVerifier
-from distprove.stark.keyfile import shipped_key
+from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.statement import Statement
+from distprove.stark.verifier import verify
 from distprove.stark.verifying_key import VerifyingKey
+from tests.support.chained_keys import chained
 from tests.support.golden_jobs import JOBS, golden, golden_file
 from tests.support.records import places, with_value
 
@@ -236,6 +238,22 @@ def test_openings_of_trees_are_bounded_before_the_queries_are_known() -> None:
             else:
                 with pytest.raises(FormatError, match=f"at most {most} items of {size} bytes"):
                     StarkProof.from_record(changed, key)
+
+
+def test_a_key_of_chained_instructions_takes_no_more_than_others() -> None:
+    """An array operation for each of its instructions would take 30 times its memory and ten times as long."""
+    data = key_content(VerifyingKey.from_record(chained(RECORDS["fibonacci"]["key"], 1 << 15)))
+    part = RECORDS["fibonacci"]["partitions"][0]
+    verified(KEYS["fibonacci"], RECORDS["fibonacci"])  # what is kept for all proofs is made
+    tracemalloc.start()
+    key = parse_key(data, "key")
+    proof, shape = StarkProof.from_record(part["proof"], key)
+    with pytest.raises(InvalidProof, match="the constraints of table FibonacciAir do not hold"):
+        verify(key, part["name"], part["public"], proof, shape)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * len(data) + 2 * MIB
+    assert len(key.tables[0].at_point.steps) < 10
 
 
 class Watched(tuple[Any, ...]):

@@ -23,5 +23,5 @@ def use_ptau(data: bytes) -> None:
 
 
 def use_input(data: bytes) -> None:
-    for signal, value in signals(read_input(data)).items():
-        flatten(signal, value, BN254.fr)
+    for signal, values, _ in signals(read_input(data)):
+        assert sum(map(len, flatten(signal, values, BN254.fr))) == len(values) * BN254.fr.bytes

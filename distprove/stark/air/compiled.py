@@ -12,6 +12,7 @@ into an extension element). Both programs number their public values and challen
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,10 +172,15 @@ class CompiledAir:
         return ScalarLayout(self.public_count, self.local_width, self.global_width)
 
     @cached_property
+    def output_degrees(self) -> tuple[tuple[int, int], ...]:
+        """The degree of each constraint as (columns, transition selectors), which `expression` explains."""
+        columns, selectors = _degrees(self.constraints)
+        return tuple((columns[v], selectors[v]) for v in self.constraints.outputs)
+
+    @cached_property
     def degrees(self) -> tuple[int, ...]:
         """The degree of each constraint, in units of the table's height."""
-        values = _degrees(self.constraints)
-        return tuple(whole_degree(*values[v]) for v in self.constraints.outputs)
+        return tuple(whole_degree(*each) for each in self.output_degrees)
 
     @property
     def degree(self) -> int:
@@ -184,8 +190,7 @@ class CompiledAir:
     @cached_property
     def transitions(self) -> int:
         """Maximum number of transition selectors in a product; each adds degree 1, whatever the table's height."""
-        values = _degrees(self.constraints)
-        return max((values[v][1] for v in self.constraints.outputs), default=0)
+        return max((selectors for _, selectors in self.output_degrees), default=0)
 
     @property
     def quotient_chunks(self) -> int:
@@ -232,23 +237,20 @@ def scope_widths(groups: Sequence[Group]) -> int:
     return EXTENSION_DEGREE * (len(groups) + len({group.scope for group in groups}))
 
 
-def _degrees(program: RowProgram) -> list[tuple[int, int]]:
-    """The degree of each value as (columns, transition selectors), which `expression` explains, capped at
-    MAX_DEGREE + 1 so that nothing overflows."""
-    degrees: list[tuple[int, int]] = []
+def _degrees(program: RowProgram) -> tuple[array[int], array[int]]:
+    """The two parts of each value's degree, capped at MAX_DEGREE + 1 so that nothing overflows."""
+    columns, selectors = array("H"), array("H")
     limit = MAX_DEGREE + 1
-    for op, a, b, _ in program.code.tolist():
-        if op == Op.LOAD:
-            degrees.append(leaf_degree(a, b))
-        elif op < Op.ADD:
-            degrees.append((0, 0))
+    for op, a, b, _ in program.instructions():
+        if op == Op.MUL:
+            parts = min(columns[a] + columns[b], limit), min(selectors[a] + selectors[b], limit)
+        elif op >= Op.ADD:
+            parts = max(columns[a], columns[b]), max(selectors[a], selectors[b])
         else:
-            (da, ta), (db, tb) = degrees[a], degrees[b]
-            if op == Op.MUL:
-                degrees.append((min(da + db, limit), min(ta + tb, limit)))
-            else:
-                degrees.append((max(da, db), max(ta, tb)))
-    return degrees
+            parts = leaf_degree(a, b) if op == Op.LOAD else (0, 0)
+        columns.append(parts[0])
+        selectors.append(parts[1])
+    return columns, selectors
 
 
 def _program_record(program: RowProgram) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 At such a point every column is an extension element. Instructions of equal depth in the expression graph are evaluated
 together, with one NumPy operation for each kind, so that the cost is a few hundred array operations and not a Python
-step per instruction.
+step per instruction. Where few instructions are of equal depth, as in a chain of sums, Python's integers are faster.
 """
 
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +22,12 @@ from distprove.stark.field import Ext, Words
 from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 
-Indices = NDArray[np.int64]
+Indices = NDArray[np.signedinteger[Any]]
 
 BLOCK = 4096
 """Number of values computed at once. Nine products of so many values still fit the second-level cache."""
+NARROW = 24
+"""Number of values of equal depth and kind from which on one NumPy operation is faster than Python's integers."""
 
 
 class _Kind(IntEnum):
@@ -33,17 +37,16 @@ class _Kind(IntEnum):
     SCALE = 3
     """A product whose second factor is a base field element."""
     MUL = 4
+    CHAIN = 5
+    """Values of any kinds, one after the other."""
 
 
-@dataclass(frozen=True)
-class _Step:
-    """Computes values `start` to `stop` - 1, all of one kind and depth, from the values at `a` and `b`."""
+class _Step(NamedTuple):
+    """Computes values `start` to `stop` - 1, all of one kind and depth, or of a chain."""
 
     kind: _Kind
     start: int
     stop: int
-    a: Indices
-    b: Indices
 
 
 @dataclass(frozen=True)
@@ -64,22 +67,19 @@ class PointProgram:
         if program.fold is None:
             raise SizeError("only a program that folds has one value at a point")
         self.program = program
-        code = program.code
-        depths, kinds, swapped = _classify(code)
-        order = np.lexsort((kinds, depths))
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
+        code, (kinds, swapped) = program.code, _classify(program.code)
+        keys = _depths(program) * len(_Kind) + kinds
+        order = np.argsort(keys, kind="stable")
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
         self._outputs = place[list(program.outputs)]
-        self._leaves = code[order[kinds[order] == _Kind.LEAF]]  # at places 0, 1, ..: only leaves have depth 0
+        keys, self._kinds = keys[order], kinds[order]
+        self._first = int(np.searchsorted(keys, len(_Kind)))  # leaves, of depth 0, are at places 0, 1, ..
+        self._leaves, operations = code[order[: self._first]], order[self._first :]
         self._cells = _cells(self._leaves, len(program.widths))
-        a, b = code[:, 1], code[:, 2]
-        first, second = np.where(swapped, b, a)[order], np.where(swapped, a, b)[order]
-        bounds = np.flatnonzero(np.diff(depths[order] * len(_Kind) + kinds[order])) + 1
-        edges = [*bounds.tolist(), len(order)]
-        self._steps = [
-            _Step(_Kind(kinds[order[start]]), start, stop, place[first[start:stop]], place[second[start:stop]])
-            for start, stop in itertools.pairwise(edges)
-        ]
+        a, b, swapped = code[operations, 1], code[operations, 2], swapped[operations]
+        self._a, self._b = place[np.where(swapped, b, a)], place[np.where(swapped, a, b)]
+        self.steps = _steps(keys, self._kinds, self._first)
 
     def __call__(self, this: Sequence[Words | None], next_: Sequence[Words | None], scalars: Words) -> Ext:
         """Evaluate the fold of the program at a point.
@@ -90,13 +90,16 @@ class PointProgram:
         """
         self._check(this, next_, scalars)
         values = np.empty((3, len(self.program.code)), dtype=np.uint64)
-        values[:, : len(self._leaves)] = self._load(this, next_, scalars)
-        for step in self._steps:
+        values[:, : self._first] = self._load(this, next_, scalars)
+        for step in self.steps:
             for start in range(step.start, step.stop, BLOCK):
                 stop = min(start + BLOCK, step.stop)
-                part = slice(start - step.start, stop - step.start)
-                a, b = values.take(step.a[part], axis=1), values.take(step.b[part], axis=1)
-                values[:, start:stop] = _OPERATIONS[step.kind](a, b)
+                part = slice(start - self._first, stop - self._first)
+                a, b = self._a[part], self._b[part]
+                if step.kind == _Kind.CHAIN:
+                    _follow(values, start, self._kinds[start:stop], a, b)
+                else:
+                    values[:, start:stop] = _OPERATIONS[step.kind](values.take(a, axis=1), values.take(b, axis=1))
         first = self.program.fold
         weights = scalars[first:][: len(self._outputs)]
         return field.e_dot(weights, values[:, self._outputs].T)
@@ -142,21 +145,51 @@ def _cells(leaves: NDArray[np.int32], matrices: int) -> list[_Cells]:
     return found
 
 
-def _classify(code: NDArray[np.int32]) -> tuple[Indices, Indices, NDArray[np.bool_]]:
-    """The depth and the kind of each instruction, and whether its operands must be swapped."""
+def _steps(keys: Indices, kinds: NDArray[np.int8], first: int) -> list[_Step]:
+    """The steps that compute the values from number `first` on, whose `keys` ascend and are equal within a step."""
+    if first == len(keys):
+        return []
+    starts = np.concatenate([[first], first + 1 + np.flatnonzero(np.diff(keys[first:]))])
+    narrow = np.diff(starts, append=len(keys)) < NARROW
+    begins = ~narrow
+    begins[0] = True
+    begins[1:] |= ~narrow[:-1]  # narrow ones that follow one another are one chain
+    edges = [*starts[begins].tolist(), len(keys)]
+    found = np.where(narrow, _Kind.CHAIN, kinds[starts])[begins].tolist()
+    return [_Step(_Kind(kind), *edge) for kind, edge in zip(found, itertools.pairwise(edges), strict=True)]
+
+
+def _depths(program: RowProgram) -> Indices:
+    """The depth of each value in the expression graph: 0 for a leaf, and more than that of its operands else."""
+    depths = array("i")
+    first = int(Op.ADD)
+    for op, a, b, _ in program.instructions():
+        if op < first:
+            depths.append(0)
+        else:
+            x, y = depths[a], depths[b]
+            depths.append(1 + (x if x > y else y))
+    return np.array(depths, dtype=np.int64)
+
+
+def _classify(code: NDArray[np.int32]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """The kind of each instruction, and whether its operands must be swapped."""
     op, a, b, _ = code.T
-    depths = [0] * len(code)
-    operations = np.flatnonzero(op >= Op.ADD)
-    for i, x, y in zip(operations.tolist(), a[operations].tolist(), b[operations].tolist(), strict=True):
-        dx, dy = depths[x], depths[y]
-        depths[i] = 1 + (dx if dx > dy else dy)
     # At a point only constants and public values are base field elements (values made of these alone are rare).
     base = (op == Op.CONST) | (op == Op.BASE_SCALAR)
     multiplies = op == Op.MUL
     left, right = (multiplies & base[np.where(multiplies, x, 0)] for x in (a, b))
-    kinds = np.choose(np.maximum(op - Op.ADD + 1, 0), (_Kind.LEAF, _Kind.ADD, _Kind.SUB, _Kind.MUL))
-    kinds = np.where(left | right, _Kind.SCALE, kinds)
-    return np.array(depths, dtype=np.int64), kinds.astype(np.int64), left & ~right
+    kinds = np.array([_Kind.LEAF] * Op.ADD + [_Kind.ADD, _Kind.SUB, _Kind.MUL], dtype=np.int8)[op]
+    kinds[left | right] = _Kind.SCALE
+    return kinds, left & ~right
+
+
+def _follow(values: Words, start: int, kinds: NDArray[np.int8], a: Indices, b: Indices) -> None:
+    """Compute the values from number `start` on, one after the other, from those at `a` and `b`."""
+    x, y, z = (memoryview(row) for row in values)
+    operands = zip(kinds.tolist(), a.tolist(), b.tolist(), strict=True)
+    for i, (kind, left, right) in enumerate(operands, start):
+        x[i], y[i], z[i] = _SINGLE[kind]((x[left], y[left], z[left]), (x[right], y[right], z[right]))
 
 
 def _mul(a: Words, b: Words) -> Words:
@@ -170,3 +203,5 @@ def _scale(a: Words, b: Words) -> Words:
 
 
 _OPERATIONS = {_Kind.ADD: field.add, _Kind.SUB: field.sub, _Kind.SCALE: _scale, _Kind.MUL: _mul}
+_SINGLE = [field.e_add, field.e_add, field.e_sub, lambda a, b: field.e_scale(a, b[0]), field.e_mul]
+"""The same for single elements, by kind."""
