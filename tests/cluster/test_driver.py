@@ -158,15 +158,21 @@ def test_a_prover_that_dies_with_the_next_one_staged(
     assert steps.count("stage p2") == 2
 
 
+@pytest.mark.parametrize(
+    ("fault", "killed"),
+    [({"kill_prover": {"p1": 1}}, "prover-0"), ({"kill_synthesiser": {"p3": 1}}, "synthesiser-0")],
+    ids=["worker", "synthesiser"],
+)
 def test_killed_workers_come_back_and_cost_nothing_but_time(
-    isolated: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    fault: dict[str, Any], killed: str, isolated: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = ToySystem(5, faults(kill_prover={"p1": 1}, kill_synthesiser={"p3": 1}))
+    """Each in a job of its own: a worker that is killed takes its synthesisers with it, dead or not."""
+    system = ToySystem(5, faults(**fault))
     run_toy(system, isolated).verify(system)
     facts = report(tmp_path)
-    assert facts["counters"]["deaths"] == 2
+    assert facts["counters"]["deaths"] == 1
     assert {p["status"] for p in facts["partitions"]} == {"proved"}
-    assert {w["deaths"] for w in facts["workers"]} == {1}
+    assert [w["id"] for w in facts["workers"] if w["deaths"]] == [killed]
     assert all(g["peak_memory"] <= g["memory"] for g in facts["governors"])
     # One more: the verifier's thread is not counted with those of synthesis.
     assert all(g["peak_threads"] <= g["threads"] + 1 for g in facts["governors"])
