@@ -25,7 +25,7 @@ from actors.leases import Governed
 from actors.process import MappedFile, VerifierSpec, WorkerSpec
 from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
-from distprove.host.provenance import identity
+from distprove.host.provenance import Identity, identity
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent, share
 
@@ -60,7 +60,7 @@ class RemoteWorker:
         self._copies: list[Any] = []
         self._given: dict[str, Sent | MappedFile] = {}
 
-    def identity(self) -> tuple[str, str]:
+    def identity(self) -> tuple[Identity, str]:
         """The version of distprove on this node, and the node's name."""
         return identity(), platform.node()
 

@@ -62,7 +62,7 @@ class RayTransport:
         """Start the worker's process. Raises ClusterError, before anything is sent, for a node with another version."""
         try:
             theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
-            if theirs != identity():
+            if not theirs.agrees(identity()):
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_WORDS = 100
 """Words of a command that are kept: a shell may put a hundred thousand files in the place of `*`."""
@@ -33,9 +33,25 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def identity() -> str:
-    """Version and commit in words; processes of one job must agree on it."""
-    return f"distprove {version()}" + (f" (commit {known[:12]})" if (known := commit()) else "")
+class Identity(NamedTuple):
+    """What the processes of one job must agree on."""
+
+    version: str
+    commit: str | None
+
+    def agrees(self, other: Identity) -> bool:
+        """Whether both are the same, as far as it is known: an installed wheel does not know its commit."""
+        return self.version == other.version and (
+            self.commit == other.commit or self.commit is None or other.commit is None
+        )
+
+    def __str__(self) -> str:
+        return f"distprove {self.version}" + (f" (commit {self.commit[:12]})" if self.commit else "")
+
+
+def identity() -> Identity:
+    """Version and commit of this process's own code."""
+    return Identity(version(), commit())
 
 
 @cache

@@ -47,8 +47,17 @@ def test_what_is_kept_holds_no_secret_of_the_environment(monkeypatch: pytest.Mon
     made = provenance.provenance()
     assert "8c1d2c5a9e" not in json.dumps(made)
     assert made.keys() == {"version", "commit", "command", "user", "host", "python"}
-    assert made["version"] in provenance.identity()
+    assert made["version"] in str(provenance.identity())
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # a user without a name
     assert provenance.provenance()["user"] == str(os.getuid())
+
+
+def test_processes_agree_as_far_as_they_know_what_they_are() -> None:
+    known, other, wheel = (provenance.Identity("1.0", commit) for commit in ("a" * 40, "b" * 40, None))
+    assert known.agrees(known)
+    assert known.agrees(wheel)
+    assert wheel.agrees(known)
+    assert not known.agrees(other)
+    assert not wheel.agrees(provenance.Identity("1.1", None))

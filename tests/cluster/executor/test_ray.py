@@ -18,7 +18,7 @@ import pytest
 from cluster.dispatch import Progress
 from cluster.executor.connection import connect
 from distprove.errors import ClusterError, JobFailed
-from distprove.host.provenance import identity
+from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
@@ -86,11 +86,14 @@ def test_a_second_node_works_and_may_die(
 def test_a_node_with_another_version_is_told_before_anything_is_sent(
     ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = "distprove 0.0.9 (commit 0123456789ab)"
+    ours = Identity("0.0.9", "0123456789abcdef")
     monkeypatch.setattr("cluster.executor.ray.identity", lambda: ours)
     with pytest.raises(JobFailed) as raised:
         run_toy(ToySystem(2, faults()), ray_settings)
-    assert f"{platform.node()} has {identity()}, and the driver {ours}: install the same on" in str(raised.value)
+    assert (
+        f"{platform.node()} has {identity()}, and the driver distprove 0.0.9 (commit 0123456789ab): install the same on"
+        in str(raised.value)
+    )
     facts = json.loads((tmp_path / "run" / "report.json").read_text())
     assert {p["error_kind"] for p in facts["partitions"]} == {"ClusterError"}
 
