@@ -50,10 +50,15 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT reaches the processes that a test starts, also where this one ignores it: in the background of a shell."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """SIGINT and SIGHUP reach the processes that a test starts, also where this one ignores them: in the background of
+    a shell, and under nohup."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    }
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Snarkjs:
