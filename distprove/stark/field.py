@@ -312,19 +312,23 @@ def is_canonical(a: Words) -> bool:
 Spread = NDArray[np.float64]
 """Weights in the form that `spread` makes and `dot` takes. A slice of it is the spread of a slice of the weights."""
 
-_LIMBS = 3
-_LIMB_BITS = 22
+_LIMBS = 5
+_LIMB_BITS = 13
 _LIMB_MASK = np.uint64((1 << _LIMB_BITS) - 1)
-_DIAGONALS = 2 * _LIMBS - 1
-_COLUMNS = 256
-"""Number of columns that `dots` processes at once. Their products of 44 bits each add up exactly, below 2^53. They also
-stay in the cache and in one thread: for larger products BLAS starts threads, which wait longer than they compute.
+_LIMB_WEIGHTS = np.array([pow(2, _LIMB_BITS * k, P) for k in range(_LIMBS)], dtype=np.uint64)[:, None]
+_COLUMNS = 128
+"""Number of columns that `dots` processes at once. The products of their halves, of 32 bits, with limbs of 13 bits add
+up exactly, below 2^53. They also stay in the cache and in one thread: for larger products BLAS starts threads, which
+wait longer than they compute.
 """
 
 
 def spread(weights: Words) -> Spread:
-    """Split extension weights (w, 3) into limbs of 22 bits: (w, 3 * 3), limb by limb the three coordinates."""
-    return np.ascontiguousarray(np.moveaxis(_limbs(weights), 0, 1).reshape(len(weights), -1))
+    """Split extension weights (w, 3) for `dot`, (w, 2, 5 * 3): what the lower and the upper half of an element is to be
+    multiplied by, each in limbs of 13 bits, limb by limb the three coordinates."""
+    halves = np.stack([weights, mul(weights, np.uint64(1 << 32))], axis=1)
+    limbs = [(halves >> np.uint64(_LIMB_BITS * k)) & _LIMB_MASK for k in range(_LIMBS)]
+    return np.concatenate(limbs, axis=2).astype(np.float64)
 
 
 def dot(matrices: Sequence[Words], weights: Spread) -> Words:
@@ -335,36 +339,21 @@ def dot(matrices: Sequence[Words], weights: Spread) -> Words:
 def dots(matrices: Sequence[Words], sets: Sequence[Spread]) -> list[Words]:
     """Compute `dot` for each of several sets of weights, at little more than the cost of one.
 
-    Products of limbs and their sums are exact in floating point, so that matrix products do the work. A verifier's rows
-    may have thousands of columns.
+    Products of halves and limbs, and their sums, are exact in floating point, so that matrix products do the work. A
+    verifier's rows may have thousands of columns.
     """
-    weights = sets[0] if len(sets) == 1 else np.concatenate(sets, axis=1)
-    count = len(matrices[0])
-    sums = np.zeros((_LIMBS, count, weights.shape[1]), dtype=np.uint64)
+    weights = sets[0] if len(sets) == 1 else np.concatenate(sets, axis=2)
+    weights = weights.reshape(2 * len(weights), weights.shape[2])
+    sums = np.zeros((len(matrices[0]), weights.shape[1]), dtype=np.uint64)
     at = 0
     for matrix in matrices:
         for start in range(0, matrix.shape[1], _COLUMNS):
-            limbs = _limbs(matrix[:, start : start + _COLUMNS])
-            sums += (limbs @ weights[at : at + limbs.shape[2]]).astype(np.uint64)
-            at += limbs.shape[2]
-    products = sums.reshape(_LIMBS, count, len(sets), _LIMBS, 3)
-    diagonals = np.zeros((_DIAGONALS, count, len(sets), 3), dtype=np.uint64)
-    for i in range(_LIMBS):
-        diagonals[i : i + _LIMBS] += np.moveaxis(products[i], 2, 0)
-    return list(np.moveaxis(total(mul(diagonals, _DIAGONAL_WEIGHTS), axis=0), 1, 0))
-
-
-_DIAGONAL_WEIGHTS = np.array([pow(2, _LIMB_BITS * k, P) for k in range(_DIAGONALS)], dtype=np.uint64)[
-    :, None, None, None
-]
-
-
-def _limbs(a: Words) -> NDArray[np.float64]:
-    """Split elements into three limbs of 22 bits, (3, ...), the lowest first."""
-    out = np.empty((_LIMBS, *a.shape))
-    for i in range(_LIMBS):
-        out[i] = (a >> np.uint64(_LIMB_BITS * i)) & _LIMB_MASK
-    return out
+            part = np.ascontiguousarray(matrix[:, start : start + _COLUMNS], dtype="<u8")
+            halves = part.view("<u4").astype(np.float64)
+            sums += (halves @ weights[at : at + halves.shape[1]]).astype(np.uint64)
+            at += halves.shape[1]
+    limbs = sums.reshape(len(sums), len(sets), _LIMBS, 3)
+    return list(np.moveaxis(total(mul(limbs, _LIMB_WEIGHTS), axis=2), 1, 0))
 
 
 def interpolate(values: Words) -> Words:

@@ -126,6 +126,17 @@ def test_dot(count: int, width: int, seed: int) -> None:
         assert found == [sum(r * w[c] for r, w in zip(row, weights.tolist(), strict=True)) % P for c in range(3)]
 
 
+def test_dots_are_exact_for_the_largest_words_and_many_columns() -> None:
+    """Words that are no elements, whose halves and limbs have all bits set; one set of weights by itself and two."""
+    largest = np.full((2, 700), 2**64 - 1, dtype=np.uint64)
+    weights = np.full((700, 3), P - 1, dtype=np.uint64)
+    weights[1::2] = (1 << 39) - 1  # three limbs of ones
+    expected = [[(2**64 - 1) * sum(w[c] for w in weights.tolist()) % P for c in range(3)]] * 2
+    spread = field.spread(weights)
+    for found in (field.dot([largest], spread), *field.dots([largest[:, :300], largest[:, 300:]], [spread, spread])):
+        assert found.tolist() == expected
+
+
 @given(st.lists(st.tuples(extensions, extensions, extensions), min_size=1, max_size=9))
 def test_sums_of_extension_products(triples: list[tuple[tuple[int, int, int], ...]]) -> None:
     a, b, weights = (np.array([t[i] for t in triples], dtype=np.uint64) for i in range(3))
