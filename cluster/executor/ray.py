@@ -308,9 +308,10 @@ def _actor(spec: WorkerSpec | VerifierSpec, node: Node, num_cpus: float = 0, num
         # gone, its workers are retired.
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
     )
-    is_worker = isinstance(spec, WorkerSpec)
-    ahead = (spec.choice.name, spec.choice.device) if isinstance(spec, WorkerSpec) and num_gpus else None
-    return options.remote(spec.name, has_nursery=is_worker, ahead=ahead)
+    if isinstance(spec, VerifierSpec):
+        return options.remote(spec.name, has_nursery=False)
+    ahead = (spec.choice.name, spec.choice.device) if num_gpus else None
+    return options.remote(spec.name, has_nursery=True, ahead=ahead)
 
 
 def told(error: RayError) -> BaseException:

@@ -15,10 +15,9 @@
 
 Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
 temporary name, synced and renamed. A run may come from somebody else: no link in it is followed
-(`distprove.formats.folder`), and it names no code (`Job.from_record`). Nothing secret is written: no witness, no input,
-only paths and digests. A digest of an input that can be guessed lets the owner of this folder's job.json confirm the
-guess, so the folder is made for its owner alone (mode 0700), and none of these digests is in the proof. Whether an
-input is still the one the run began with is therefore told by its size and time of change, not by a hash.
+(`distprove.formats.folder`), and it names no code (`Job.from_record`). Nothing secret is written: no witness and no
+input, only paths. A digest of an input would let a reader confirm a guess of it, so whether an input is still the one
+the run began with is told by its size and time of change. The folder is made for its owner alone (mode 0700).
 """
 
 from __future__ import annotations

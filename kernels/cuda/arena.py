@@ -61,7 +61,8 @@ class Arena:
         self._apart = 0
         """Bytes of the other recordings' memory."""
         self._dropped: deque[int] = deque()
-        """Of these, what is given back: added to from any thread, at any moment."""
+        """Sizes of recordings' memory that was given back and is not yet subtracted from `_apart`. Any thread appends,
+        at any moment: a recording ends where its last reference does."""
         self._lock = threading.Lock()
         self.peak = 0
         """Most bytes in use at once so far."""

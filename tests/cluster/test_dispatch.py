@@ -129,7 +129,7 @@ def proven(tmp_path: Path, executor: Spread, system: ToySystem) -> dict[str, Any
 
 
 def test_an_input_that_one_node_lacks_is_that_nodes_fault(tmp_path: Path) -> None:
-    """It is set aside when others took three in a row; a partition fails once two nodes say the same."""
+    """A node is set aside when others took three in a row; a partition fails once two nodes say the same."""
     system = ToySystem(30, Faults(tmp_path))
     gone = {("prover-1", f"p{i}"): InputError("p: no such file") for i in range(30)}
     bad = {(f"prover-{i}", "p7"): UnsatisfiedWitness("p7: it does not hold") for i in (0, 2)}

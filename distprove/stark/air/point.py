@@ -204,4 +204,4 @@ def _scale(a: Words, b: Words) -> Words:
 
 _OPERATIONS = {_Kind.ADD: field.add, _Kind.SUB: field.sub, _Kind.SCALE: _scale, _Kind.MUL: _mul}
 _SINGLE = [field.e_add, field.e_add, field.e_sub, lambda a, b: field.e_scale(a, b[0]), field.e_mul]
-"""The same for single elements, by kind."""
+"""Operation on single elements of the extension, by kind."""
