@@ -99,6 +99,27 @@ class InUse(EnvironmentFailed, UsageError):
     """Another driver is at work on a run."""
 
 
+class NoSuchJob(UsageError):
+    """A service has no job of that id."""
+
+
+class IdTaken(UsageError):
+    """Another job was submitted under this id."""
+
+
+class QueueFull(EnvironmentFailed):
+    """A service takes no more jobs at the moment."""
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        """`retry_after`: seconds after which asking again is worth while."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ServiceGone(EnvironmentFailed):
+    """No service answers, or it went away."""
+
+
 _MEMORY = "free memory on this machine, or give the job fewer workers"
 _ROOM = "make room there"
 _WAYS_ON = {

@@ -1,0 +1,153 @@
+"""The words in which the service is asked and answers: plain values that become JSON as they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from distprove.errors import UsageError
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+"""Form of a job's id, which is also the name of its run's folder."""
+
+
+class JobState(str, Enum):
+    """States of a job. The last three are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PROVED = "proved"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self in (JobState.PROVED, JobState.FAILED, JobState.CANCELLED)
+
+
+class Priority(str, Enum):
+    """Priorities of jobs, the most urgent first. Within one, jobs share the workers fairly."""
+
+    URGENT = "urgent"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+    @property
+    def rank(self) -> int:
+        """Place of the priority: 0 is served first."""
+        return list(Priority).index(self)
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A job that somebody asks for."""
+
+    id: str
+    """Identifier, chosen by the client: asked for twice, the same job is one job."""
+    job: dict[str, Any]
+    """The keys of a job file (docs/jobs.md), without `executor`: the service has workers of its own."""
+    base: str = ""
+    """Folder on the service's machine to which paths of the job are relative."""
+    out: str | None = None
+    """Folder of the run on the service's machine; by default one in the service's own folder."""
+    priority: Priority = Priority.NORMAL
+
+    def __post_init__(self) -> None:
+        if not ID.match(self.id):
+            raise UsageError("the id of a job has up to 100 letters, digits, dots, dashes and underscores")
+
+
+@dataclass(frozen=True)
+class JobView:
+    """What is known of a job. Times are seconds since the epoch."""
+
+    id: str
+    state: JobState
+    priority: Priority
+    system: str
+    title: str
+    run: str
+    """The run's folder."""
+    partitions: int = 0
+    """Number of partitions, as soon as the job was planned."""
+    done: int = 0
+    """Number of partitions that are proven, verified and on disk."""
+    submitted: float = 0.0
+    started: float | None = None
+    first_proof: float | None = None
+    """Time at which the first of its partition proofs was on disk."""
+    ended: float | None = None
+    cold: bool | None = None
+    """Whether its key had to be loaded; None before that is known."""
+    attempts: int = 0
+    """How often a service began with it."""
+    place: int | None = None
+    """Number of jobs that are before it, while it is queued."""
+    exit_code: int | None = None
+    """As of the command line (docs/cluster.md), once it is over."""
+    error: str | None = None
+    error_kind: str | None = None
+    cancelling: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with every field."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class KeyView:
+    """A key that is resident on workers."""
+
+    digest: str
+    system: str
+    title: str
+    workers: int
+    bytes: int
+    jobs: int
+    """Jobs at work with it."""
+    last_used: float
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """A worker of the service."""
+
+    id: str
+    node: str
+    device: str
+    kind: str
+    busy: float
+    """Share of the last minute for which its device computed, from 0 to 1."""
+    proven: int
+    memory_used: int | None = None
+    memory_total: int | None = None
+    lost: str | None = None
+    """Why it is not used, if it is not."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The service at a glance."""
+
+    version: str
+    started: float
+    accepting: bool
+    queued: int
+    running: int
+    capacity: int
+    """Jobs that may be queued at a time."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Jobs by state, ever."""
+    partitions: int = 0
+    """Partitions proven since the service started."""
+    rate: float = 0.0
+    """Partitions a second over the last minute."""
+    keys: tuple[KeyView, ...] = ()
+    workers: tuple[WorkerView, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with every field."""
+        return asdict(self)
