@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from actors.processes import WorkerDied
-from actors.worker import Order
+from actors.worker import Batch, Order
 from cluster.executor.tasks import Batches, Finished, Kind, Verdict
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
@@ -64,6 +64,8 @@ class Executor(ABC):
         self.waits_for: Callable[[str], None] = lambda what: None
         """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
         self._done: SimpleQueue[Finished] = SimpleQueue()
+        self.rank = 0
+        """Rank of what is handed out, the lowest first."""
         self._verifier: Batches | None = None
         self._keepers: Batches | None = None
         self._store: Callable[[Sequence[PartitionProof]], None] | None = None
@@ -106,7 +108,7 @@ class Executor(ABC):
     ) -> None:
         """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time.
         `began` is when the job's session did, for its timeline."""
-        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel)
+        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel, self.rank)
 
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         """Have the worker return up to `count` orders of a job that it has not begun."""
@@ -242,8 +244,14 @@ class Executor(ABC):
             if finished.kind is Kind.BATCH and not isinstance(error, WorkerDied):
                 finished.error = WorkerDied(f"its news were lost: {public_message(error)}")
         finished.ended = time.time()
-        self._done.put(finished)
+        self.told(finished)
         return finished.error is None
+
+    def told(self, finished: Finished) -> None:
+        """Take in what a worker reports, on any thread: its news for the only job that there is."""
+        if finished.kind is Kind.BATCH and finished.error is None:
+            finished.value = finished.value.get("", None) or Batch([], [])
+        self._done.put(finished)
 
 
 def end_all(transports: Mapping[str, Transport], *, now: bool) -> None:
