@@ -288,7 +288,7 @@ class Worker:
         self._name = name
         self._system = system
         self._shared = shared
-        self._prover = prover
+        self.prover = prover
         self._makers = dict(makers)
         self._governor = governor
         self._threads = threads
@@ -332,7 +332,7 @@ class Worker:
         loading = [threading.Thread(target=load, args=item, daemon=True) for item in self._makers.items()]
         for thread in loading:
             thread.start()
-        loaded = self._prover.load(self._shared())
+        loaded = self.prover.load(self._shared())
         for thread in loading:
             thread.join()
         made = {name: result for name, result in results.items() if isinstance(result, Timed)}
@@ -380,7 +380,7 @@ class Worker:
 
     def check(self) -> Timed:
         """Check the key on this worker's backend. Raises InvalidKey."""
-        return self._prover.check()
+        return self.prover.check()
 
     def permit(self) -> None:
         """The key is checked: what is ready may be proven."""
@@ -433,8 +433,8 @@ class Worker:
         with self._lock:
             self._forget(job)
             self._makeable.notify_all()
-        if self._prover.keeps:  # who tells does not wait
-            threading.Thread(target=self._prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
+        if self.prover.keeps:  # who tells does not wait
+            threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
 
     def dismiss(self, synthesiser: str) -> None:
         """Give up a synthesiser."""
@@ -474,7 +474,7 @@ class Worker:
         if self._own:
             self._crew.wait()
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
-            self._prover.close()
+            self.prover.close()
 
     def stop(self) -> None:
         """Begin nothing more, and end the synthesisers."""
@@ -510,7 +510,7 @@ class Worker:
             shift.end()
 
     def _next_to_make(self, name: str, shift: Shift) -> _Order | None:
-        patience = 0.0 if self._prover.on_cpu else IDLE
+        patience = 0.0 if self.prover.on_cpu else IDLE
         with self._lock:
             while True:
                 if self._over or name not in self._makers:
@@ -597,7 +597,7 @@ class Worker:
             job.preparing -= 1
             if job.parallel is not None:
                 self._makeable.notify()
-        turn = self._prover.line.join()
+        turn = self.prover.line.join()
         if shared:
             job.turns[order.outcome.name] = turn
         self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
@@ -631,9 +631,9 @@ class Worker:
         if order.job.name:
             partition = replace(partition, job=order.job.name)
         calls: dict[Ask, Callable[[], Timed]] = {
-            Ask.COMMIT: lambda: self._prover.commit(partition, witness, turn),
-            Ask.PROVE: lambda: self._prover.prove(partition, witness, order.order.challenge, turn),
-            Ask.DIAGNOSE: lambda: self._prover.diagnose(partition, witness, turn),
+            Ask.COMMIT: lambda: self.prover.commit(partition, witness, turn),
+            Ask.PROVE: lambda: self.prover.prove(partition, witness, order.order.challenge, turn),
+            Ask.DIAGNOSE: lambda: self.prover.diagnose(partition, witness, turn),
         }
         return calls[order.order.ask]()
 
