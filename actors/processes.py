@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import psutil
 
+from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
@@ -220,14 +221,20 @@ class Started(NamedTuple):
         self.process.wait()
 
 
-def start_process(name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> Started:
-    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a backend and
-    its device, which the process opens before it is told to."""
+def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> Started:
+    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
+    the process opens before it is told to."""
     ours, theirs = Pipe()
-    command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={}, ahead={!r})"
+    command = "import sys; sys.path[:] = {!r}; from actors.birth import main; main({}, nursery={}, ahead={!r})"
+    early = None if ahead is None else tuple(ahead)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", command.format(sys.path, theirs.fileno(), has_nursery, ahead), f"distprove-{name}"],
+            [
+                sys.executable,
+                "-c",
+                command.format(sys.path, theirs.fileno(), has_nursery, early),
+                f"distprove-{name}",
+            ],
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for us; the process ends when we do
             pass_fds=[theirs.fileno()],

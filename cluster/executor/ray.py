@@ -22,7 +22,7 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, ahead_of
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of
 from actors.processes import WorkerDied
@@ -64,7 +64,7 @@ class RayTransport:
         self._spec = Carried(spec)
 
     def start(self) -> None:
-        """Start the process that serves. Raises ClusterError, before anything is sent, for a node of another version."""
+        """Start the process that serves. Raises ClusterError, before anything is sent, where the version is another."""
         try:
             theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
             if not theirs.agrees(identity()):
@@ -352,7 +352,7 @@ def _actor(
     )
     if isinstance(spec, VerifierSpec):
         return options.remote(spec.name, has_nursery=False)
-    ahead = (spec.choice.name, spec.choice.device) if num_gpus else None
+    ahead = ahead_of(spec.choice.name, spec.choice.device) if num_gpus else None
     return options.remote(spec.name, has_nursery=True, ahead=ahead)
 
 

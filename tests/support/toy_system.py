@@ -57,7 +57,13 @@ def open_toy_ahead(device: int) -> None:
     (Path(os.environ["TOY_AHEAD"]) / str(device)).write_text(str(os.getpid()))
 
 
-TOY_DEVICES = BackendEntry("Toy", TOY_BACKEND, devices=lambda: 1, likely=lambda: 2, ahead=open_toy_ahead)
+TOY_DEVICES = BackendEntry(
+    *("Toy", TOY_BACKEND),
+    devices=lambda: 1,
+    likely=lambda: 2,
+    early="tests.support.early_device:begin",
+    ahead=open_toy_ahead,
+)
 """Devices that are guessed to be two."""
 
 
