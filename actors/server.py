@@ -22,6 +22,7 @@ from actors.backends import open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
+from actors.lastwords import LastWords
 from actors.nursery import Nursery
 from actors.process import HostSpec, Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
 from actors.processes import Given, SynthesiserProcess
@@ -37,9 +38,10 @@ from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
 
 
-def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None) -> None:
+def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None, page: int) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
-    starts is forked from one. `ahead`: a backend and its device, to be opened meanwhile."""
+    starts is forked from one. `ahead`: a backend and its device, to be opened meanwhile. `page`: the descriptor of
+    `actors.lastwords`."""
     with suppress(OSError):  # where there is no such file
         os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -48,11 +50,16 @@ def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None
     if nursery:
         with suppress(OSError):
             forks = Nursery(_serve, _warm, connection)
-    _serve(connection, forks, ahead)
+    _serve(connection, forks, ahead, LastWords(page))
 
 
-def _serve(connection: int, nursery: Nursery | None = None, ahead: tuple[str, int] | None = None) -> None:
-    server = _Server(connection, nursery)
+def _serve(
+    connection: int,
+    nursery: Nursery | None = None,
+    ahead: tuple[str, int] | None = None,
+    words: LastWords | None = None,
+) -> None:
+    server = _Server(connection, nursery, words)
     if ahead is not None:
         open_ahead(*ahead)
     server.ready.set()
@@ -69,8 +76,9 @@ def _warm(spec: bytes, path: list[str]) -> None:
 class _Server:
     """Serves one object, once it is known."""
 
-    def __init__(self, connection: int, nursery: Nursery | None) -> None:
+    def __init__(self, connection: int, nursery: Nursery | None, words: LastWords | None) -> None:
         self._nursery = nursery
+        self._words = words
         self._served: Any = None
         self._made = threading.Event()
         self.ready = threading.Event()
@@ -85,7 +93,7 @@ class _Server:
         sys.path[:] = path
         wanted: Spec = pickle.loads(spec)
         if isinstance(wanted, HostSpec):
-            self._served = _Rooms(wanted, _Asking(self._channel), self._nursery)
+            self._served = _Rooms(wanted, _Asking(self._channel), self._nursery, self._words)
         elif isinstance(wanted, SynthesiserSpec):
             self._served = _Synthesiser(wanted, self._channel)
         else:
@@ -131,10 +139,9 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
 class _Rooms(Rooms):
     """Rooms of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None = None) -> None:
-        super().__init__(
-            spec, governor, HostArena(lane=lambda: governor.lease(lane=True)), self._synthesisers, _files_of
-        )
+    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
+        arena = HostArena(lane=lambda: governor.lease(lane=True))
+        super().__init__(spec, governor, arena, self._synthesisers, _files_of, words)
         self._nursery = nursery
 
     def open_sent(self, room: int, spec: bytes, path: list[str]) -> None:
