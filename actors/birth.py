@@ -17,9 +17,10 @@ from importlib import import_module
 from actors.nursery import Nursery
 
 
-def main(connection: int, *, nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
+def main(connection: int, page: int, *, nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
-    starts is forked from one. `ahead` is the `actors.backends.Ahead` of a device, to be opened meanwhile."""
+    starts is forked from one. `ahead` is the `actors.backends.Ahead` of a device, to be opened meanwhile. `page` is the
+    descriptor of `actors.lastwords`."""
     with suppress(OSError):  # where there is no such file
         os.dup2(2, 1)  # the executor's output is its own
     if ahead is None:
@@ -31,13 +32,18 @@ def main(connection: int, *, nursery: bool, ahead: tuple[str, int, str] | None =
     if ahead is not None:
         _, device, early = ahead
         threading.Thread(target=_begin, args=(early, device), name="distprove-device", daemon=True).start()
-    _serve(connection, forks, ahead)
+    _serve(connection, forks, ahead, page)
 
 
-def _serve(connection: int, nursery: Nursery | None = None, ahead: tuple[str, int, str] | None = None) -> None:
+def _serve(
+    connection: int,
+    nursery: Nursery | None = None,
+    ahead: tuple[str, int, str] | None = None,
+    page: int | None = None,
+) -> None:
     from actors import server
 
-    server.serve(connection, nursery, ahead)
+    server.serve(connection, nursery, ahead, page)
 
 
 def _warm(spec: bytes, path: list[str]) -> None:

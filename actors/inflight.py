@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from actors.lastwords import LastWords
 from distprove.system import (
     Partition,
     PartitionProof,
@@ -45,6 +46,8 @@ class Line:
         self._joined = 0
         self._head = _Passed()
         self._over = _Passed()
+        self.words: LastWords | None = None
+        """Where it is said which partition computes."""
 
     def join(self) -> Turn:
         """Take a place behind all others. It must be used as a context manager, or the line stops there."""
@@ -72,19 +75,22 @@ class Turn:
         self._joined = time.time()
         self.begun = False
         """Whether its own work has begun: what was in front is over, or has left the head."""
+        self.about: tuple[str, str] | None = None
+        """Job and partition that it is for."""
 
     def wait_for_room(self, others: int) -> float:
         """Wait until at most `others` of the places in front are not over; returns since when that has been so."""
         over = self._line._over
         self._line._wait(lambda: self._number - over.count <= others)
-        self.begun = self.begun or not others
+        if not others:
+            self._begin()
         return max(self._joined, over.since)
 
     def wait_for_head(self) -> float:
         """Wait until all places in front have left the head; returns since when that has been so."""
         head = self._line._head
         self._line._wait(lambda: head.count == self._number)
-        self.begun = True
+        self._begin()
         return max(self._joined, head.since)
 
     def leave_head(self) -> None:
@@ -93,7 +99,14 @@ class Turn:
 
     def leave(self) -> None:
         """End the place. A second call does nothing."""
+        if self.begun and self.about is not None and self._line.words is not None:
+            self._line.words.unsay(*self.about)
         self._line._pass(self._number, self._line._head, self._line._over)
+
+    def _begin(self) -> None:
+        if not self.begun and self.about is not None and self._line.words is not None:
+            self._line.words.say(*self.about)
+        self.begun = True
 
     def __enter__(self) -> Turn:
         return self

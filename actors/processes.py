@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
+from actors.lastwords import LastWords, new_page
 from actors.nursery import Nursery
 from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
 from distprove.host.lease_class import LeaseClass
@@ -30,6 +32,14 @@ from kernels.host.shared_arrays import Receiver
 
 class WorkerDied(Exception):
     """The process ended before it answered. It can be started again."""
+
+    def __init__(self, message: str, at: tuple[str, str] | None = None) -> None:
+        """`at`: job and partition that it computed at its end, if that is known."""
+        super().__init__(message, at)
+        self.at = at
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class HostProcess:
@@ -214,6 +224,7 @@ class Started(NamedTuple):
 
     process: Process
     connection: Connection
+    words: LastWords | None = None
 
     def end(self) -> None:
         self.connection.close()
@@ -225,21 +236,21 @@ def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -
     """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
     the process opens before it is told to."""
     ours, theirs = Pipe()
-    command = "import sys; sys.path[:] = {!r}; from actors.birth import main; main({}, nursery={}, ahead={!r})"
+    page = new_page()
+    command = "import sys; sys.path[:] = {!r}; from actors.birth import main; main({}, {}, nursery={}, ahead={!r})"
     early = None if ahead is None else tuple(ahead)
-    with theirs:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                command.format(sys.path, theirs.fileno(), has_nursery, early),
-                f"distprove-{name}",
-            ],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us; the process ends when we do
-            pass_fds=[theirs.fileno()],
-        )
-    return Started(process, ours)
+    command = command.format(sys.path, theirs.fileno(), page, has_nursery, early)
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-c", command, f"distprove-{name}"],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us; the process ends when we do
+                pass_fds=[theirs.fileno(), page],
+            )
+        return Started(process, ours, LastWords(page))
+    finally:
+        os.close(page)
 
 
 def _forked(name: str, nursery: Nursery) -> Started | None:
@@ -254,8 +265,11 @@ def _forked(name: str, nursery: Nursery) -> Started | None:
 class _Child:
     """One life of a process."""
 
-    def __init__(self, name: str, governor: Governor, process: Process, connection: Connection) -> None:
+    def __init__(
+        self, name: str, governor: Governor, process: Process, connection: Connection, words: LastWords | None
+    ) -> None:
         """Take charge of a `process` that serves at the other end of the `connection`."""
+        self._words = words
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
@@ -283,7 +297,8 @@ class _Child:
         except ChannelClosed:
             code = self._process.wait()
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            raise WorkerDied(f"the process of {self._name} ended {how}") from None
+            at = self._words.read() if self._words is not None else None
+            raise WorkerDied(f"the process of {self._name} ended {how}", at) from None
 
     def drop_unused(self) -> None:
         """Have the process drop what nobody reads."""

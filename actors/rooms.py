@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.backends import leases_from
 from actors.grants import Governor
+from actors.lastwords import LastWords
 from actors.process import HostSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Device, ProverWorker, Shared
@@ -34,12 +35,14 @@ class Rooms:
         arena: HostArena,
         makers: Callable[[WorkerSpec], Mapping[str, Maker]],
         files: Callable[[WorkerSpec], Shared],
+        words: LastWords | None = None,
     ) -> None:
-        """`makers` gives the synthesisers of a room, and `files` its system's files."""
+        """`makers` gives the synthesisers of a room, and `files` its system's files. `words`: as of `Line`."""
         self._governor = governor
         self._makers = makers
         self._files = files
         self._device = Device(spec.choice, leases_from(governor, spec.choice), arena)
+        self._device.in_flight.line.words = words
         self._crew = Crew(spec.name, spec.in_flight)
         self._lock = threading.Lock()
         self._workers: dict[int, Worker] = {}

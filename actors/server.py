@@ -23,6 +23,7 @@ from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
+from actors.lastwords import LastWords
 from actors.nursery import Nursery
 from actors.process import HostSpec, Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
 from actors.processes import Given, SynthesiserProcess
@@ -38,12 +39,18 @@ from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
 
 
-def serve(connection: int, nursery: Nursery | None = None, ahead: tuple[str, int, str] | None = None) -> None:
+def serve(
+    connection: int,
+    nursery: Nursery | None = None,
+    ahead: tuple[str, int, str] | None = None,
+    page: int | None = None,
+) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. What a worker starts is forked
-    from the `nursery`, if there is one. `ahead` is the `Ahead` of a device, to be opened meanwhile."""
+    from the `nursery`, if there is one. `ahead` is the `Ahead` of a device, to be opened meanwhile. `page` is the
+    descriptor of `actors.lastwords`, if there is one."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     give_back_large_blocks()
-    server = _Server(connection, nursery)
+    server = _Server(connection, nursery, None if page is None else LastWords(page))
     if ahead is not None:
         open_ahead(Ahead(*ahead))
     server.ready.set()
@@ -60,8 +67,9 @@ def warm(spec: bytes) -> None:
 class _Server:
     """Serves one object, once it is known."""
 
-    def __init__(self, connection: int, nursery: Nursery | None) -> None:
+    def __init__(self, connection: int, nursery: Nursery | None, words: LastWords | None) -> None:
         self._nursery = nursery
+        self._words = words
         self._served: Any = None
         self._made = threading.Event()
         self.ready = threading.Event()
@@ -76,7 +84,7 @@ class _Server:
         sys.path[:] = path
         wanted: Spec = pickle.loads(spec)
         if isinstance(wanted, HostSpec):
-            self._served = _Rooms(wanted, _Asking(self._channel), self._nursery)
+            self._served = _Rooms(wanted, _Asking(self._channel), self._nursery, self._words)
         elif isinstance(wanted, SynthesiserSpec):
             self._served = _Synthesiser(wanted, self._channel)
         else:
@@ -122,10 +130,9 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
 class _Rooms(Rooms):
     """Rooms of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None = None) -> None:
-        super().__init__(
-            spec, governor, HostArena(lane=lambda: governor.lease(lane=True)), self._synthesisers, _files_of
-        )
+    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
+        arena = HostArena(lane=lambda: governor.lease(lane=True))
+        super().__init__(spec, governor, arena, self._synthesisers, _files_of, words)
         self._nursery = nursery
 
     def open_sent(self, room: int, spec: bytes, path: list[str]) -> None:

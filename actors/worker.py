@@ -601,6 +601,7 @@ class Worker:
             if job.parallel is not None:
                 self._makeable.notify()
         turn = self.prover.line.join()
+        turn.about = (job.name, order.outcome.name)
         if shared:
             job.turns[order.outcome.name] = turn
         self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)

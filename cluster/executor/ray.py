@@ -64,7 +64,7 @@ class RayTransport:
         self._spec = Carried(spec)
 
     def start(self) -> None:
-        """Start the process that serves. Raises ClusterError, before anything is sent, where the version is another."""
+        """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
         try:
             theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
             if not theirs.agrees(identity()):
