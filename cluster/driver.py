@@ -27,6 +27,10 @@ from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
 
+SHORT = 1.0
+"""Seconds of a session whose report and timeline are not worth a sync: what a power cut takes of them is told by the
+proof and the journal, and thousands of short jobs would wait for it."""
+
 
 def prove(
     system: ProofSystem,
@@ -48,7 +52,7 @@ def prove(
     """
     with interruptible(), collecting_seldom():
         session = Session(executor=executor.kind)
-        status = StatusFile(run.path, lambda: executor.governor_report(session.began))
+        status = StatusFile(run.folder, lambda: executor.governor_report(session.began))
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
         report.started = session.began
         try:
@@ -76,15 +80,15 @@ def prove(
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
-            with ThreadPoolExecutor(1) as beside:
-                binding = beside.submit(lambda: proof.binding)  # mostly hashing, which lets go of the lock
-                if isinstance(system, VerifiesJob):
+            if isinstance(system, VerifiesJob):
+                with ThreadPoolExecutor(1) as beside:
+                    binding = beside.submit(lambda: proof.binding)  # mostly hashing, which lets go of the lock
                     try:
                         system.verify_job(ordered)
                     except (InvalidProof, FormatError) as error:
                         raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
-                explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
-                binding.result()
+                    binding.result()
+            explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             run.store_proof(content)
@@ -114,9 +118,10 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     """Write how the session ended. Raises ResourceError for what cannot be written, after all that can; a report for
     which the run's disk has no room goes to a folder for temporary files."""
     lost: list[BaseException] = []
+    durable = report.wall_seconds > SHORT
     writes: list[Callable[[], None]] = [
-        lambda: run.store_json(REPORT, report.to_record()),
-        lambda: run.store_text(FILE, timeline_json([*_earlier_sessions(run), session])),
+        lambda: run.store_story(REPORT, json_text(report.to_record()), durable=durable),
+        lambda: run.store_story(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),
         lambda: status.finish(status_view(report, Counter(p.status for p in report.partitions))),
         lambda: run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest),
     ]
@@ -125,6 +130,7 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
             write()
         except (OSError, ResourceError) as error:
             lost.append(typed(error, run.path))
+    run.is_new = False
     if not lost or report.status == "interrupted":
         return
     message = f"{report.error}; {lost[0]}" if report.error else str(lost[0])
@@ -145,6 +151,8 @@ def take_up(
     nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
+    if run.is_new:
+        return found, None
     for pack, reason in run.remove_damaged_packs().items():
         report.counters.damaged_files += 1
         run.note("damaged", file=pack, reason=reason)
@@ -193,6 +201,8 @@ def place_of(worker: WorkerReport) -> Place:
 
 def _earlier_sessions(run: Run) -> list[Session]:
     """Sessions in a resumed run's timeline; none if it is damaged, because nothing depends on it."""
+    if run.is_new:
+        return []
     try:
         return read_timeline(run.path)
     except InputError:
@@ -236,14 +246,30 @@ def _discard(run: Run, partition: Partition, report: Report, reason: str) -> Non
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
     """Inside the block the collector looks for circles a thirtieth as often. A job makes objects by the million, next
-    to none of them in circles, and to look at them all took a tenth of the driver's time."""
-    before = gc.get_threshold()
-    if before[0]:  # it looks at all
-        gc.set_threshold(max(before[0], 20_000), *before[1:])
+    to none of them in circles, and to look at them all took a tenth of the driver's time.
+
+    Several drivers of a process may be inside: the first one changes what holds for the process, the last one restores
+    it.
+    """
+    global _inside, _threshold
+    with _collector:
+        _inside += 1
+        if _inside == 1:
+            _threshold = gc.get_threshold()
+            if _threshold[0]:  # it looks at all
+                gc.set_threshold(max(_threshold[0], 20_000), *_threshold[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _collector:
+            _inside -= 1
+            if not _inside:
+                gc.set_threshold(*_threshold)
+
+
+_collector = threading.Lock()
+_inside, _threshold = 0, gc.get_threshold()
+"""Number of drivers inside of `collecting_seldom`, and what held before the first of them."""
 
 
 @contextmanager

@@ -584,8 +584,10 @@ class _Key:
                 client.take(replace(finished, blamed=at is not None and at[0] == client.job))
 
     def _take_news(self, worker: str, finished: Finished) -> None:
-        """Tell each job its part of a worker's news."""
+        """Tell each job its part of a worker's news; now and then also a job that has nothing there, for which the
+        worker would else be silent."""
         news: dict[str, Batch] = finished.value
+        now = time.monotonic()
         if any(isinstance(outcome.error, OutOfMemory) for batch in news.values() for outcome in batch.outcomes):
             self._pool.evict_oldest(self)  # the driver has the partition tried again
         with self._pool.changed:
@@ -598,7 +600,10 @@ class _Key:
                             standing.computes(stretch.started, stretch.ended)
             standing.forget_before(finished.ended - 2 * MINUTE)
             for job, client in self.clients.items():
-                client.take(replace(finished, value=news.get(job) or news.get("") or Batch([], [])))
+                part = news.get(job) or news.get("")
+                if part is not None or now - client.heard.get(worker, 0.0) > self.executor.quiet:
+                    client.heard[worker] = now
+                    client.take(replace(finished, value=part or Batch([], [])))
 
     @property
     def _permitted(self) -> bool:
@@ -620,6 +625,8 @@ class Client(Executor):
         self.key: _Key | None = None
         self.ended: BaseException | None = None
         """Why this job is not to go on, if it is not."""
+        self.heard: dict[str, float] = {}
+        """Time at which each worker was last heard, on the monotonic clock."""
         self._pool = pool
         self._made_by: dict[str, str] = {}
         """Workers of the proofs that are being verified, by partition."""
