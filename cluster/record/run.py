@@ -196,7 +196,7 @@ class Run(StoredRun):
             "sources": _stamps(job) if job is not None else {},
         }
         content = _with_checksum(json_text(record))
-        folder.write(COPY, content)
+        folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
         run = cls(folder, record, lock)
         run._job = job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from distprove.errors import typed
 from distprove.job import Job
+from distprove.options import Options
 from distprove.system import ProofSystem, TakesInputs
 
 MOST = 64
@@ -34,7 +34,10 @@ class Systems:
 
     def load(self, job: Job) -> ProofSystem:
         """The proof system of a job, as `Job.load` gives it. Raises as that does."""
-        identity = _identity(job)
+        keyed = job.options.keyed()
+        if any(source.content is not None for source in keyed.sources):
+            return job.load()
+        identity = _identity(job.system, keyed)
         with self._lock:
             loaded = self._loaded.setdefault(identity, _Loaded())
             self._loaded.move_to_end(identity)
@@ -47,13 +50,12 @@ class Systems:
         return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system
 
 
-def _identity(job: Job) -> Identity:
-    """What a job's system depends on: its options, and which files these name. Inputs count where they are not what
-    changes from job to job under one key. Raises InputError."""
-    keyed = job.options.keyed()
+def _identity(system: str, keyed: Options) -> Identity:
+    """What a job's system depends on: its options, without the inputs that may change from job to job under one key,
+    and which files these name. Raises InputError."""
     files = [value for value in vars(keyed).values() if isinstance(value, Path)]
     files += [source.path for source in keyed.sources]
-    return (job.system, json.dumps(Job(job.system, keyed).to_record()["options"], sort_keys=True), *map(_stamp, files))
+    return (system, repr(keyed), *map(_stamp, files))
 
 
 def _stamp(path: Path) -> str:
