@@ -8,6 +8,7 @@ without one can use up the rate of others.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -59,6 +60,8 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 0
     """0 for one that is free."""
+    any_port: bool = False
+    """Whether a port that is free will do where this one is taken."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     plain_http: bool = False
@@ -87,7 +90,7 @@ class Server:
         self._rates = Rates(options.rate, 4 * options.rate)
         self._peers = Rates(options.peer_rate, 4 * options.peer_rate)
         self._ssl = _tls(options)
-        self._socket = _listen(options.host, options.port)
+        self._socket = _listen(options.host, options.port, options.any_port)
         self._thread = threading.Thread(target=self._run, name="distprove-http", daemon=True)
         self._ready = threading.Event()
         self._failed: BaseException | None = None
@@ -270,7 +273,7 @@ def _connection(server: web.Server) -> asyncio.BaseProtocol:
     return server() if len(server.connections) < CONNECTIONS else _Full()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, any_port: bool) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
@@ -281,6 +284,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind(address)
     except OSError as error:
         listening.close()
+        if any_port and error.errno == errno.EADDRINUSE:
+            return _listen(host, 0, False)
         raise ResourceError(f"cannot listen on {host} port {port}: {error.strerror}") from None
     return listening
 
