@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -94,6 +94,8 @@ class _Ticket(Row):
     """Workers that it has."""
     is_kept: bool = False
     """Whether it is on disk, so that it may begin."""
+    news: threading.Event = field(default_factory=threading.Event)
+    """Set once it is on disk, or could not be brought there; and again, another one, once it is over."""
 
     @property
     def order(self) -> tuple[int, bool, int]:
@@ -130,10 +132,11 @@ class Service:
         self._make_pool = pool or _pool
         self._systems = Systems()
         self._lock = threading.RLock()
-        self.changed = threading.Condition(self._lock)
-        """Notified whenever a job changes."""
+        self.changes = 0
+        """Number of changes of jobs so far."""
         self.listeners: list[Callable[[JobView], None]] = []
-        """Called with each job that changed, on whatever thread: they return at once and raise nothing."""
+        """Called with each job that changed, on whatever thread and under a lock: they return at once, ask the service
+        nothing, and raise nothing."""
         self._tickets: dict[str, _Ticket] = {}
         self._waiting: list[tuple[tuple[int, bool, int], str]] = []
         """Queued jobs in the order in which they begin: place and id."""
@@ -182,9 +185,10 @@ class Service:
                 for ticket in self._tickets.values():
                     if ticket.lent is not None:
                         ticket.lent.end(KeyboardInterrupt())
-            self.changed.notify_all()
         self._drivers.shutdown(wait=True)
         self._over.set()
+        for ticket in self._tickets.values():
+            ticket.news.set()  # who waits for it has waited long enough
         if self._tidier.is_alive():
             self._tidier.join()
         if hasattr(self, "_pool"):
@@ -202,14 +206,15 @@ class Service:
         when no more may wait, ServiceGone when the service is closing, ResourceError when it cannot be written.
         """
         digest = digest_of(request, self._key, self.limits)
-        with self._lock:
-            while (known := self._tickets.get(request.id)) is not None:
+        while (known := self._tickets.get(request.id)) is not None:
+            with self._lock:
                 if known.digest != digest:
                     raise IdTaken(f"another job was submitted as {request.id}")
                 if known.is_kept:
                     return self._view(known)
-                self.changed.wait()  # for whoever is at it
-            self._require_room()
+                news = known.news
+            news.wait()  # for whoever is at it
+        self._require_room()
         job = job_of(request, self.settings, self.limits, self.folder)
         out = out_of(request, self.limits, self.folder)
         if out is not None and is_run(out):
@@ -221,27 +226,32 @@ class Service:
         )
         with self._lock:
             self._require_room()
-            if request.id in self._tickets:
-                return self.submit(request)  # somebody else was faster
+            faster = request.id in self._tickets
             if out is not None and any(t.view.run == run and not t.view.state.final for t in self._tickets.values()):
                 raise UsageError(f"{out} is the folder of another job")
-            self._last += 1
-            ticket = self._tickets[request.id] = _Ticket(self._last, digest, record, view, job)
-            insort(self._waiting, (ticket.order, request.id))
+            if not faster:
+                self._last += 1
+                ticket = self._tickets[request.id] = _Ticket(self._last, digest, record, view, job)
+                insort(self._waiting, (ticket.order, request.id))
+        if faster:
+            return self.submit(request)
         try:
             self._store.insert(ticket, [s.content for s in job.sources if s.content is not None])
         except BaseException:
             with self._lock:
                 del self._tickets[request.id]
                 self._waiting.remove((ticket.order, request.id))
-                self.changed.notify_all()
+            ticket.news.set()
             raise
         with self._lock:
             ticket.is_kept = True
+            news, ticket.news = ticket.news, threading.Event()
             self._counts[JobState.QUEUED.value] += 1
             self._begin()
             self._tell(ticket)
-            return self._view(ticket)
+            told = self._view(ticket)
+        news.set()
+        return told
 
     def job(self, id: str) -> JobView:
         """What is known of a job. Raises NoSuchJob."""
@@ -278,13 +288,13 @@ class Service:
 
     def wait(self, id: str, timeout: float) -> JobView:
         """What is known of a job once it is over, or after `timeout` seconds. Raises NoSuchJob."""
-        late = time.monotonic() + timeout
         with self._lock:
-            while True:
-                ticket, left = self._ticket(id), late - time.monotonic()
-                if ticket.view.state.final or left <= 0 or self._over.is_set():
-                    return self._view(ticket)
-                self.changed.wait(min(left, 1.0))
+            ticket = self._ticket(id)
+            news = None if ticket.view.state.final else ticket.news
+        if news is not None:
+            news.wait(timeout)
+        with self._lock:
+            return self._view(ticket)
 
     def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
         """Whole lines of the journal of a job's run from byte `after` on, and where the next ones begin. Raises
@@ -433,6 +443,7 @@ class Service:
         self._ended.append(now)
         self._change(ticket, state=state, ended=now, **told)
         self._store.save(ticket, wait=wait)
+        ticket.news.set()
 
     # -- books ------------------------------------------------------------------------------------------------------
 
@@ -445,7 +456,7 @@ class Service:
         self._tell(ticket)
 
     def _tell(self, ticket: _Ticket) -> None:
-        self.changed.notify_all()
+        self.changes += 1
         for listener in self.listeners:
             listener(ticket.view)
 

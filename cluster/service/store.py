@@ -89,6 +89,7 @@ class Store:
 
     def _open(self, path: Path) -> None:
         execute = self._database.execute
+        execute("PRAGMA locking_mode = EXCLUSIVE")  # nobody else has it open: no lock for each transaction
         execute("PRAGMA secure_delete = ON")  # overwrites what is deleted: inputs are secret
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")  # a write that was waited for survives a power cut
@@ -155,10 +156,12 @@ class Store:
         self._database.close()
 
     def _submit(self, writes: list[_Write]) -> None:
+        waits = bool(writes) and writes[-1].waits
         with self._changed:
+            if waits or not self._writes:
+                self._changed.notify()
             self._writes += writes
-            self._changed.notify()
-        if writes and writes[-1].waits:
+        if waits:
             writes[-1].over.wait()
             if writes[-1].error is not None:
                 raise ResourceError(f"the service cannot write its books: {writes[-1].error}")
