@@ -109,7 +109,7 @@ class InstantExecutor(Executor):
             raise self.ended
         return super().wait(timeout)
 
-    def end(self, reason: BaseException) -> None:
+    def stop(self, reason: BaseException) -> None:
         self.ended = reason
 
     def verifying(self) -> AbstractContextManager[object]:
