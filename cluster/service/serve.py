@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cluster.service.contact import Contact, make_folder, remove_contact, write_contact
 from cluster.service.http.access import TOKENS, make_tokens
@@ -29,7 +28,6 @@ def serve(
     limits: Limits,
     options: Options,
     ready: Callable[[Contact], None],
-    pool: Callable[[ExecutorSettings], Any] | None = None,
 ) -> None:
     """Serve until a client or a signal ends it; `ready` is told how it is reached. To be called on the main thread.
 
@@ -41,7 +39,7 @@ def serve(
     make_folder(folder)
     make_tokens(folder / TOKENS)
     ending = _Ending()
-    service = Service(folder, settings, limits, pool)  # first: it has the lock
+    service = Service(folder, settings, limits)  # first: it has the lock
     server = None
     try:
         server = Server(service, options, ending.ask)
