@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner
@@ -26,19 +26,35 @@ JOB = 'system = "stark"\nprogram = "fibonacci"\narguments = { rows = 64 }\nparti
 LONG = 'system = "stark"\nprogram = "fibonacci"\narguments = { rows = 1048576 }\npartitions = 200\n'
 
 
+class Done(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+
 class Shell:
-    """Runs commands in a folder, with a state folder of their own."""
+    """Runs commands in a folder, with a state folder of their own: `up` in a process, what asks in this one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.service = folder / "state" / "distprove" / "service"
         self.environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
 
-    def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*RUN, *words], capture_output=True, text=True, timeout=120, cwd=self.folder, env=self.environment
-        )
-        assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
+    def __call__(self, *words: str, code: int = 0) -> Done:
+        if words[0] == "up":
+            process = subprocess.run(
+                [*RUN, *words], capture_output=True, text=True, timeout=120, cwd=self.folder, env=self.environment
+            )
+            done = Done(process.returncode, process.stdout, process.stderr)
+        else:
+            before = Path.cwd()
+            os.chdir(self.folder)
+            try:
+                result = CliRunner().invoke(app, words, env={"XDG_STATE_HOME": self.environment["XDG_STATE_HOME"]})
+            finally:
+                os.chdir(before)
+            done = Done(result.exit_code, result.stdout, result.stderr)
+        assert done.code == code, f"{words}: {done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         return done
 

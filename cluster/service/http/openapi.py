@@ -54,7 +54,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     failed = {"application/json": {"schema": schema(Problem, schemas)}}
     content = {route.media: {} if route.answer is None else {"schema": schema(route.answer, schemas)}}
     made: dict[str, Any] = {
-        "operationId": route.name if route.path.count("page") == 0 else route.path.strip("/").replace(".", "_"),
+        "operationId": route.name,
         "summary": summary.rstrip("."),
         "parameters": [*map(_in_path, re.findall(r"{(\w+)}", route.path)), *map(_in_query, route.query)],
         "responses": {

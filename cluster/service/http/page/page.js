@@ -4,6 +4,7 @@
 const KEY = "distprove-token";
 const POINTS = 180;
 const rates = [];
+let last = null;
 const find = (id) => document.getElementById(id);
 
 function visible(value) {
@@ -79,7 +80,8 @@ function key(told) {
 
 function job(told, now) {
   const state = told.cancelling && told.ended === null ? "cancelling" : told.state;
-  const done = make("td", "", track(told.partitions ? told.done / told.partitions : 0, told.state));
+  const done = make("td", "");
+  if (told.partitions) done.append(track(told.done / told.partitions, told.state));
   let about = told.partitions ? short(told.done) + " of " + short(told.partitions) : "";
   if (told.place !== null) about = told.place === 0 ? "next in the queue" : told.place + " before it";
   done.append(make("small", "", about));
@@ -97,15 +99,14 @@ function failure(told, now) {
     make("small", "", (told.error_kind || "") + " " + (told.ended ? seconds(now - told.ended) + " ago" : "")));
 }
 
-function curve(rate) {
-  rates.push(rate);
-  if (rates.length > POINTS) rates.shift();
+function curve() {
   const most = Math.max(...rates, 1e-9);
   const points = rates.map((r, i) => (240 * i / Math.max(1, rates.length - 1)).toFixed(1) + "," + (38 - 36 * r / most).toFixed(1));
   find("curve").firstElementChild.setAttribute("points", rates.length > 1 ? points.join(" ") : "");
 }
 
 function show(glance) {
+  last = glance;
   const { overview, jobs } = glance, now = Date.now() / 1000, counts = overview.counts;
   state(overview.accepting ? "taking jobs" : "ending", overview.accepting ? "good" : "warn");
   say("facts", "version " + overview.version + ", up for " + seconds(now - overview.started));
@@ -117,7 +118,6 @@ function show(glance) {
   say("cancelled", short(counts.cancelled || 0) + " cancelled");
   say("failed", short(counts.failed || 0));
   find("failed").className = counts.failed ? "bad" : "";
-  curve(overview.rate);
   const failed = jobs.filter((told) => told.state === "failed").slice(0, 8);
   find("workers").replaceChildren(...(overview.workers.length ? overview.workers.map(worker) : [make("p", "dim", "None yet: they start with the first job.")]));
   find("failures").hidden = failed.length === 0;
@@ -137,6 +137,7 @@ function state(text, className) {
 
 function ask(why) {
   sessionStorage.removeItem(KEY);
+  last = null;
   find("main").hidden = true;
   find("leave").hidden = true;
   find("login").hidden = false;
@@ -160,8 +161,8 @@ async function follow(token) {
     if (done) return true;
     const events = (rest + value).split("\n\n");
     rest = events.pop();
-    const last = events.filter((event) => event.startsWith("data: ")).pop();
-    if (last) show(JSON.parse(last.slice(6)));
+    const newest = events.filter((event) => event.startsWith("data: ")).pop();
+    if (newest) show(JSON.parse(newest.slice(6)));
   }
 }
 
@@ -173,6 +174,7 @@ async function run() {
       if (!await follow(token)) { ask("The service does not know this token."); return; }
       pause = 1;
     } catch (error) {
+      last = null;
       state("not reached", "bad");
       say("facts", error instanceof TypeError ? "trying again" : error.message);
     }
@@ -186,5 +188,13 @@ find("login").addEventListener("submit", (event) => {
   find("login").hidden = true;
   run();
 });
+// Nothing is sent while nothing changes, and times go on all the same.
+setInterval(() => {
+  if (last === null) return;
+  rates.push(last.overview.rate);
+  if (rates.length > POINTS) rates.shift();
+  curve();
+  show(last);
+}, 1000);
 find("leave").addEventListener("click", () => { sessionStorage.removeItem(KEY); location.reload(); });
 run();
