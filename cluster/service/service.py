@@ -101,7 +101,7 @@ class Service:
         self.limits = limits
         self._lock_file: IO[str] = take_lock(own)
         try:
-            self._runs = own.folder(RUNS).path
+            self._runs = own.folder(RUNS)
             self._store = Store(self.folder)
         except BaseException:
             self._lock_file.close()
@@ -197,7 +197,7 @@ class Service:
         if out is not None and is_run(out):
             raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
         record = job.to_record()
-        run = str(out or self._runs / request.id)
+        run = str(out or self.folder / RUNS / request.id)
         view = JobView(
             *(request.id, JobState.QUEUED, request.priority, job.system, job.title, run), submitted=time.time()
         )
@@ -383,7 +383,8 @@ class Service:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""
         path = Path(ticket.view.run)
         if not ticket.known or not is_run(path):
-            return Run.create(path, system, system.plan(), job)
+            inside = self._runs if path.parent == self.folder / RUNS else None
+            return Run.create(path, system, system.plan(), job, inside=inside)
         run = Run.open(path)
         if not run.is_of(job):
             run.close()
