@@ -123,7 +123,7 @@ class Executor(ABC):
         if transport is None:
             return
         if who == worker.id:
-            transport.kill()
+            self._beside("kill", transport.kill)  # over a network that may take its time
         else:
             transport.tell("interrupt", who)
 
