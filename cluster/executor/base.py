@@ -79,6 +79,11 @@ class Executor(ABC):
         self._verifying = 1
         """Threads that verify, without these."""
 
+    @property
+    def replaceable(self) -> bool:
+        """Whether what the workers ran on is lost, and another executor of these settings would start its own."""
+        return False
+
     @abstractmethod
     def start(self, system: ProofSystem) -> list[Worker]:
         """Place the workers. Each must be loaded before it is used. Raises ClusterError for missing resources."""

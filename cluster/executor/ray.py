@@ -28,7 +28,9 @@ from actors.ray_actor import Carried, RemoteWorker, files_of
 from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.placement import Node, Place, place
+from cluster.executor.reach import watching
 from cluster.executor.residents import Residents, of_node, of_prover
+from cluster.executor.tasks import Finished, Kind
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
 from cluster.governor import NodeGovernor
 from cluster.policy import policy_for
@@ -116,6 +118,9 @@ class RayExecutor(Executor):
         """Lease tickets of the resident keys, by node id."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
+        self._started = False
+        """Whether Ray was started here."""
+        self._lost = False
 
     def start(self, system: ProofSystem) -> list[Worker]:
         self._system = system
@@ -123,7 +128,8 @@ class RayExecutor(Executor):
         shared = system.shared()
         files = sum(array.nbytes for array in shared.values())
         self.waits_for("Ray")
-        self._stack.enter_context(connect(self.settings, files + (256 << 20)))
+        self._started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        self._stack.enter_context(watching(self._lose, own=self._started))
         nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed()
@@ -182,11 +188,21 @@ class RayExecutor(Executor):
         super().close(now=now)  # first: the verifier's lease is of a governor that ends here
         if self.verifiers is not None:
             self.verifiers.close()
-        if (transports or self._governors) and ray.is_initialized():
+        if self._lost:
+            self._over.set()  # nothing of it answers
+        elif (transports or self._governors) and ray.is_initialized():
             end_all(transports, now=now)
             self._leave()
         self._governors, self._shared = {}, {}
         self._stack.close()
+
+    @property
+    def replaceable(self) -> bool:
+        return self._lost and self._started
+
+    def _lose(self, reason: str) -> None:
+        self._lost = True
+        self._done.put(Finished(Kind.LOST, error=ClusterError(f"Ray is lost: {reason}")))
 
     def _choice(self, spot: Place, placing: OffloadRequest) -> BackendChoice:
         assert spot.backend is not None
