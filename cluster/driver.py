@@ -50,7 +50,7 @@ def prove(
         session = Session(executor=executor.kind)
         status = StatusFile(run.path, lambda: executor.governor_report(session.began))
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
-        report.started = session.began
+        report.started, report.chosen = session.began, executor.chosen
         try:
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
             plan = plan if plan is not None else system.plan()
@@ -63,6 +63,8 @@ def prove(
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
             shown = _harmless(progress, run)
+            if shown is not None and executor.chosen:
+                shown(Progress("chosen", None, None, None, 0, 0, len(plan), executor.chosen))
             state = State(system, plan, done, barrier, executor, run, settings, report, session, shown)
             with status:
                 proofs = dispatch(state, status.post)

@@ -23,8 +23,8 @@ class Progress(NamedTuple):
     """Something happened; for the live display. `done`, `failed` and `total` count partitions."""
 
     event: str
-    """A journal event; "stage", ten times a second at most: partitions moved from one stage to another; or "waiting"
-    before there is work: `detail` says for what."""
+    """A journal event; "stage", ten times a second at most: partitions moved from one stage to another; "waiting"
+    before there is work: `detail` says for what; or "chosen", once: `detail` says which executor was, and why."""
     partition: str | None
     worker: str | None
     stage: str | None

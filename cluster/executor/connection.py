@@ -76,7 +76,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             what = (
                 f"no Ray to join at {address}"
                 if address is not None
-                else "Ray does not start here (--local needs none)"
+                else "Ray does not start here (a job without --ray needs none)"
             )
             raise ClusterError(f"{what}: {_first_line(error)}") from None
         yield "joined" if address is not None else "started"

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import NamedTuple
+
 from cluster.executor.base import Executor
 from cluster.executor.connection import prepare
 from distprove.settings import ExecutorSettings
 
 
+class Choice(NamedTuple):
+    """Whether a job runs on this machine without Ray, and the reason, which reports quote."""
+
+    local: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{'without Ray' if self.local else 'over Ray'}: {self.reason}"
+
+
+def choose(settings: ExecutorSettings) -> Choice:
+    """Choose between this machine alone and Ray. A Ray of its own, which takes seconds to start, must be asked for."""
+    if settings.local is not None:
+        return Choice(settings.local, "asked for")
+    if settings.address is not None:
+        return Choice(False, "an address was given")
+    if settings.isolate is not None:
+        return Choice(True, "isolate was given")
+    if os.environ.get("RAY_ADDRESS"):
+        return Choice(False, "RAY_ADDRESS names a cluster, as inside a submitted job")
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return Choice(False, "this process is connected to one")
+    return Choice(True, "no cluster was named")
+
+
 def open_executor(settings: ExecutorSettings) -> Executor:
     """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it."""
-    if settings.local:
+    chosen = choose(settings)
+    if chosen.local:
         from cluster.executor.local import local_executor  # it is made of what is here
 
-        return local_executor(settings)
-    prepare(settings)
-    from cluster.executor.ray import RayExecutor  # Ray takes seconds to import, and reads its environment then
+        executor: Executor = local_executor(settings)
+    else:
+        prepare(settings)
+        from cluster.executor.ray import RayExecutor  # Ray takes seconds to import, and reads its environment then
 
-    return RayExecutor(settings)
+        executor = RayExecutor(settings)
+    executor.chosen = str(chosen)
+    return executor

@@ -103,6 +103,8 @@ class Report:
     """Version, commit, command line, user and host."""
     started: float = 0.0
     wall_seconds: float = 0.0
+    chosen: str = ""
+    """Why the job ran over this executor, in words."""
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for report.json. What it holds is this report's own: to be written, not to be changed."""

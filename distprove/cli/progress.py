@@ -72,6 +72,8 @@ class ProgressDisplay:
             self.doing = f"waiting for {escape(event.detail or '')}"
         elif event.done or event.failed or {"committing", "proving"} & self._stages.keys():
             self.doing = PROVING
+        if event.event == "chosen":
+            self._console.print(f"[dim]{escape(event.detail or '')}[/]")
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
             detail = f": {message(event.detail)}" if event.detail else ""
