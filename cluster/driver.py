@@ -22,6 +22,7 @@ from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
+from distprove.host.memory import most_resident
 from distprove.proof import Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
@@ -102,6 +103,7 @@ def prove(
         finally:
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
+            report.driver_memory = most_resident()
             report.governors = executor.governor_report(session.began)
             busy = session.busy()
             for worker in report.workers:

@@ -89,6 +89,7 @@ class InProcessExecutor(Executor):
         return WorkerThreads(spec, self._governor, self._arena)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
+        self._governor.watch.look(now=True)
         return [{"node": "local", **self._governor.report(began)}]
 
     def verifying(self) -> AbstractContextManager[object]:
