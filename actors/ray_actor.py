@@ -11,8 +11,6 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from ray import cloudpickle
 
 from actors.inflight import Timed
 from actors.leases import Governed
-from actors.process import MappedFile, VerifierSpec, WorkerSpec
+from actors.process import MappedFile, VerifierSpec, WorkerSpec, mapped_file
 from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
 from distprove.host.provenance import Identity, identity
@@ -101,28 +99,6 @@ class RemoteWorker:
         sent, kept = share(array, self._arena)
         self._copies.append(kept)  # they map it for as long as this actor lives
         return sent
-
-
-def mapped_file(path: Path) -> MappedFile | None:
-    """The file at `path`; None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return MappedFile(str(path), status.st_size, status.st_mtime_ns)
-
-
-def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
-    """The maps of whole files among a system's shared arrays, as far as this machine tells."""
-    begins: dict[int, str] = {}
-    with suppress(OSError):
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            fields = line.split(maxsplit=5)
-            if len(fields) == 6 and int(fields[2], 16) == 0:
-                begins[int(fields[0].partition("-")[0], 16)] = fields[5]
-    paths = {name: begins.get(array.ctypes.data) for name, array in shared.items()}
-    found = {name: mapped_file(Path(path)) for name, path in paths.items() if path is not None}
-    return {name: file for name, file in found.items() if file is not None and file.nbytes == shared[name].nbytes}
 
 
 def _placed(loaded: Loaded) -> Loaded:

@@ -49,7 +49,7 @@ def prove(
     """
     with interruptible(), collecting_seldom():
         session = Session(executor=executor.kind)
-        status = StatusFile(run.path, lambda: executor.governor_report(session.began))
+        status = StatusFile(run.folder, lambda: executor.governor_report(session.began))
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
         report.started, report.chosen = session.began, executor.chosen
         try:
@@ -79,15 +79,15 @@ def prove(
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
-            with ThreadPoolExecutor(1) as beside:
-                binding = beside.submit(lambda: proof.binding)  # mostly hashing, which lets go of the lock
-                if isinstance(system, VerifiesJob):
+            if isinstance(system, VerifiesJob):
+                with ThreadPoolExecutor(1) as beside:
+                    binding = beside.submit(lambda: proof.binding)  # mostly hashing, which lets go of the lock
                     try:
                         system.verify_job(ordered)
                     except (InvalidProof, FormatError) as error:
                         raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
-                explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
-                binding.result()
+                    binding.result()
+            explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             run.store_proof(content)
@@ -197,6 +197,8 @@ def place_of(worker: WorkerReport) -> Place:
 
 def _earlier_sessions(run: Run) -> list[Session]:
     """Sessions in a resumed run's timeline; none if it is damaged, because nothing depends on it."""
+    if not run.folder.has(FILE):
+        return []
     try:
         return read_timeline(run.path)
     except InputError:
@@ -240,14 +242,30 @@ def _discard(run: Run, partition: Partition, report: Report, reason: str) -> Non
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
     """Inside the block the collector looks for circles a thirtieth as often. A job makes objects by the million, next
-    to none of them in circles, and to look at them all took a tenth of the driver's time."""
-    before = gc.get_threshold()
-    if before[0]:  # it looks at all
-        gc.set_threshold(max(before[0], 20_000), *before[1:])
+    to none of them in circles, and to look at them all took a tenth of the driver's time.
+
+    Several drivers of a process may be inside: the first one changes what holds for the process, the last one restores
+    it.
+    """
+    global _inside, _threshold
+    with _collector:
+        _inside += 1
+        if _inside == 1:
+            _threshold = gc.get_threshold()
+            if _threshold[0]:  # it looks at all
+                gc.set_threshold(max(_threshold[0], 20_000), *_threshold[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _collector:
+            _inside -= 1
+            if not _inside:
+                gc.set_threshold(*_threshold)
+
+
+_collector = threading.Lock()
+_inside, _threshold = 0, gc.get_threshold()
+"""Number of drivers inside of `collecting_seldom`, and what held before the first of them."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class Job:
     def to_record(self) -> dict[str, Any]:
         """Plain data for job.json: paths, names and settings; no content of any file."""
         options = {name: getattr(self.options, name) for name in settings_of(type(self.options))}
-        record = {**vars(self), "options": options, "executor": asdict(self.executor)}
+        record = {**vars(self), "options": options, "executor": vars(self.executor)}
         return {key: _plain(value) for key, value in record.items()}
 
     @property

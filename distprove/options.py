@@ -171,6 +171,10 @@ class Options:
         """The files that are proven about, in order."""
         return ()
 
+    def keyed(self: Own) -> Own:
+        """These options without the inputs that may change from job to job under one loaded key."""
+        return self
+
     def completed(self: Own, base: Path) -> Own:
         """These options with what follows from several of them; paths are relative to `base`. Raises UsageError."""
         return self
@@ -218,9 +222,13 @@ def _recall(told: Setting, value: Any) -> Any:
         return None if value is None else Path(value)
     if told.types != (tuple,):
         return value
-    if not all(item["path"] for item in value):
+    # A record from a file is JSON, which has no bytes: only who holds the contents in memory gives them.
+    contents = [content if isinstance(content := item.get("content"), bytes) else None for item in value]
+    if not all(item["path"] or content is not None for item, content in zip(value, contents, strict=True)):
         raise InputError("its inputs were given as values and are kept nowhere; resume it from where they are given")
-    return tuple(InputFile(str(item["name"]), Path(item["path"])) for item in value)
+    return tuple(
+        InputFile(str(item["name"]), Path(item["path"]), content) for item, content in zip(value, contents, strict=True)
+    )
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:

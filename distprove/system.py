@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
     import numpy as np
     from numpy.typing import NDArray
 
+    from distprove.options import InputFile
     from kernels.host.arena import HostArena
     from kernels.interface.backend import Backend
 
@@ -211,6 +212,14 @@ class ChecksKey(Protocol):
 
     def check(self, shared: dict[str, NDArray[np.uint8]], backend: Backend) -> None:
         """Check the key, once per job, on one prover's backend, before anything is proven. Raises InvalidKey."""
+
+
+@runtime_checkable
+class TakesInputs(Protocol):
+    """Optional interface of a proof system that, once loaded, serves jobs that differ in their inputs alone."""
+
+    def with_inputs(self, sources: Sequence[InputFile]) -> ProofSystem:
+        """The system of a job with these inputs and the same options otherwise (`Options.keyed`)."""
 
 
 @runtime_checkable

@@ -67,7 +67,7 @@ class InProcessExecutor(Executor):
         # For as long as there are workers, and before there are witnesses: none of them waits for room while it loads.
         self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
         self._governor.start()
-        self._verifying = len(choices)
+        self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         count = len(choices)
         if devices:

@@ -22,9 +22,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.process import VerifierSpec, WorkerSpec
+from actors.process import VerifierSpec, WorkerSpec, files_of
 from actors.processes import WorkerDied
-from actors.ray_actor import Carried, RemoteWorker, files_of
+from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.placement import Node, Place, place
@@ -154,7 +154,7 @@ class RayExecutor(Executor):
             self._governors[node.id] = self._govern(node)
         self._join(nodes)
         self._keep_keys()
-        self._verifying = min(len(provers), usable_threads())
+        self.verifying_threads = min(len(provers), usable_threads())
         self.verifiers = self._spread(system, nodes) or beside_driver(system, len(provers), self.settings)
         return workers
 

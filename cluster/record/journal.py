@@ -113,6 +113,24 @@ def journal_tail(path: Path, nbytes: int) -> list[dict[str, Any]]:
         return []
 
 
+def journal_lines(path: Path, after: int, most: int) -> tuple[list[str], int]:
+    """Whole lines of a run's journal from byte `after` on, in up to `most` bytes, and where the next ones begin; none
+    where there is no journal yet. Raises InputError for a place beyond its end."""
+    try:
+        folder = Folder.open(path)
+        descriptor = folder.open_file(JOURNAL)
+    except (UsageError, InputError):
+        return [], after
+    with folder, open(descriptor, "rb") as file:
+        if not 0 <= after <= _checked_size(file, path / JOURNAL):
+            raise InputError(f"{path / JOURNAL}: no line begins at byte {after}")
+        file.seek(after)
+        whole, ends, _ = file.read(max(most, MAX_LINE)).rpartition(b"\n")
+    if not ends:
+        return [], after
+    return [line.decode("utf-8", "replace") for line in whole.split(b"\n")], after + len(whole) + 1
+
+
 def _events(file: IO[bytes], path: Path) -> Iterator[dict[str, Any]]:
     for _ in range(MAX_LINES):
         line = file.readline(MAX_LINE)

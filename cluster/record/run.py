@@ -173,7 +173,7 @@ class Run(StoredRun):
         if not replaces:
             _require_empty(folder)
         folder.close_to_others()
-        lock = _take_lock(folder)
+        lock = take_lock(folder)
         try:
             if replaces:
                 read_record(folder)  # what is no run is not deleted
@@ -196,7 +196,7 @@ class Run(StoredRun):
             "sources": _stamps(job) if job is not None else {},
         }
         content = _with_checksum(json_text(record))
-        folder.write(COPY, content)
+        folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
         run = cls(folder, record, lock)
         run._job = job
@@ -210,7 +210,7 @@ class Run(StoredRun):
         require_run(path)
         folder = Folder.open_ours(path)
         folder.close_to_others()
-        lock = _take_lock(folder)
+        lock = take_lock(folder)
         try:
             run = cls(folder, read_record(folder), lock)
             run._same_inputs = same_inputs
@@ -364,7 +364,7 @@ def delete_run(path: Path) -> None:
 
     Raises UsageError when a driver is at work there, InputError or FormatError when it is not ours, or no run.
     """
-    with Folder.open_ours(path) as folder, _take_lock(folder):
+    with Folder.open_ours(path) as folder, take_lock(folder):
         read_record(folder)
         folder.delete(last=LOCK)
 
@@ -373,7 +373,7 @@ def require_free(path: Path) -> None:
     """Raise UsageError when a driver is at work on the run at `path`."""
     if is_run(path):
         with Folder.open_ours(path) as folder:
-            _take_lock(folder).close()
+            take_lock(folder).close()
 
 
 def abandoned_by(folder: Folder) -> str | None:
@@ -482,7 +482,7 @@ def _require_empty(folder: Folder) -> None:
         raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
 
 
-def _take_lock(folder: Folder) -> IO[str]:
+def take_lock(folder: Folder) -> IO[str]:
     """Lock the folder for this process. The kernel gives the lock back however the process ends; the file that a dead
     one left is locked again. Raises UsageError, and InputError for what is no file of ours."""
     descriptor = folder.open_in_place(LOCK)

@@ -38,17 +38,18 @@ NODES_EVERY = 3.0
 class StatusFile:
     """Keeps status.json up to date on a thread of its own, so that no disk or node holds the driver up.
 
-    The driver gives what it knows with `post`; only the newest counts. Use as a context manager.
+    The driver gives what it knows with `post`; only the newest counts. The thread starts with the first view that is
+    taken, when the job is old enough: one that is over before needs none. Use as a context manager.
     """
 
-    def __init__(self, folder: Path, governors: Callable[[], list[dict[str, Any]]]) -> None:
+    def __init__(self, folder: Folder, governors: Callable[[], list[dict[str, Any]]]) -> None:
         """`governors`: what the nodes' governors report, as in report.json; asked on this object's thread."""
-        self._folder = Folder.open_ours(folder)
+        self._folder = folder
         self._governors = governors
         self._nodes: list[dict[str, Any]] = []
         self._asked = float("-inf")
         self._posted: dict[str, Any] | None = None
-        self._due = 0.0
+        self._due = time.monotonic() + EVERY / 2
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="distprove-status", daemon=True)
 
@@ -58,6 +59,8 @@ class StatusFile:
         if now >= self._due:
             self._due = now + EVERY / 2
             self._posted = glance()
+            if not self._thread.ident:
+                self._thread.start()
 
     def finish(self, last: dict[str, Any]) -> None:
         """Write how the session ended, and nothing after that."""
@@ -89,7 +92,6 @@ class StatusFile:
             self._thread.join()
 
     def __enter__(self) -> StatusFile:
-        self._thread.start()
         return self
 
     def __exit__(self, *_exception: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 
 from distprove.errors import InputError, UsageError
@@ -34,6 +34,9 @@ class Groth16Options(Options):
     def sources(self) -> tuple[InputFile, ...]:
         """The input or witness files, one per partition, in order."""
         return self.inputs or self.witnesses
+
+    def keyed(self) -> Groth16Options:
+        return replace(self, inputs=(), witnesses=())
 
     def check(self) -> None:
         """Raise InputError unless every file exists and the partition names are valid and distinct, UsageError for what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import platform
 import time
@@ -80,6 +81,13 @@ class Groth16System(Groth16Verifier):
             if given.digest() != system.key_digest():
                 raise InvalidKey(f"{options.vk.name} is not the verification key inside {options.zkey.name}")
         return system
+
+    def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
+        """This system, its key not read again, for other inputs of the same kind."""
+        other = copy.copy(self)
+        other.__dict__.pop("_places", None)
+        other.sources = tuple(sources)
+        return other
 
     def describe(self) -> dict[str, Any]:
         return dict(self._facts)

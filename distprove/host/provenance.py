@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ def provenance() -> dict[str, Any]:
     return {
         "version": version(),
         "commit": commit(),
-        "command": command_line(sys.argv),
+        "command": [*_own_command(tuple(sys.argv))],
         "user": user,
         "host": platform.node(),
         "python": platform.python_version(),
@@ -72,6 +72,12 @@ def commit() -> str | None:
         origin = json.loads(metadata.distribution("distprove").read_text("direct_url.json") or "{}")
         return str(origin["vcs_info"]["commit_id"])
     return None
+
+
+@lru_cache(1)
+def _own_command(words: tuple[str, ...]) -> list[str]:
+    """The words of this process's own command, which a service tells in each of its runs."""
+    return command_line(list(words))
 
 
 def command_line(words: list[str]) -> list[str]:

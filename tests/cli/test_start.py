@@ -34,6 +34,7 @@ BESIDE = {
     "bench": {"backends", "option_groups", "orchestration", "programs", "prove", "scaling", "sweep", "variadic"},
     "air": {"option_groups", "programs"},
     "demo": {"backends", "option_groups", "programs", "prove", "variadic"},
+    **{name: {"jobs", "option_groups"} for name in ("await", "cancel", "down", "list", "logs", "status", "submit")},
     "export": {"option_groups", "verify"},
     "kernels": {"option_groups", "variadic"},
     "prove": {"option_groups", "programs", "variadic"},

@@ -167,7 +167,7 @@ def test_a_link_is_replaced_and_neither_read_nor_written_through(
 @pytest.mark.parametrize("name", ["job.json", "report.json", "timeline.json", "journal.jsonl", "status.json"])
 def test_what_shows_a_run_reads_through_no_link(tmp_path: Path, name: str) -> None:
     made = MadeRun(2).make(tmp_path / "run")
-    with StatusFile(made, lambda: []) as status:
+    with StatusFile(Folder.open_ours(made), lambda: []) as status:
         status.finish({"total": 2})
     (made / name).rename(tmp_path / "kept")
     (made / name).symlink_to(tmp_path / "kept")

@@ -23,6 +23,7 @@ from distprove.cli import top as command
 from distprove.cli.app import app
 from distprove.cli.top import latest_run, look, over, screen
 from distprove.errors import FormatError, UsageError
+from distprove.formats.folder import Folder
 from tests.support.made_runs import MadeRun, governor
 
 
@@ -49,10 +50,10 @@ def shown(folder: Path, width: int = 110) -> str:
 
 def write(folder: Path, content: dict[str, Any], nodes: list[dict[str, Any]]) -> Path:
     made = MadeRun(5, faults=(1,)).make(folder)
-    with StatusFile(made, lambda: nodes) as status:
-        status.post(lambda: content)
+    with StatusFile(Folder.open_ours(made), lambda: nodes) as status:
         deadline = time.monotonic() + 20
         while not (made / FILE).exists() and time.monotonic() < deadline:
+            status.post(lambda: content)
             time.sleep(0.01)
     return made
 
@@ -89,7 +90,7 @@ def test_a_rate_of_next_to_nothing_leaves_no_time_to_tell(tmp_path: Path) -> Non
 
 def test_the_last_state_of_a_run_stays(tmp_path: Path) -> None:
     run = MadeRun(5).make(tmp_path / "run")
-    status = StatusFile(run, lambda: [])
+    status = StatusFile(Folder.open_ours(run), lambda: [])
     with status:
         status.post(view)
     ended = report("proved")

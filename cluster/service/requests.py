@@ -1,0 +1,119 @@
+"""What a service takes from its clients: bounds, and checks of each job before anything of it is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cluster.service.views import JobRequest
+from distprove.errors import UsageError
+from distprove.job import Job
+from distprove.settings import ExecutorSettings
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a service takes on, and what it lets its clients ask for."""
+
+    queued: int = 10_000
+    """Jobs that may wait at a time."""
+    running: int = 64
+    """Jobs that are worked on at a time, of one priority and the more urgent ones together: an urgent job does not wait
+    for a place that a less urgent one has."""
+    request_bytes: int = 64 << 20
+    """Bytes of one job as JSON, with the inputs that it holds."""
+    kept: int = 10_000
+    """Jobs that are over and still known."""
+    kept_seconds: float | None = None
+    """Seconds for which a job that is over stays known; None for ever."""
+    roots: tuple[Path, ...] | None = None
+    """Folders in which all files of a job must lie; None for no such rule."""
+    allow_code: bool = False
+    """Whether jobs may name programs of their own, MODULE:CLASS, which the service then imports and runs."""
+
+
+def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, folder: Path) -> Job:
+    """The job that is asked for, with the service's settings. `folder` is the service's own, which is no job's to name.
+
+    Raises UsageError and InputError. No message quotes an input.
+    """
+    table = {key: value for key, value in request.job.items() if key not in ("system", "title")}
+    if "executor" in table:
+        raise UsageError("`executor` is not for a job of a service, which has workers of its own: leave it out")
+    if "base" in table:
+        raise UsageError("unknown key `base`")
+    system, title = request.job.get("system"), request.job.get("title", "")
+    if not isinstance(system, str) or not isinstance(title, str):
+        raise UsageError("a job names its `system`, and both `system` and `title` are strings")
+    base = Path(request.base or "/")
+    if not base.is_absolute():
+        raise UsageError("the base of a job is an absolute path on the service's machine")
+    # Before anything is looked for: that there is no such file is told of allowed places alone.
+    named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
+    for text in (*([request.base] if request.base else []), *named):
+        if os.path.isabs(text) or ".." in Path(text).parts:
+            _require_allowed(Path(os.path.normpath(base / text)), limits, folder)
+    job = replace(Job.from_options(system, title=title, base=base, **table), executor=settings)
+    if job.code and not limits.allow_code:
+        raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
+    for path in paths_of(job):  # links followed
+        _require_allowed(Path(os.path.realpath(path)), limits, folder)
+    return job
+
+
+def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
+    """The run's folder that the client names, if it does. Raises UsageError."""
+    if request.out is None:
+        return None
+    out = Path(request.base or "/") / request.out
+    if not out.is_absolute():
+        raise UsageError("`out` is an absolute path on the service's machine, or relative to a base that is one")
+    out = Path(os.path.realpath(out.parent)) / out.name
+    _require_allowed(out, limits, folder)
+    return out
+
+
+def digest_of(request: JobRequest, key: bytes, limits: Limits) -> bytes:
+    """A digest of what is asked for, under the service's secret key: without it nobody can test guesses of an input.
+    Raises UsageError for what is too large, or not JSON."""
+    asked = {"job": request.job, "base": request.base, "out": request.out}
+    try:
+        text = json.dumps(asked, sort_keys=True, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise UsageError(
+            "a job is made of what JSON has: objects, lists, strings, numbers, true, false, null"
+        ) from None
+    if len(text) > limits.request_bytes:
+        raise UsageError(f"a job has at most {limits.request_bytes} bytes as JSON, not {len(text)}")
+    return hashlib.blake2b(text, key=key, digest_size=32).digest()
+
+
+def paths_of(job: Job) -> list[Path]:
+    """All files that a job names."""
+    named = [value for value in vars(job.options).values() if isinstance(value, Path)]
+    return [*named, *(source.path for source in job.sources if source.content is None)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Strings in a job that may name files: those outside of inputs that are given as values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            if not isinstance(inner, dict):
+                yield from _texts(inner)
+
+
+def _require_allowed(path: Path, limits: Limits, folder: Path) -> None:
+    if path == folder or folder in path.parents:
+        raise UsageError(f"{path} is the service's own")
+    if limits.roots is not None and not any(root == path or root in path.parents for root in limits.roots):
+        raise UsageError(f"{path} is not in a folder that this service takes files from")

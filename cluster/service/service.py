@@ -1,0 +1,512 @@
+"""The standing service: takes jobs, keeps them on disk, and has several drivers at work on them with warm workers.
+
+    submitted -> queued -> running -> proved | failed | cancelled
+
+Each job is an ordinary run, driven by `cluster.driver.prove` on a thread of this process with workers that the pool
+lends. What is known of a job is in memory, and in the store (`cluster.service.store`) for the next start: jobs that
+were queued or running then go on, from what their runs' folders hold. Nothing here knows of HTTP.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left, insort
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from cluster.dispatch import Progress
+from cluster.driver import collecting_seldom, prove
+from cluster.executor.base import Executor
+from cluster.record.journal import journal_lines
+from cluster.record.report import public_message
+from cluster.record.run import Run, delete_run, is_run, take_lock
+from cluster.service.requests import Limits, digest_of, job_of, out_of
+from cluster.service.store import Row, Store
+from cluster.service.systems import Systems
+from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, Priority, WorkerView
+from distprove.errors import (
+    INTERRUPTED,
+    DistproveError,
+    IdTaken,
+    InputError,
+    NoSuchJob,
+    QueueFull,
+    ServiceGone,
+    UsageError,
+    exit_code,
+    typed,
+)
+from distprove.formats.folder import Folder
+from distprove.formats.owncode import names_code
+from distprove.host.provenance import version
+from distprove.job import Job
+from distprove.proof import PROOF_FILE
+from distprove.settings import ExecutorSettings
+from distprove.system import ProofSystem
+
+RUNS = "runs"
+RECENT = 60.0
+"""Seconds over which rates are taken."""
+TIDY = 10.0
+"""Seconds between two looks at what is to be forgotten."""
+LOG = 1 << 20
+"""Bytes of a log that are given at a time, at most."""
+
+
+class Lent(Protocol):
+    """Workers that a pool lends to one job's driver: an `Executor` that can be ended from another thread."""
+
+    @property
+    def cold(self) -> bool | None: ...
+
+    def end(self, reason: BaseException) -> None: ...
+
+
+class WorkerPool(Protocol):
+    """What a service needs of its workers (`cluster.executor.pool`)."""
+
+    def start(self) -> None: ...
+
+    def lend(self, system: ProofSystem, *, job: str, rank: int) -> Executor: ...
+
+    def keys(self) -> list[KeyView]: ...
+
+    def workers(self) -> list[WorkerView]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class _Ticket(Row):
+    """A job of the service, which its lock guards."""
+
+    job: Job | None = None
+    """The job, while it is not over."""
+    known: bool = False
+    """Whether an earlier service had it: there may be a run."""
+    lent: Any = None
+    """Workers that it has."""
+    is_kept: bool = False
+    """Whether it is on disk, so that it may begin."""
+    news: threading.Event = field(default_factory=threading.Event)
+    """Set once it is on disk, or could not be brought there; and again, another one, once it is over."""
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        """Its place in the queue: by priority; what was begun before first, then the oldest."""
+        return self.view.priority.rank, not self.view.attempts, self.seq
+
+
+class Service:
+    """The service in one folder, which is private and locked. Thread-safe; `start` once, then ask."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: ExecutorSettings,
+        limits: Limits | None = None,
+        pool: Callable[[ExecutorSettings], WorkerPool] | None = None,
+    ) -> None:
+        """Open the folder, made if there is none, and read what is there. Raises InUse where another service is at
+        work, InputError or UsageError for a folder that is not ours or of another version."""
+        own = Folder.make(folder)
+        own.close_to_others()
+        self.folder, self.settings = folder.resolve(), settings
+        limits = limits or Limits()
+        if limits.roots is not None:
+            limits = replace(limits, roots=(*limits.roots, *(root.resolve() for root in limits.roots)))
+        self.limits = limits
+        self._lock_file: IO[str] = take_lock(own)
+        try:
+            self._runs = own.folder(RUNS).path
+            self._store = Store(self.folder)
+        except BaseException:
+            self._lock_file.close()
+            raise
+        self._make_pool = pool or _pool
+        self._systems = Systems()
+        self._lock = threading.RLock()
+        self.changes = 0
+        """Number of changes of jobs so far."""
+        self.listeners: list[Callable[[JobView], None]] = []
+        """Called with each job that changed, on whatever thread and under a lock: they return at once, ask the service
+        nothing, and raise nothing."""
+        self._tickets: dict[str, _Ticket] = {}
+        self._waiting: list[tuple[tuple[int, bool, int], str]] = []
+        """Queued jobs in the order in which they begin: place and id."""
+        self._running: Counter[int] = Counter()
+        """Number of running jobs by rank of their priority."""
+        self._counts: Counter[str] = Counter()
+        self._ended: deque[float] = deque(maxlen=1000)
+        """Times at which jobs ended."""
+        self._proven: deque[float] = deque(maxlen=100_000)
+        """Times at which partitions were proven."""
+        self._partitions = 0
+        self._began = time.time()
+        self._accepting = False
+        self._closing = False
+        self._over = threading.Event()
+        self._drivers = ThreadPoolExecutor(len(Priority) * self.limits.running, "distprove-job")
+        self._tidier = threading.Thread(target=self._tidy_on, name="distprove-tidy", daemon=True)
+        self._key = self._store.key()
+        for row in self._store.rows():
+            self._tickets[row.view.id] = _Ticket(row.seq, row.digest, row.record, row.view, known=True, is_kept=True)
+        self._last = max((ticket.seq for ticket in self._tickets.values()), default=0)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the workers, take up the jobs that are not over, and accept others. Raises ClusterError."""
+        self._pool = self._make_pool(self.settings)
+        self._pool.start()
+        self._seldom = collecting_seldom()  # for good: drivers come and go
+        self._seldom.__enter__()
+        with self._lock:
+            for ticket in self._tickets.values():
+                self._counts[ticket.view.state.value] += 1
+            for ticket in [ticket for ticket in self._tickets.values() if not ticket.view.state.final]:
+                self._take_up(ticket)
+            self._accepting = True
+            self._begin()
+        self._tidier.start()
+
+    def close(self, *, drain: bool) -> None:
+        """Take no more jobs and stop. With `drain` those that run end first; else they stop, and go on at the next
+        start, as queued ones do in any case."""
+        with self._lock:
+            self._accepting, self._closing = False, True
+            if not drain:
+                for ticket in self._tickets.values():
+                    if ticket.lent is not None:
+                        ticket.lent.end(KeyboardInterrupt())
+        self._drivers.shutdown(wait=True)
+        self._over.set()
+        for ticket in self._tickets.values():
+            ticket.news.set()  # who waits for it has waited long enough
+        if self._tidier.is_alive():
+            self._tidier.join()
+        if hasattr(self, "_pool"):
+            self._pool.close()
+            self._seldom.__exit__(None, None, None)
+        self._store.close()
+        self._lock_file.close()
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    def submit(self, request: JobRequest) -> JobView:
+        """Take a job; it is on disk when this returns. The same job under the same id is not taken twice.
+
+        Raises UsageError and InputError for what cannot be a job here, IdTaken where another one has the id, QueueFull
+        when no more may wait, ServiceGone when the service is closing, ResourceError when it cannot be written.
+        """
+        digest = digest_of(request, self._key, self.limits)
+        while (known := self._tickets.get(request.id)) is not None:
+            with self._lock:
+                if known.digest != digest:
+                    raise IdTaken(f"another job was submitted as {request.id}")
+                if known.is_kept:
+                    return self._view(known)
+                news = known.news
+            news.wait()  # for whoever is at it
+        self._require_room()
+        job = job_of(request, self.settings, self.limits, self.folder)
+        out = out_of(request, self.limits, self.folder)
+        if out is not None and is_run(out):
+            raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
+        record = job.to_record()
+        run = str(out or self._runs / request.id)
+        view = JobView(
+            *(request.id, JobState.QUEUED, request.priority, job.system, job.title, run), submitted=time.time()
+        )
+        with self._lock:
+            self._require_room()
+            faster = request.id in self._tickets
+            if out is not None and any(t.view.run == run and not t.view.state.final for t in self._tickets.values()):
+                raise UsageError(f"{out} is the folder of another job")
+            if not faster:
+                self._last += 1
+                ticket = self._tickets[request.id] = _Ticket(self._last, digest, record, view, job)
+                insort(self._waiting, (ticket.order, request.id))
+        if faster:
+            return self.submit(request)
+        try:
+            self._store.insert(ticket, [s.content for s in job.sources if s.content is not None])
+        except BaseException:
+            with self._lock:
+                del self._tickets[request.id]
+                self._waiting.remove((ticket.order, request.id))
+            ticket.news.set()
+            raise
+        with self._lock:
+            ticket.is_kept = True
+            news, ticket.news = ticket.news, threading.Event()
+            self._counts[JobState.QUEUED.value] += 1
+            self._begin()
+            self._tell(ticket)
+            told = self._view(ticket)
+        news.set()
+        return told
+
+    def job(self, id: str) -> JobView:
+        """What is known of a job. Raises NoSuchJob."""
+        with self._lock:
+            return self._view(self._ticket(id))
+
+    def jobs(self, state: JobState | None = None, *, limit: int = 100, before: str | None = None) -> list[JobView]:
+        """The newest jobs, in that `state`, older than the job `before`. Raises NoSuchJob."""
+        found: list[JobView] = []
+        with self._lock:
+            last = self._ticket(before).seq if before is not None else self._last + 1
+            for ticket in reversed(self._tickets.values()):
+                if len(found) >= limit:
+                    break
+                if ticket.seq < last and ticket.is_kept and state in (None, ticket.view.state):
+                    found.append(self._view(ticket))
+        return found
+
+    def cancel(self, id: str) -> JobView:
+        """Cancel a job: at once if it is queued, soon if it runs. One that is over stays what it is. What is proven
+        stays in its run. Raises NoSuchJob."""
+        with self._lock:
+            ticket = self._ticket(id)
+            if ticket.view.state is JobState.QUEUED:
+                self._waiting.remove((ticket.order, id))
+                self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt(), wait=False)
+            elif ticket.view.state is JobState.RUNNING and not ticket.view.cancelling:
+                self._change(ticket, cancelling=True)
+                if ticket.lent is not None:
+                    ticket.lent.end(KeyboardInterrupt())
+            row = replace(ticket)
+        self._store.save(row, wait=True)  # whoever was told so is right, also after a crash
+        return self.job(id)
+
+    def wait(self, id: str, timeout: float) -> JobView:
+        """What is known of a job once it is over, or after `timeout` seconds. Raises NoSuchJob."""
+        with self._lock:
+            ticket = self._ticket(id)
+            news = None if ticket.view.state.final else ticket.news
+        if news is not None:
+            news.wait(timeout)
+        with self._lock:
+            return self._view(ticket)
+
+    def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
+        """Whole lines of the journal of a job's run from byte `after` on, and where the next ones begin. Raises
+        NoSuchJob, InputError."""
+        run = Path(self.job(id).run)
+        return journal_lines(run, after, LOG)
+
+    def proof(self, id: str) -> Path:
+        """The file of a job's proof. Raises NoSuchJob, and InputError unless it is proved."""
+        view = self.job(id)
+        if view.state is not JobState.PROVED:
+            raise InputError(f"{id} has no proof: it is {view.state.value}")
+        return Path(view.run) / PROOF_FILE
+
+    def overview(self) -> Overview:
+        """The service at a glance."""
+        now = time.time()
+        with self._lock:
+            recent = sum(when > now - RECENT for when in self._proven)
+            return Overview(
+                version(),
+                self._began,
+                self._accepting,
+                len(self._waiting),
+                self._running.total(),
+                self.limits.queued,
+                {state.value: self._counts[state.value] for state in JobState},
+                self._partitions,
+                recent / min(RECENT, max(1.0, now - self._began)),
+                tuple(self._pool.keys()),
+                tuple(self._pool.workers()),
+            )
+
+    # -- jobs at work -----------------------------------------------------------------------------------------------
+
+    def _take_up(self, ticket: _Ticket) -> None:
+        """Queue a job that an earlier service had. The lock is held."""
+        if ticket.view.cancelling:
+            self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
+            return
+        try:
+            ticket.job = self._recalled(ticket)
+        except DistproveError as error:
+            self._settle(ticket, JobState.FAILED, error)
+            return
+        self._change(ticket, state=JobState.QUEUED)
+        insort(self._waiting, (ticket.order, ticket.view.id))
+
+    def _recalled(self, ticket: _Ticket) -> Job:
+        """The job in a row of the store. Raises UsageError and InputError."""
+        contents = iter(self._store.inputs(ticket.seq))
+        for item in ticket.record["options"].get("inputs", ()):
+            if not item["path"]:
+                item["content"] = next(contents, None)
+        program = ticket.record["options"].get("program", "")
+        own = program if self.limits.allow_code and names_code(program) else None
+        return Job.from_record(ticket.record, program=own, executor=self.settings)
+
+    def _begin(self) -> None:
+        """Begin as many jobs as may run. The lock is held."""
+        while self._waiting and not self._closing:
+            ticket = self._tickets[self._waiting[0][1]]
+            rank = ticket.view.priority.rank
+            # Where the most urgent one may not begin, no other one may.
+            if not ticket.is_kept or sum(self._running[r] for r in range(rank + 1)) >= self.limits.running:
+                return
+            del self._waiting[0]
+            self._running[rank] += 1
+            attempts, started = ticket.view.attempts + 1, ticket.view.started or time.time()
+            self._change(ticket, state=JobState.RUNNING, attempts=attempts, started=started)
+            self._store.save(ticket)
+            self._drivers.submit(self._work, ticket)
+
+    def _work(self, ticket: _Ticket) -> None:
+        """Do a job, from its beginning to its end."""
+        error: BaseException | None = None
+        try:
+            self._prove(ticket)
+        except BaseException as caught:  # whatever it is, it is the job's end and not the service's
+            error = typed(caught)
+        with self._lock:
+            ticket.lent = None
+            self._running[ticket.view.priority.rank] -= 1
+            if error is None:
+                self._settle(ticket, JobState.PROVED, None)
+            elif ticket.view.cancelling:
+                self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
+            elif not isinstance(error, KeyboardInterrupt):
+                self._settle(ticket, JobState.FAILED, error)
+            self._begin()
+
+    def _prove(self, ticket: _Ticket) -> None:
+        job = ticket.job
+        assert job is not None, "it is not over"
+        system = self._systems.load(job)
+        plan = system.plan()
+        with self._lock:
+            self._change(ticket, partitions=len(plan))
+        with self._open(ticket, job, system) as run:
+            lent: Any = self._pool.lend(system, job=ticket.view.id, rank=ticket.view.priority.rank)
+            with lent:
+                with self._lock:
+                    if ticket.view.cancelling or self._closing:
+                        raise KeyboardInterrupt
+                    ticket.lent = lent
+                prove(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
+
+    def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
+        """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""
+        path = Path(ticket.view.run)
+        if not ticket.known or not is_run(path):
+            return Run.create(path, system, system.plan(), job)
+        run = Run.open(path)
+        if not run.is_of(job):
+            run.close()
+            raise UsageError(f"{path} is a run of another job")
+        run.keep_key(system)
+        return run
+
+    def _heard(self, ticket: _Ticket, event: Progress) -> None:
+        """A job's driver tells how far it is."""
+        if event.done == ticket.view.done:
+            return
+        now, proved = time.time(), event.event == "proved"
+        with self._lock:
+            self._partitions += proved
+            if proved:
+                self._proven.append(now)
+            first = ticket.view.first_proof or now
+            self._change(ticket, done=event.done, first_proof=first, cold=ticket.lent.cold if ticket.lent else None)
+
+    def _settle(self, ticket: _Ticket, state: JobState, error: BaseException | None, *, wait: bool = False) -> None:
+        """A job is over. The lock is held."""
+        told: dict[str, Any] = {"exit_code": 0}
+        if state is JobState.CANCELLED:
+            told = {"exit_code": INTERRUPTED, "error": "cancelled", "cancelling": True}
+        elif error is not None:
+            kind, message = type(error).__name__, public_message(error)
+            told = {"exit_code": exit_code(error), "error": message, "error_kind": kind}
+        if state is JobState.PROVED:
+            told["done"] = ticket.view.partitions
+        now = time.time()
+        ticket.job = None
+        for item in ticket.record["options"].get("inputs", ()):
+            item.pop("content", None)
+        self._ended.append(now)
+        self._change(ticket, state=state, ended=now, **told)
+        self._store.save(ticket, wait=wait)
+        ticket.news.set()
+
+    # -- books ------------------------------------------------------------------------------------------------------
+
+    def _change(self, ticket: _Ticket, **facts: Any) -> None:
+        before = ticket.view
+        ticket.view = replace(before, **facts)
+        if ticket.view.state is not before.state:
+            self._counts[before.state.value] -= 1
+            self._counts[ticket.view.state.value] += 1
+        self._tell(ticket)
+
+    def _tell(self, ticket: _Ticket) -> None:
+        self.changes += 1
+        for listener in self.listeners:
+            listener(ticket.view)
+
+    def _ticket(self, id: str) -> _Ticket:
+        ticket = self._tickets.get(id)
+        if ticket is None or not ticket.is_kept:
+            raise NoSuchJob(f"the service has no job {id}")
+        return ticket
+
+    def _view(self, ticket: _Ticket) -> JobView:
+        if ticket.view.state is not JobState.QUEUED:
+            return ticket.view
+        return replace(ticket.view, place=bisect_left(self._waiting, (ticket.order, ticket.view.id)))
+
+    def _require_room(self) -> None:
+        if not self._accepting:
+            raise ServiceGone("the service takes no more jobs: it is closing")
+        if len(self._waiting) < self.limits.queued:
+            return
+        recent = [when for when in self._ended if when > time.time() - RECENT]
+        after = (time.time() - recent[0]) / len(recent) if recent else 10.0
+        after = min(60.0, max(1.0, after))
+        raise QueueFull(f"{len(self._waiting)} jobs wait already; try again in {after:.0f} s", after)
+
+    # -- retention --------------------------------------------------------------------------------------------------
+
+    def _tidy_on(self) -> None:
+        while not self._over.wait(TIDY):
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Forget the oldest jobs that are over, as the limits say, and delete their runs if they are in the service's
+        own folder."""
+        keep, since = self.limits.kept, self.limits.kept_seconds
+        with self._lock:
+            over = [ticket for ticket in self._tickets.values() if ticket.view.state.final]
+            old = over[: max(0, len(over) - keep)]
+            if since is not None:
+                old = [*old, *(t for t in over[len(old) :] if (t.view.ended or 0.0) < time.time() - since)]
+            for ticket in old:
+                del self._tickets[ticket.view.id]
+        for ticket in old:
+            path = Path(ticket.view.run)
+            if path.parent == self.folder / RUNS and path.is_dir():
+                with suppress(DistproveError):  # somebody reads it, or it was never made
+                    delete_run(path)
+        self._store.forget(old)
+
+
+def _pool(settings: ExecutorSettings) -> WorkerPool:
+    from cluster.service.lone_pool import LonePool
+
+    return LonePool(settings)

@@ -1,0 +1,66 @@
+"""Proof systems that stay loaded between jobs, while the files that they were made from are the same."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from distprove.errors import typed
+from distprove.job import Job
+from distprove.options import Options
+from distprove.system import ProofSystem, TakesInputs
+
+MOST = 64
+"""Systems that are kept; those that were used last."""
+
+Identity = tuple[str, ...]
+
+
+@dataclass
+class _Loaded:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it is loaded: of jobs that come together one loads it."""
+    system: ProofSystem | None = None
+
+
+class Systems:
+    """Loads the proof systems of jobs, each once. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[Identity, _Loaded] = OrderedDict()
+
+    def load(self, job: Job) -> ProofSystem:
+        """The proof system of a job, as `Job.load` gives it. Raises as that does."""
+        keyed = job.options.keyed()
+        if any(source.content is not None for source in keyed.sources):
+            return job.load()
+        identity = _identity(job.system, keyed)
+        with self._lock:
+            loaded = self._loaded.setdefault(identity, _Loaded())
+            self._loaded.move_to_end(identity)
+            while len(self._loaded) > MOST:
+                self._loaded.popitem(last=False)
+        with loaded.lock:
+            if loaded.system is None:
+                loaded.system = job.load()
+            system = loaded.system
+        return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system
+
+
+def _identity(system: str, keyed: Options) -> Identity:
+    """What a job's system depends on: its options, without the inputs that may change from job to job under one key,
+    and which files these name. Raises InputError."""
+    files = [value for value in vars(keyed).values() if isinstance(value, Path)]
+    files += [source.path for source in keyed.sources]
+    return (system, repr(keyed), *map(_stamp, files))
+
+
+def _stamp(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise typed(error, path) from None
+    return f"{path} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -1,0 +1,332 @@
+"""A service that is killed at random moments, many times, and what is found afterwards.
+
+    python -m tests.cluster.service.kills --kills 100 --seed 1 --out docs/results/service-kills.json
+
+The service runs in a process of its own, on real Groth16 keys of a small circuit, and is asked for jobs all the time.
+SIGKILL ends it: some time after its start, as soon as it has acknowledged a job, or as soon as it tells that a job
+changed (begins, has a partition more, is over). Then it is started again, and what was not acknowledged is asked for
+again under the same id. Checked after each kill, and after a last start that is left to finish:
+
+* a partition whose proof is on disk after a kill is there for good, and is the same proof: Groth16 proofs are random,
+  so one that was proven again would be another one. No journal tells of a partition twice, or of a damaged file;
+* every job that was acknowledged is known, once, under its id; no other is; each has a run of its own and no run is
+  without a job;
+* every job is proved, with every partition in order, its proof verifies under the key, and a proof that was there
+  after a kill is there unchanged; a job whose cancelling was acknowledged is what the acknowledgement said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cluster.record.journal import read_journal
+from cluster.record.run import StoredRun, is_run
+from cluster.service.requests import Limits
+from cluster.service.service import Service
+from cluster.service.views import JobRequest, JobState, JobView, Priority
+from distprove.circuits.merkle import MembershipTree, membership_circuit, random_members
+from distprove.errors import DistproveError
+from distprove.groth16.setup import setup
+from distprove.groth16.system import Groth16System
+from distprove.groth16.wtns import write_wtns
+from distprove.host.provenance import provenance
+from distprove.options import InputFile
+from distprove.proof import PROOF_FILE, Proof, fingerprint
+from distprove.settings import ExecutorSettings
+from distprove.system import Partition
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254
+from tests.support import ROOT
+
+SETTINGS = ExecutorSettings(local=True, isolate=False, gpus=0, backend="cpu", threads=2)
+MEMBERS = 6
+DEPTH = 3
+LONGEST = 2.0
+"""Seconds after which a service is killed that was to be killed at something that did not happen."""
+
+
+def make_key(folder: Path) -> None:
+    """A key and witnesses."""
+    backend = CpuBackend(threads=2)
+    tree = MembershipTree(BN254.fr, random_members(BN254.fr, MEMBERS), DEPTH)
+    circuit = membership_circuit(BN254, DEPTH)
+    witnesses = circuit.witnesses([tree.membership(i).inputs(scope=7) for i in range(MEMBERS)], backend)
+    for i, witness in enumerate(witnesses):
+        write_wtns(folder / f"w{i}.wtns", BN254, witness)
+    setup(circuit.r1cs, insecure_dev=True, backend=backend, out=folder / "key.zkey")
+    backend.close()
+
+
+# -- the service's process --------------------------------------------------------------------------------------------
+
+
+def serve(folder: Path) -> None:
+    """A service that does what it reads, a line each, tells what happens, and ends when there is nothing left."""
+    service = Service(folder, SETTINGS, Limits(running=4))
+    lock = threading.Lock()
+
+    def tell(**facts: Any) -> None:
+        with lock:
+            sys.stdout.write(json.dumps(facts) + "\n")
+            sys.stdout.flush()
+
+    def changed(view: JobView) -> None:
+        tell(changed=view.id, state=view.state.value, done=view.done)
+
+    def do(line: str) -> None:
+        asked = json.loads(line)
+        try:
+            if "cancel" in asked:
+                tell(cancelled=asked["cancel"], state=service.cancel(asked["cancel"]).state.value)
+            else:
+                request = JobRequest(asked["id"], asked["job"], priority=Priority(asked["priority"]))
+                tell(kept=service.submit(request).id)
+        except DistproveError as error:
+            tell(refused=str(error))
+
+    service.listeners.append(changed)
+    service.start()
+    tell(ready=True)
+    with ThreadPoolExecutor(4) as threads:
+        for line in sys.stdin:
+            threads.submit(do, line)
+    for view in service.jobs(limit=10**6):
+        service.wait(view.id, 600.0)
+    tell(jobs=[view.to_json() for view in service.jobs(limit=10**6)])
+    service.close(drain=True)
+
+
+# -- the campaign -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """A service's process, and what it said."""
+
+    process: subprocess.Popen[str]
+    said: list[dict[str, Any]] = field(default_factory=list)
+    happened: threading.Event = field(default_factory=threading.Event)
+    """Set when what the service is to be killed at happened."""
+
+    def listen(self, at: str | None, after: int) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break  # it died at it
+            told = json.loads(line)
+            self.said.append(told)
+            if at is not None and (at in told or told.get("state") == at):
+                after -= 1
+                if after == 0:
+                    self.happened.set()
+                    self.process.send_signal(signal.SIGKILL)
+
+    def ask(self, **asked: Any) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(asked) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is dead already
+
+
+@dataclass
+class Campaign:
+    """See the module's text."""
+
+    folder: Path
+    seed: int
+    asked: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Jobs by id."""
+    kept: set[str] = field(default_factory=set)
+    """Jobs that were acknowledged."""
+    cancelled: dict[str, str] = field(default_factory=dict)
+    """Jobs whose cancelling was acknowledged, with the state that was told; "running" stands for what comes of it."""
+    proofs: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    """Fingerprints of all partition proofs that were on disk after a kill."""
+    whole: dict[str, bytes] = field(default_factory=dict)
+    """The content of jobs' proofs that were there after a kill."""
+    faults: list[str] = field(default_factory=list)
+    moments: Counter[str] = field(default_factory=Counter)
+    kills: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.service = self.folder / "service"
+        make_key(self.folder)
+
+    def run(self, kills: int) -> dict[str, Any]:
+        began = time.time()
+        for _ in range(kills):
+            self.live_and_die()
+            self.look()
+        views = self.finish()
+        self.look()
+        self.check(views)
+        return {
+            "format": "distprove.service-kills",
+            "what": "SIGKILL of a service under load, at random moments; real Groth16 keys on the CPU",
+            "made_by": provenance(),
+            "seed": self.seed,
+            "kills": self.kills,
+            "moments": dict(sorted(self.moments.items())),
+            "jobs": len(self.asked),
+            "partitions": sum(len(asked["job"]["witnesses"]) for asked in self.asked.values()),
+            "states": dict(Counter(view["state"] for view in views)),
+            "attempts": dict(sorted(Counter(str(view["attempts"]) for view in views).items())),
+            "partitions_found_after_a_kill": len(self.proofs),
+            "proofs_found_after_a_kill": len(self.whole),
+            "faults": self.faults,
+            "seconds": round(time.time() - began, 1),
+        }
+
+    def start(self) -> Life:
+        command = [sys.executable, "-m", "tests.cluster.service.kills", "--serve", str(self.service)]
+        return Life(subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+
+    def live_and_die(self) -> None:
+        """One start of the service, until it is killed."""
+        at = self.random.choice(
+            [None, None, "ready", "kept", "kept", "running", "changed", "proved", "proved", "cancelled"]
+        )
+        life = self.start()
+        listener = threading.Thread(target=life.listen, args=(at, self.random.randint(1, 4)))
+        listener.start()
+        late = time.monotonic() + (LONGEST if at is not None else self.random.uniform(0.3, LONGEST))
+        again = [id for id in self.asked if id not in self.kept]
+        while time.monotonic() < late and not life.happened.is_set():
+            if again or len(self.asked) < 4 * (self.kills + 1):
+                id = again.pop() if again else self.new()
+                life.ask(**self.asked[id])
+            if self.kept and self.random.random() < 0.05:
+                life.ask(cancel=self.random.choice(sorted(self.kept)[-3:]))
+            if self.kept and self.random.random() < 0.1:  # what was acknowledged is asked for again
+                life.ask(**self.asked[self.random.choice(sorted(self.kept))])
+            life.happened.wait(self.random.uniform(0.0, 0.3))
+        life.process.kill()
+        life.process.wait()
+        listener.join()
+        self.kills += 1
+        self.moments["at its start" if not life.said else f"at {at}" if life.happened.is_set() else "at a time"] += 1
+        self.learn(life)
+
+    def new(self) -> str:
+        id = f"job-{len(self.asked)}"
+        witnesses = self.random.sample(range(MEMBERS), self.random.randint(1, MEMBERS))
+        paths = [str(self.folder / f"w{i}.wtns") for i in witnesses]
+        job = {"system": "groth16", "zkey": str(self.folder / "key.zkey"), "witnesses": paths}
+        self.asked[id] = {"id": id, "job": job, "priority": self.random.choice([*Priority]).value}
+        return id
+
+    def learn(self, life: Life) -> None:
+        """Take in what a service acknowledged."""
+        for told in life.said:
+            if "kept" in told:
+                self.kept.add(told["kept"])
+            if "cancelled" in told:
+                self.cancelled.setdefault(told["cancelled"], told["state"])
+            if "refused" in told:
+                self.faults.append(f"refused: {told['refused']}")
+
+    def look(self) -> None:
+        """Look at all runs, while there is no service."""
+        found: dict[tuple[str, str], bytes] = {}
+        runs = self.service / "runs"
+        for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+            if not is_run(path):
+                continue
+            run = StoredRun.read(path)
+            for index, item in enumerate(run.record["partitions"]):
+                proof = run.load(Partition(index, item["name"], bytes.fromhex(item["digest"]), {}))
+                if proof is not None:
+                    found[path.name, item["name"]] = fingerprint(proof)
+            if (path / "journal.jsonl").exists():
+                events = list(read_journal(path))
+                told = [event for event in events if "partition" in event]  # the others are of the whole job
+                proved = Counter(event["partition"] for event in told if event["event"] == "proved")
+                self.faults += [f"{path.name}: {name} was proved twice" for name, n in proved.items() if n > 1]
+                self.faults += [f"{path.name}: {event}" for event in events if event["event"] in ("damaged", "failed")]
+            if (path / PROOF_FILE).exists():
+                content = (path / PROOF_FILE).read_bytes()
+                if self.whole.setdefault(path.name, content) != content:
+                    self.faults.append(f"{path.name}: its proof changed")
+        for place, proven in self.proofs.items():
+            if found.get(place) != proven:
+                self.faults.append(f"{'/'.join(place)}: {'lost' if place not in found else 'proven again'}")
+        self.proofs |= found
+
+    def finish(self) -> list[dict[str, Any]]:
+        """A last start, which nothing ends before all jobs are over."""
+        life = self.start()
+        listener = threading.Thread(target=life.listen, args=(None, 0))
+        listener.start()
+        for id in self.asked:
+            life.ask(**self.asked[id])
+        assert life.process.stdin is not None
+        life.process.stdin.close()
+        if life.process.wait(timeout=900) != 0:
+            self.faults.append(f"the last service ended with {life.process.returncode}")
+        listener.join()
+        self.learn(life)
+        views: list[dict[str, Any]] = next((told["jobs"] for told in life.said if "jobs" in told), [])
+        return views
+
+    def check(self, views: list[dict[str, Any]]) -> None:
+        """Check what has become of every job."""
+        ids = Counter(view["id"] for view in views)
+        self.faults += [f"{id} is there {ids[id]} times" for id in self.asked if ids[id] != 1]
+        self.faults += [f"{id} was never asked for" for id in ids.keys() - self.asked.keys()]
+        self.faults += [
+            f"{path.name}: a run of no job" for path in (self.service / "runs").iterdir() if path.name not in ids
+        ]
+        key = Groth16System(self.folder / "key.zkey", [InputFile("w0", self.folder / "w0.wtns")])
+        for view in views:
+            state, id = view["state"], view["id"]
+            told = self.cancelled.get(id)
+            if told in (None, "running", "proved") and state == JobState.PROVED:
+                expected = [Path(path).stem for path in self.asked[id]["job"]["witnesses"]]
+                proof = Proof.read(Path(view["run"]) / PROOF_FILE)
+                try:
+                    proof.verify(key)
+                except DistproveError as error:
+                    self.faults.append(f"{id}: {error}")
+                if [p.name for p in proof.partitions] != expected or view["done"] != len(expected):
+                    self.faults.append(f"{id}: not the partitions that were asked for")
+            elif told not in ("running", "cancelled") or state != JobState.CANCELLED:
+                self.faults.append(f"{id} is {state}, its cancelling said {told}: {view['error']}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Kill a service at random moments, and look what is left.")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve is not None:
+        serve(given.serve)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        result = Campaign(Path(folder), given.seed).run(given.kills)
+    text = json.dumps(result, indent=2) + "\n"
+    if given.out is not None:
+        given.out.write_text(text)
+    print(text)
+    sys.exit(1 if result["faults"] else 0)
+
+
+if __name__ == "__main__":
+    main()
