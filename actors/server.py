@@ -29,6 +29,7 @@ from actors.processes import Given, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
+from distprove.host.jsonlog import set_up_logging, wants_json
 from distprove.host.lease_class import LeaseClass
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
@@ -44,6 +45,8 @@ def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None
         os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)
     give_back_large_blocks()
+    if wants_json():
+        set_up_logging()
     forks = None
     if nursery:
         with suppress(OSError):

@@ -34,6 +34,8 @@ class Progress(NamedTuple):
     detail: str | None = None
     stages: Mapping[str, int] | None = None
     """Number of partitions at each stage. Set for the event "stage" only."""
+    gpus: tuple[str, ...] = ()
+    """GPUs of the worker."""
 
 
 class Teller:
@@ -70,6 +72,7 @@ class Teller:
                 len(self._partitions),
                 detail,
                 self._partitions.stages() if event == "stage" else None,
+                tuple(map(str, worker.report.facts.get("gpus", ()))) if worker else (),
             )
         )
 

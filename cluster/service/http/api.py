@@ -214,6 +214,13 @@ async def readyz(call: Call) -> web.StreamResponse:
     return answer(Done("ready"))
 
 
+@TABLE.route("GET", "/metrics", {200: "The metrics."}, media="text/plain")
+async def metrics(call: Call) -> web.StreamResponse:
+    """Tell what Prometheus collects, in its text format."""
+    text = await call.ask(call.shared.metrics.text)
+    return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+
 @TABLE.route("GET", "/openapi.json", {200: "The document."}, open=True)
 async def openapi(call: Call) -> web.StreamResponse:
     """Describe this API, as OpenAPI 3.1."""
