@@ -166,6 +166,8 @@ class _Job:
     batch: Batch = field(default_factory=lambda: Batch([], []))
     changed: bool = False
     """Whether something began since the last batch."""
+    heard: float = 0.0
+    """Time of its last batch, on the monotonic clock."""
     made: int = 0
     """Number of its last turn at a synthesiser; the job that has not been served for longest has the next."""
     proven: int = 0
@@ -186,8 +188,9 @@ class _Job:
             return True
         return bool(batch.outcomes) and not self.under_way and not self.ready and not self.waiting
 
-    def told(self) -> Batch:
+    def told(self, now: float) -> Batch:
         """The news, which are then told."""
+        self.heard = now
         batch, self.batch, self.changed = self.batch, Batch([], []), False
         batch.under_way = [(name, *where) for name, where in self.under_way.items()]
         return batch
@@ -387,8 +390,11 @@ class Worker:
                 if any(job.is_urgent for job in jobs) or now >= min(due, late):
                     break
                 self._news.wait(min(due, late) - now)
-            self._told = time.monotonic()
-            return {name: job.told() for name, job in self._jobs.items()}
+            now = self._told = time.monotonic()
+            # A job without news hears now and then what it is at: to tell all jobs of each one's news would cost more
+            # than short jobs do.
+            heard = now - timeout / 2
+            return {name: job.told(now) for name, job in self._jobs.items() if job.has_news or job.heard <= heard}
 
     def close(self) -> None:
         """Give back the device's memory, in the node's deallocation lane, and end the synthesisers."""

@@ -28,6 +28,10 @@ from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
 
+SHORT = 1.0
+"""Seconds of a session whose report and timeline are not worth a sync: what a power cut takes of them is told by the
+proof and the journal, and thousands of short jobs would wait for it."""
+
 
 def prove(
     system: ProofSystem,
@@ -118,9 +122,10 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     """Write how the session ended. Raises ResourceError for what cannot be written, after all that can; a report for
     which the run's disk has no room goes to a folder for temporary files."""
     lost: list[BaseException] = []
+    durable = report.wall_seconds > SHORT
     writes: list[Callable[[], None]] = [
-        lambda: run.store_json(REPORT, report.to_record()),
-        lambda: run.store_text(FILE, timeline_json([*_earlier_sessions(run), session])),
+        lambda: run.store_story(REPORT, json_text(report.to_record()), durable=durable),
+        lambda: run.store_story(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),
         lambda: status.finish(status_view(report, Counter(p.status for p in report.partitions))),
         lambda: run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest),
     ]
@@ -129,6 +134,7 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
             write()
         except (OSError, ResourceError) as error:
             lost.append(typed(error, run.path))
+    run.is_new = False
     if not lost or report.status == "interrupted":
         return
     message = f"{report.error}; {lost[0]}" if report.error else str(lost[0])
@@ -149,6 +155,8 @@ def take_up(
     nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
+    if run.is_new:
+        return found, None
     for pack, reason in run.remove_damaged_packs().items():
         report.counters.damaged_files += 1
         run.note("damaged", file=pack, reason=reason)
@@ -197,7 +205,7 @@ def place_of(worker: WorkerReport) -> Place:
 
 def _earlier_sessions(run: Run) -> list[Session]:
     """Sessions in a resumed run's timeline; none if it is damaged, because nothing depends on it."""
-    if not run.folder.has(FILE):
+    if run.is_new:
         return []
     try:
         return read_timeline(run.path)

@@ -68,6 +68,8 @@ class Executor(ABC):
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: Batches | None = None
         self._keepers: Batches | None = None
+        self.quiet = min(QUIET, settings.hang_timeout / 4)
+        """Seconds after which a worker is heard, if only to say what it is at."""
         self._store: Callable[[Sequence[PartitionProof]], None] | None = None
         """Stores proofs on disk."""
         self._system: ProofSystem | None = None
@@ -237,8 +239,7 @@ class Executor(ABC):
         """Load a worker, then report its news, until it dies or is ended."""
         if not self._report(Finished(Kind.LOAD, worker, epoch=epoch), transport, "load", epoch, permitted):
             return
-        quiet = min(QUIET, self.settings.hang_timeout / 4)
-        while self._report(Finished(Kind.BATCH, worker), transport, "batch", quiet):
+        while self._report(Finished(Kind.BATCH, worker), transport, "batch", self.quiet):
             if self._transports.get(worker) is not transport or self._epochs[worker] != epoch:
                 return
 

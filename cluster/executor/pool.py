@@ -358,10 +358,16 @@ class _Key:
             client.take(finished)
 
     def _route(self, worker: str, finished: Finished) -> None:
-        """Tell each job its part of a worker's news."""
+        """Tell each job its part of a worker's news; now and then also a job that has nothing there, for which the
+        worker would else be silent."""
         news: dict[str, Batch] = finished.value
+        silent = time.monotonic() - self.executor.quiet
         for job, client in list(self.clients.items()):
-            batch = news.get(job) or news.get("") or Batch([], [])
+            batch = news.get(job) or news.get("")
+            if batch is None and client.heard.get(worker, 0.0) > silent:
+                continue
+            batch = batch or Batch([], [])
+            client.heard[worker] = time.monotonic()
             self._pool.note(worker, batch)
             client.take(replace(finished, value=batch))
 
@@ -380,6 +386,8 @@ class Client(Executor):
         self.key: _Key | None = None
         self.ended: BaseException | None = None
         """Why this job is not to go on, if it is not."""
+        self.heard: dict[str, float] = {}
+        """Time at which each worker was last heard, on the monotonic clock."""
         self._pool = pool
 
     def start(self, system: ProofSystem) -> list[Worker]:

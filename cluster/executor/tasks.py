@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -55,11 +56,36 @@ class Finished:
     """Number of the start that a LOAD is of."""
 
 
-class Batches:
-    """Daemon threads that take proofs together, up to `most` at once.
+class _Beside:
+    """Daemon threads that run what they are given, and wait for more: to start one takes longer than to keep a proof.
 
     Daemon, because native code under way cannot be interrupted and must not keep an interrupted driver from ending.
     """
+
+    def __init__(self) -> None:
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+        os.register_at_fork(after_in_child=self._idle.clear)
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Run `call`, which raises nothing, on a thread that has nothing to do."""
+        try:
+            calls = self._idle.pop()
+        except IndexError:
+            calls = SimpleQueue()
+            threading.Thread(target=self._run, args=(calls,), name="distprove-beside", daemon=True).start()
+        calls.put(call)
+
+    def _run(self, calls: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            calls.get()()
+            self._idle.append(calls)
+
+
+_BESIDE = _Beside()
+
+
+class Batches:
+    """Takes proofs together, up to `most` at once, on up to `count` daemon threads beside the driver."""
 
     def __init__(
         self,
@@ -76,6 +102,7 @@ class Batches:
         self._kind = kind
         self._call = call
         self._done = done
+        self._count = count
         self._most = most
         self._spread = spread
         self._changed = threading.Condition()
@@ -83,12 +110,10 @@ class Batches:
         self._due = 0.0
         """Time from which the next batch may be taken, on the monotonic clock."""
         self._stopped = False
-        self._threads = [
-            threading.Thread(target=self._run, name=f"distprove-{kind.value}-{index}", daemon=True)
-            for index in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._active = 0
+        """Threads at it, those that wait for the time included."""
+        self._early = 0
+        """Threads that wait for the time."""
 
     def submit(self, proofs: Sequence[PartitionProof], *, last: bool = False) -> None:
         """Take these too, soon; at once if they are the `last`."""
@@ -96,30 +121,40 @@ class Batches:
             self._proofs += proofs
             if last:
                 self._due = 0.0
-            self._changed.notify()
+            self._have_them_taken()
 
     def stop(self, *, wait: bool) -> None:
         """Take nothing more; `wait` for what is under way."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        if wait:
-            for thread in self._threads:
-                thread.join()
+            while wait and self._active:
+                self._changed.wait()
+
+    def _have_them_taken(self) -> None:
+        """Called with the lock held."""
+        if self._early:
+            self._changed.notify()
+        elif self._proofs and self._active < self._count and not self._stopped:
+            self._active += 1
+            _BESIDE.run(self._run)
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._stopped and (not self._proofs or (early := self._due - time.monotonic()) > 0):
-                    self._changed.wait(early if self._proofs else None)
-                if self._stopped:
+                while not self._stopped and self._proofs and (early := self._due - time.monotonic()) > 0:
+                    self._early += 1
+                    self._changed.wait(early)
+                    self._early -= 1
+                if self._stopped or not self._proofs:
+                    self._active -= 1
+                    self._changed.notify_all()
                     return
                 waiting = len(self._proofs)
                 self._due = 0.0 if self._spread else time.monotonic() + LINGER
-                share = min(self._most, -(-waiting // len(self._threads)) if self._spread else waiting)
+                share = min(self._most, -(-waiting // self._count) if self._spread else waiting)
                 taken, self._proofs = self._proofs[:share], self._proofs[share:]
-                if self._proofs:
-                    self._changed.notify()
+                self._have_them_taken()
             finished = Finished(self._kind, started=time.time())
             try:
                 finished.value = self._call(taken)

@@ -44,9 +44,11 @@ class Packed:
 class Packs:
     """The packs of a folder. Any thread may write."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, *, is_new: bool = False) -> None:
+        """`is_new`: the folder is empty."""
         self._folder = folder
-        last = max((int(name[:8]) for name in folder.names() if _NAME.fullmatch(name)), default=0)
+        names = [] if is_new else folder.names()
+        last = max((int(name[:8]) for name in names if _NAME.fullmatch(name)), default=0)
         self._numbers = itertools.count(last + 1)
 
     def write(self, files: Mapping[str, bytes]) -> None:

@@ -14,7 +14,8 @@
     lock                        held by the driver at work
 
 Partition files are the truth about progress; the journal tells the story. Every file but the journal is written to a
-temporary name, synced and renamed. A run may come from somebody else: no link in it is followed
+temporary name, synced and renamed; a copy, a status and the story of a session of a second are not synced, so that a
+power cut may take or empty them. A run may come from somebody else: no link in it is followed
 (`distprove.formats.folder`), and it names no code (`Job.from_record`). Nothing secret is written: no witness and no
 input, only paths. A digest of an input would let a reader confirm a guess of it, so whether an input is still the one
 the run began with is told by its size and time of change. The folder is made for its owner alone (mode 0700).
@@ -151,24 +152,36 @@ class StoredRun:
 class Run(StoredRun):
     """An open run folder, locked for this process. Use as a context manager."""
 
-    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str]) -> None:
+    def __init__(self, folder: Folder, record: dict[str, Any], lock: IO[str], *, is_new: bool = False) -> None:
         self._lock = lock
         self._same_inputs = False
-        folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
-        folder.remove_temporaries()
+        self.is_new = is_new
+        """Whether it holds nothing yet that a session left."""
+        if not is_new:
+            folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
+            folder.remove_temporaries()
         self._partitions = folder.folder(PARTITIONS)
-        self._partitions.remove_temporaries()
+        if not is_new:
+            self._partitions.remove_temporaries()
         super().__init__(folder, record, self._partitions)
-        self._packs = Packs(self._partitions)
+        self._packs = Packs(self._partitions, is_new=is_new)
         self._journal = Journal(folder)
 
     @classmethod
     def create(
-        cls, path: Path, system: ProofSystem, plan: list[Partition], job: Job | None = None, *, overwrite: bool = False
+        cls,
+        path: Path,
+        system: ProofSystem,
+        plan: list[Partition],
+        job: Job | None = None,
+        *,
+        overwrite: bool = False,
+        inside: Folder | None = None,
     ) -> Run:
-        """Make the folder of a new run, in place of one that is there if `overwrite`. Raises UsageError where a run is
-        that is not to be replaced or that a driver is at work on, or where other files are."""
-        folder = Folder.make(path)
+        """Make the folder of a new run, in place of one that is there if `overwrite`. `inside` is the folder that it is
+        made in, where that is open already. Raises UsageError where a run is that is not to be replaced or that a
+        driver is at work on, or where other files are."""
+        folder = Folder.make(path) if inside is None else inside.folder(path.name)
         replaces = overwrite and folder.has(RECORD)
         if not replaces:
             _require_empty(folder)
@@ -178,7 +191,7 @@ class Run(StoredRun):
             if replaces:
                 read_record(folder)  # what is no run is not deleted
                 folder.empty(keep=LOCK)
-            _require_empty(folder)  # also of what somebody laid there before it was closed
+            left = _require_empty(folder)  # also of what somebody laid there before it was closed
         except BaseException:
             lock.close()
             raise
@@ -198,7 +211,9 @@ class Run(StoredRun):
         content = _with_checksum(json_text(record))
         folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
-        run = cls(folder, record, lock)
+        for name in filter(is_temporary, left):
+            folder.remove(name)
+        run = cls(folder, record, lock, is_new=True)
         run._job = job
         run.keep_key(system)
         return run
@@ -301,13 +316,9 @@ class Run(StoredRun):
         """`content`: of a proof, as `Proof.to_bytes` gives it."""
         self.folder.write(PROOF_FILE, content)
 
-    def store_json(self, name: str, record: Mapping[str, Any]) -> None:
-        """Write `report.json`."""
-        self.folder.write(name, json_text(record))
-
-    def store_text(self, name: str, text: str) -> None:
-        """Write `timeline.json`."""
-        self.folder.write(name, text.encode())
+    def store_story(self, name: str, content: bytes, *, durable: bool) -> None:
+        """Write `report.json` or `timeline.json`."""
+        self.folder.write(name, content, durable=durable)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -473,13 +484,16 @@ def _size(stamps: Mapping[str, Any], name: str) -> Any:
     return stamp[0] if isinstance(stamp, list) and stamp else None
 
 
-def _require_empty(folder: Folder) -> None:
-    """Raise UsageError unless a run can be made in `folder`, in which one that was never made may have begun."""
-    names = [name for name in folder.names() if name not in (LOCK, COPY) and not is_temporary(name)]
+def _require_empty(folder: Folder) -> list[str]:
+    """Raise UsageError unless a run can be made in `folder`, in which one that was never made may have begun; what that
+    left there."""
+    left = folder.names()
+    names = [name for name in left if name not in (LOCK, COPY) and not is_temporary(name)]
     if RECORD in names:
         raise UsageError(f"{folder.path} already holds a run; resume it, or choose another folder")
     if names:
         raise UsageError(f"{folder.path} is not empty and not a run; choose another folder")
+    return left
 
 
 def take_lock(folder: Folder) -> IO[str]:

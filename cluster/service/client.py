@@ -182,6 +182,7 @@ class Client:
             with replacing(path) as file:
                 while chunk := response.read(CHUNK):
                     file.write(chunk)
+                _require_whole(response)
             return path
 
         return self._send("GET", f"/v1/jobs/{quote(id, '')}/proof", None, TIMEOUT, download)
@@ -340,10 +341,17 @@ def _decoded(response: http.client.HTTPResponse) -> Any:
     data = response.read(MAX_ANSWER + 1)
     if len(data) > MAX_ANSWER:
         raise FormatError("the service answers with more than a client takes in")
+    _require_whole(response)
     try:
         return jsontext.loads_own(data, "the answer")
     except ValueError:
         raise FormatError("what answers is not a service of distprove") from None
+
+
+def _require_whole(response: http.client.HTTPResponse) -> None:
+    """Raise IncompleteRead for an answer that was cut off, in its head or its body: reading in pieces does not tell."""
+    if response.length != 0 and not response.chunked:
+        raise http.client.IncompleteRead(b"", response.length)
 
 
 def _error(response: http.client.HTTPResponse) -> DistproveError:

@@ -1,7 +1,7 @@
 """Where a service of this user is found: its folder, how it is reached, and whether it is alive.
 
 lock            held while the service runs (cluster/record/run.py)
-contact.json    {"url", "token_file", "ca_file", "pid"}, mode 0600, written when it is ready
+contact.json    {"url", "token_file", "ca_file", "pid"}, written when it is ready
 tokens          who may speak to it (cluster/service/http/access.py)
 service.log     what it says, when it runs detached
 """

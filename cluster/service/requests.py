@@ -58,12 +58,12 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     for text in (*([request.base] if request.base else []), *named):
         if os.path.isabs(text) or ".." in Path(text).parts:
             _require_allowed(Path(os.path.normpath(base / text)), limits, folder)
-    job = replace(Job.from_options(system, title=title, base=base, **table), executor=settings)
+    job = Job.from_options(system, title=title, base=base, **table)
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
     for path in paths_of(job):  # links followed
         _require_allowed(Path(os.path.realpath(path)), limits, folder)
-    return job
+    return replace(job, executor=settings)
 
 
 def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:

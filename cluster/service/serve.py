@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cluster.eventlog import job_logger
 from cluster.service.contact import Contact, make_folder, remove_contact, write_contact
@@ -31,7 +30,6 @@ def serve(
     limits: Limits,
     options: Options,
     ready: Callable[[Contact], None],
-    pool: Callable[[ExecutorSettings], Any] | None = None,
 ) -> None:
     """Serve until a client or a signal ends it; `ready` is told how it is reached. To be called on the main thread.
 
@@ -43,7 +41,7 @@ def serve(
     make_folder(folder)
     make_tokens(folder / TOKENS)
     ending = _Ending()
-    service = Service(folder, settings, limits, pool)  # first: it has the lock
+    service = Service(folder, settings, limits)  # first: it has the lock
     service.listeners.append(job_logger())
     server = None
     try:

@@ -18,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from cluster.dispatch import Progress
 from cluster.driver import collecting_seldom, prove
 from cluster.eventlog import log_progress
-from cluster.executor.base import Executor
+from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
 from cluster.record.run import Run, delete_run, is_run, take_lock
@@ -60,29 +60,6 @@ LOG = 1 << 20
 """Bytes of a log that are given at a time, at most."""
 
 
-class Lent(Protocol):
-    """Workers that a pool lends to one job's driver: an `Executor` that can be ended from another thread."""
-
-    @property
-    def cold(self) -> bool | None: ...
-
-    def end(self, reason: BaseException) -> None: ...
-
-
-class WorkerPool(Protocol):
-    """What a service needs of its workers (`cluster.executor.pool`)."""
-
-    def start(self) -> None: ...
-
-    def lend(self, system: ProofSystem, *, job: str, rank: int) -> Executor: ...
-
-    def keys(self) -> list[KeyView]: ...
-
-    def workers(self) -> list[WorkerView]: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass
 class _Ticket(Row):
     """A job of the service, which its lock guards."""
@@ -91,7 +68,7 @@ class _Ticket(Row):
     """The job, while it is not over."""
     known: bool = False
     """Whether an earlier service had it: there may be a run."""
-    lent: Any = None
+    lent: Client | None = None
     """Workers that it has."""
     is_kept: bool = False
     """Whether it is on disk, so that it may begin."""
@@ -112,7 +89,7 @@ class Service:
         folder: Path,
         settings: ExecutorSettings,
         limits: Limits | None = None,
-        pool: Callable[[ExecutorSettings], WorkerPool] | None = None,
+        pool: Callable[[ExecutorSettings], Pool] = Pool,
     ) -> None:
         """Open the folder, made if there is none, and read what is there. Raises InUse where another service is at
         work, InputError or UsageError for a folder that is not ours or of another version."""
@@ -125,12 +102,12 @@ class Service:
         self.limits = limits
         self._lock_file: IO[str] = take_lock(own)
         try:
-            self._runs = own.folder(RUNS).path
+            self._runs = own.folder(RUNS)
             self._store = Store(self.folder)
         except BaseException:
             self._lock_file.close()
             raise
-        self._make_pool = pool or _pool
+        self._make_pool = pool
         self._systems = Systems()
         self._lock = threading.RLock()
         self.changes = 0
@@ -185,7 +162,7 @@ class Service:
             if not drain:
                 for ticket in self._tickets.values():
                     if ticket.lent is not None:
-                        ticket.lent.end(KeyboardInterrupt())
+                        ticket.lent.stop(KeyboardInterrupt())
         self._drivers.shutdown(wait=True)
         self._over.set()
         for ticket in self._tickets.values():
@@ -221,7 +198,7 @@ class Service:
         if out is not None and is_run(out):
             raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
         record = job.to_record()
-        run = str(out or self._runs / request.id)
+        run = str(out or self.folder / RUNS / request.id)
         view = JobView(
             *(request.id, JobState.QUEUED, request.priority, job.system, job.title, run), submitted=time.time()
         )
@@ -282,7 +259,7 @@ class Service:
             elif ticket.view.state is JobState.RUNNING and not ticket.view.cancelling:
                 self._change(ticket, cancelling=True)
                 if ticket.lent is not None:
-                    ticket.lent.end(KeyboardInterrupt())
+                    ticket.lent.stop(KeyboardInterrupt())
             row = replace(ticket)
         self._store.save(row, wait=True)  # whoever was told so is right, also after a crash
         return self.job(id)
@@ -312,7 +289,7 @@ class Service:
 
     def overview(self) -> Overview:
         """The service at a glance."""
-        now = time.time()
+        now, keys = time.time(), self._pool.keys()
         with self._lock:
             recent = sum(when > now - RECENT for when in self._proven)
             return Overview(
@@ -325,8 +302,8 @@ class Service:
                 {state.value: self._counts[state.value] for state in JobState},
                 self._partitions,
                 recent / min(RECENT, max(1.0, now - self._began)),
-                tuple(self._pool.keys()),
-                tuple(self._pool.workers()),
+                tuple(KeyView(**vars(key)) for key in keys),
+                tuple(WorkerView(**vars(worker)) for worker in self._pool.workers()),
             )
 
     # -- jobs at work -----------------------------------------------------------------------------------------------
@@ -395,7 +372,7 @@ class Service:
         with self._lock:
             self._change(ticket, partitions=len(plan))
         with self._open(ticket, job, system) as run:
-            lent: Any = self._pool.lend(system, job=ticket.view.id, rank=ticket.view.priority.rank)
+            lent = self._pool.lend(system, job=ticket.view.id, rank=ticket.view.priority.rank)
             with lent:
                 with self._lock:
                     if ticket.view.cancelling or self._closing:
@@ -407,7 +384,8 @@ class Service:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""
         path = Path(ticket.view.run)
         if not ticket.known or not is_run(path):
-            return Run.create(path, system, system.plan(), job)
+            inside = self._runs if path.parent == self.folder / RUNS else None
+            return Run.create(path, system, system.plan(), job, inside=inside)
         run = Run.open(path)
         if not run.is_of(job):
             run.close()
@@ -506,9 +484,3 @@ class Service:
                 with suppress(DistproveError):  # somebody reads it, or it was never made
                     delete_run(path)
         self._store.forget(old)
-
-
-def _pool(settings: ExecutorSettings) -> WorkerPool:
-    from cluster.service.lone_pool import LonePool
-
-    return LonePool(settings)

@@ -20,14 +20,11 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def provenance() -> dict[str, Any]:
     """Plain data for job.json and report.json."""
-    user = str(os.getuid())
-    with suppress(KeyError, OSError, ImportError):  # one without a name, as in some containers
-        user = getpass.getuser()
     return {
         "version": version(),
         "commit": commit(),
         "command": [*_own_command(tuple(sys.argv))],
-        "user": user,
+        "user": _user(),
         "host": platform.node(),
         "python": platform.python_version(),
     }
@@ -72,6 +69,13 @@ def commit() -> str | None:
         origin = json.loads(metadata.distribution("distprove").read_text("direct_url.json") or "{}")
         return str(origin["vcs_info"]["commit_id"])
     return None
+
+
+@cache
+def _user() -> str:
+    with suppress(KeyError, OSError, ImportError):  # one without a name, as in some containers
+        return getpass.getuser()
+    return str(os.getuid())
 
 
 @lru_cache(1)

@@ -51,7 +51,9 @@ def test_what_is_kept_holds_no_secret_of_the_environment(monkeypatch: pytest.Mon
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # a user without a name
+    provenance._user.cache_clear()
     assert provenance.provenance()["user"] == str(os.getuid())
+    provenance._user.cache_clear()
 
 
 def test_processes_agree_as_far_as_they_know_what_they_are() -> None:

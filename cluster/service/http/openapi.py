@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.service.http.calls import Problem
 from cluster.service.http.routes import JSON, Query, Route, Table
-from cluster.service.views import ID
+from cluster.service.views import ID_FORM
 from cluster.service.wire import schema
 
 _EVERYWHERE = {
@@ -54,7 +54,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     failed = {"application/json": {"schema": schema(Problem, schemas)}}
     content = {route.media: {} if route.answer is None else {"schema": schema(route.answer, schemas)}}
     made: dict[str, Any] = {
-        "operationId": route.name if route.path.count("page") == 0 else route.path.strip("/").replace(".", "_"),
+        "operationId": route.name,
         "summary": summary.rstrip("."),
         "parameters": [*map(_in_path, re.findall(r"{(\w+)}", route.path)), *map(_in_query, route.query)],
         "responses": {
@@ -73,8 +73,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_path(name: str) -> dict[str, Any]:
-    form = "^" + ID.pattern.removesuffix(r"\Z") + "$"
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": form}}
+    form = {"type": "string", "pattern": f"^{ID_FORM}$"}
+    return {"name": name, "in": "path", "required": True, "schema": form}
 
 
 def _in_query(query: Query) -> dict[str, Any]:

@@ -67,7 +67,10 @@ class Route:
 
     @property
     def name(self) -> str:
-        return self.handler.__name__  # type: ignore[attr-defined,no-any-return]
+        """The handler's name, and for a file its own."""
+        name: str = self.handler.__name__  # type: ignore[attr-defined]
+        file, dot, kind = self.path.strip("/").partition(".")
+        return f"{name}_{file}_{kind}" if dot else name
 
     @property
     def about(self) -> str:

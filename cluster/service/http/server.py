@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from cluster.service.service import Service
 
 log = logging.getLogger("distprove.service.http")
+_unheard = logging.getLogger("distprove.service.http.aiohttp")
+_unheard.disabled = True  # it quotes heads that it cannot read, and a token may stand there
 
 CONNECTIONS = 512
 IDLE_SECONDS = 15.0
@@ -144,7 +146,7 @@ class Server:
             max_line_size=LINE,
             max_field_size=LINE,
             max_headers=HEADERS,
-            logger=logging.getLogger("distprove.service.http.quiet"),
+            logger=_unheard,
             handler_cancellation=True,
             shutdown_timeout=1.0,
         )

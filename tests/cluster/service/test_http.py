@@ -107,7 +107,9 @@ def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
     assert (made.status, made.json["state"], made.json["title"]) == (201, "queued", "<b>x</b>")
     assert submit(here).status == 200
     assert submit(here, title="another").status == 409
-    assert ask(here, "GET", "/v1/jobs/a/proof").json["kind"] == "InputError"
+    for name in ("proof", "report"):
+        early = ask(here, "GET", f"/v1/jobs/a/{name}")
+        assert (early.status, early.json["kind"]) == (404, "InputError")
     assert ask(here, "GET", "/v1/jobs/b").status == 404
     assert ask(here, "GET", "/v1/jobs/a/log?after=1").json == {"lines": ["proved p0", "ended"], "next": 3}
 
@@ -313,7 +315,7 @@ def test_no_route_answers_without_a_token(here: Served, route: Any, shown: str |
 
 def test_only_what_tells_nothing_of_jobs_is_open(here: Served) -> None:
     assert {route.path for route in TABLE.routes if route.open} == {
-        *("/", "/page.css", "/page.js", "/healthz", "/readyz", "/openapi.json")
+        *("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/openapi.json")
     }
     submit(here, "the-secret-job", title="the-secret-title")
     for path in ("/", "/page.css", "/page.js", "/healthz", "/readyz", "/openapi.json"):

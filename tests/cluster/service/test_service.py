@@ -1,0 +1,505 @@
+"""The standing service, on the toy system: what it promises, remembers, refuses and forgets."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import distprove.registry as registry
+from cluster.driver import collecting_seldom
+from cluster.executor.pool import Pool
+from cluster.record.journal import read_journal
+from cluster.record.run import StoredRun
+from cluster.service.requests import Limits
+from cluster.service.service import RUNS, Service
+from cluster.service.store import FILE
+from cluster.service.systems import Systems
+from cluster.service.views import JobRequest, JobState, Priority
+from cluster.session import resume_job
+from distprove.errors import (
+    DistproveError,
+    IdTaken,
+    InputError,
+    InUse,
+    NoSuchJob,
+    QueueFull,
+    ResourceError,
+    ServiceGone,
+    UsageError,
+)
+from distprove.job import Job
+from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
+from tests.cluster.service.kills import Campaign, make_key
+from tests.support.instant_pool import InstantPool
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
+
+SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
+PATIENCE = 60.0
+SECRET = "8271640355928173645"
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.SYSTEMS, "toy", "tests.support.toy_entry")
+
+
+@dataclass
+class Gate:
+    """Partitions are proven one after the other as they are let; what was proven is counted."""
+
+    is_open: threading.Event = field(default_factory=threading.Event)
+    reached: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    proven: Counter[str] = field(default_factory=Counter)
+    closed_at: Callable[[str, str], bool] = lambda job, name: True
+
+    def __call__(self, job: str, name: str) -> None:
+        if self.closed_at(job, name):
+            self.reached.release()
+            assert self.is_open.wait(PATIENCE)
+        self.proven[f"{job}/{name}"] += 1
+
+
+@dataclass
+class Place:
+    """A folder in which services come and go."""
+
+    folder: Path
+    stack: ExitStack
+    gate: Gate = field(default_factory=Gate)
+
+    def open(self, limits: Limits | None = None, *, pool: Any = None) -> Service:
+        limits = limits or Limits(running=2, allow_code=True)
+        instant: Any = lambda settings: InstantPool(settings, self.gate)  # noqa: E731
+        service = Service(self.folder / "service", SETTINGS, limits, pool or instant)
+        self.stack.callback(self.close, service)
+        service.start()
+        return service
+
+    def close(self, service: Service) -> None:
+        self.gate.is_open.set()
+        if service._accepting:
+            service.close(drain=False)
+
+    def end(self, service: Service, *, drain: bool) -> None:
+        """Close a service whose jobs stand at the gate, which opens once it has told them what to do."""
+        ending = threading.Thread(target=service.close, kwargs={"drain": drain})
+        ending.start()
+        while not service._closing:
+            time.sleep(0.001)
+        with service._lock:
+            self.gate.is_open.set()
+        ending.join(PATIENCE)
+        assert not ending.is_alive()
+
+    def ask(self, id: str, count: int = 1, priority: Priority = Priority.NORMAL, **more: Any) -> JobRequest:
+        job = {"system": "toy", "folder": str(self.folder), "count": count, **more.pop("job", {})}
+        return JobRequest(id, job, priority=priority, **more)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        yield Place(tmp_path.resolve(), stack)
+
+
+def reach(place: Place, count: int = 1) -> None:
+    """Wait until partitions stand at the gate."""
+    for _ in range(count):
+        assert place.gate.reached.acquire(timeout=PATIENCE)
+
+
+def system(place: Place, count: int) -> ToySystem:
+    return ToySystem(count, Faults(place.folder))
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_proved_as_runs_by_workers_that_stay(place: Place) -> None:
+    service = place.open(pool=Pool)
+    told: list[str] = []
+    service.listeners.append(lambda view: told.append(view.state.value))
+    for number in range(6):
+        assert service.submit(place.ask(f"job-{number}", count=3)).id == f"job-{number}"
+    views = [service.wait(f"job-{number}", PATIENCE) for number in range(6)]
+    assert [(view.state, view.done, view.partitions, view.attempts, view.exit_code) for view in views] == [
+        (JobState.PROVED, 3, 3, 1, 0)
+    ] * 6
+    assert sorted(view.cold is True for view in views)[:4] == [False] * 4  # two may have come for it at once
+    for view in views:
+        assert view.started is not None
+        assert view.first_proof is not None
+        assert view.ended is not None
+        assert view.submitted <= view.started <= view.first_proof <= view.ended
+        Proof.read(service.proof(view.id)).verify(system(place, 3))
+    assert Counter(told)["proved"] == 6
+    seen = service.overview()
+    assert (seen.counts["proved"], seen.partitions, seen.queued, seen.running) == (6, 18, 0, 0)
+    assert [(key.system, key.workers, key.jobs) for key in seen.keys] == [("toy", 1, 0)]
+    assert [view.id for view in service.jobs()] == [f"job-{number}" for number in reversed(range(6))]
+    assert [view.id for view in service.jobs(JobState.PROVED, limit=2, before="job-4")] == ["job-3", "job-2"]
+    assert service.jobs(JobState.FAILED) == []
+
+
+def test_the_same_job_under_one_id_is_one_job_and_another_is_refused(place: Place) -> None:
+    service = place.open()
+    views: list[str] = []
+    threads = [threading.Thread(target=lambda: views.append(service.submit(place.ask("a")).run)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    place.gate.is_open.set()
+    service.wait("a", PATIENCE)
+    assert len(views) == 8
+    assert place.gate.proven == {"a/p0": 1}
+    assert service.submit(place.ask("a", priority=Priority.LOW)).state is JobState.PROVED
+    for other in (place.ask("a", count=2), place.ask("a", out=str(place.folder / "other"))):
+        with pytest.raises(IdTaken):
+            service.submit(other)
+    service.close(drain=True)
+    again = place.open()
+    assert again.submit(place.ask("a")).attempts == 1
+    with pytest.raises(IdTaken):
+        again.submit(place.ask("a", count=2))
+
+
+def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> None:
+    service = place.open(pool=Pool)
+    service.submit(place.ask("bad", job={"folder": str(place.folder / "none"), "count": 100}))
+    service.submit(place.ask("good"))
+    assert service.wait("good", PATIENCE).state is JobState.PROVED
+    service.submit(place.ask("taken", out=str(place.folder)))
+    failed = service.wait("taken", PATIENCE)
+    assert (failed.state, failed.exit_code, failed.error_kind) == (JobState.FAILED, 2, "UsageError")
+    assert "not empty and not a run" in str(failed.error)
+    with pytest.raises(InputError, match="has no proof"):
+        service.proof("taken")
+    for ask in (service.job, service.cancel, service.proof, service.log, lambda id: service.wait(id, 0.0)):
+        with pytest.raises(NoSuchJob):
+            ask("unknown")
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_most_urgent_begins_first_and_needs_no_place_of_a_less_urgent_one(place: Place) -> None:
+    place.gate.closed_at = lambda job, name: job in ("first", "second")
+    service = place.open(Limits(running=1, allow_code=True))
+    begun: list[str] = []
+    service.listeners.append(
+        lambda view: view.state is JobState.RUNNING and view.id not in begun and begun.append(view.id)
+    )
+    service.submit(place.ask("first", priority=Priority.NORMAL))
+    reach(place)
+    for id, priority in (("d", Priority.LOW), ("b", Priority.NORMAL), ("c", Priority.NORMAL)):
+        service.submit(place.ask(id, priority=priority))
+    assert [service.job(id).place for id in "bcd"] == [0, 1, 2]
+    assert service.submit(place.ask("second", priority=Priority.HIGH)).state is JobState.RUNNING
+    reach(place)
+    assert service.submit(place.ask("a", priority=Priority.HIGH)).place == 0
+    assert service.submit(place.ask("now", priority=Priority.URGENT)).state is JobState.RUNNING
+    assert service.wait("now", PATIENCE).state is JobState.PROVED
+    place.gate.is_open.set()
+    for id in "abcd":
+        service.wait(id, PATIENCE)
+    assert begun == ["first", "second", "now", "a", "b", "c", "d"]
+
+
+def test_a_full_queue_says_when_to_ask_again(place: Place) -> None:
+    service = place.open(Limits(running=1, queued=2, allow_code=True))
+    for id in "abc":
+        service.submit(place.ask(id))
+    with pytest.raises(QueueFull) as full:
+        service.submit(place.ask("d"))
+    assert 1.0 <= full.value.retry_after <= 60.0
+    assert service.submit(place.ask("c")).place == 1  # it has its place
+    service.cancel("b")
+    assert service.submit(place.ask("d")).place == 1
+
+
+# -- an end, and another beginning ------------------------------------------------------------------------------------
+
+
+def test_what_is_cancelled_stays_so_and_its_run_can_be_resumed(place: Place) -> None:
+    place.gate.closed_at = lambda job, name: name == "p10"
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("running", count=12))
+    service.submit(place.ask("queued"))
+    reach(place)
+    assert service.cancel("queued").state is JobState.CANCELLED
+    assert service.cancel("running").cancelling
+    place.gate.is_open.set()
+    ended = service.wait("running", PATIENCE)
+    assert (ended.state, ended.exit_code, ended.done < 12) == (JobState.CANCELLED, 130, True)
+    assert service.cancel("running") == ended
+    service.close(drain=True)
+    again = place.open()
+    assert {view.id: view.state for view in again.jobs()} == dict.fromkeys(("running", "queued"), JobState.CANCELLED)
+    assert not (place.folder / "service" / RUNS / "queued").exists()
+    proof = resume_job(Path(ended.run), settings=SETTINGS)
+    proof.verify(system(place, 12))
+
+
+def test_a_service_that_stops_goes_on_and_proves_nothing_twice(place: Place) -> None:
+    place.gate.closed_at = lambda job, name: (job, name) == ("large", "p20")
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("large", count=30))
+    reach(place)
+    service.submit(place.ask("small", out="elsewhere", base=str(place.folder)))
+    place.end(service, drain=False)
+    with pytest.raises(ServiceGone):
+        service.submit(place.ask("late"))
+    on_disk = StoredRun.read(place.folder / "service" / RUNS / "large").stored()
+    assert 0 < len(on_disk) < 30
+    again = place.open()
+    large, small = again.wait("large", PATIENCE), again.wait("small", PATIENCE)
+    assert (large.state, large.done, large.attempts) == (JobState.PROVED, 30, 2)
+    assert (small.state, small.attempts, small.run) == (JobState.PROVED, 1, str(place.folder / "elsewhere"))
+    assert {name for name in on_disk if place.gate.proven[f"large/{name}"] > 1} == set()
+    proved = [e["partition"] for e in read_journal(Path(large.run)) if e["event"] == "proved" and "partition" in e]
+    assert sorted(proved) == sorted(f"p{number}" for number in range(30))
+    Proof.read(again.proof("large")).verify(system(place, 30))
+
+
+def test_draining_ends_what_runs_and_keeps_what_waits(place: Place) -> None:
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("a"))
+    reach(place)
+    service.submit(place.ask("b"))
+    place.end(service, drain=True)
+    assert (service.job("a").state, service.job("b").state) == (JobState.PROVED, JobState.QUEUED)
+    assert place.open().wait("b", PATIENCE).state is JobState.PROVED
+
+
+def test_one_service_at_a_time_is_at_work_in_a_folder(place: Place) -> None:
+    place.open()
+    with pytest.raises(InUse, match="in use by process"):
+        place.open()
+    assert (place.folder / "service").stat().st_mode & 0o777 == 0o700
+    assert (place.folder / "service" / FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_job_that_cannot_be_written_was_not_taken(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = place.open()
+    with monkeypatch.context() as broken:
+        broken.setattr("cluster.service.store._COLUMNS", ("id", "state", "no_such_column"))
+        broken.setattr("cluster.service.store._values", lambda view: [view.id, view.state.value, 0])
+        with pytest.raises(ResourceError, match="cannot write its books"):
+            service.submit(place.ask("a"))
+    assert service.jobs() == []
+    with pytest.raises(NoSuchJob):
+        service.job("a")
+    place.gate.is_open.set()
+    service.submit(place.ask("a", count=2))
+    assert service.wait("a", PATIENCE).state is JobState.PROVED
+
+
+def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
+    campaign = Campaign(tmp_path, seed=5)
+    assert campaign.run(4)["faults"] == []
+    assert campaign.proofs
+    # The campaign finds what it looks for.
+    place = next(iter(campaign.proofs))
+    run = tmp_path / "service" / RUNS / place[0]
+    for file in (run / "partitions").iterdir():
+        file.unlink()
+    campaign.look()
+    assert f"{'/'.join(place)}: lost" in campaign.faults
+
+
+# -- what clients may ask ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_for_clients_to_choose_is_refused(place: Place) -> None:
+    service = place.open(Limits())
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("workers of its own", {"executor": {"threads": 1}}),
+        ("unknown key `base`", {"base": "/"}),
+        ("no programs of its clients' own", {"system": "stark", "program": "evil:Program"}),
+        ("unknown proof system", {"system": "none"}),
+        ("both `system` and `title` are strings", {"system": ["toy"]}),
+        ("service's own", {"folder": str(place.folder / "service" / FILE)}),
+        ("service's own", {"folder": str(place.folder / "x" / ".." / "service")}),
+        ("made of what JSON has", {"folder": float("nan")}),
+        ("made of what JSON has", {"folder": object()}),
+    ]
+    for message, job in refused:
+        request = JobRequest("a", {"system": "toy", "count": 1, "folder": str(place.folder)} | job)
+        if job.get("system") == "stark":
+            request = JobRequest("a", job)
+        with pytest.raises(UsageError, match=message):
+            service.submit(request)
+    with pytest.raises(UsageError, match="absolute path"):
+        service.submit(place.ask("a", base="relative"))
+    with pytest.raises(UsageError, match="service's own"):
+        service.submit(place.ask("a", out=str(place.folder / "service" / RUNS / "b")))
+    with pytest.raises(UsageError, match="has up to 100"):
+        place.ask("../a")
+    small = Limits(request_bytes=100)
+    service.close(drain=True)
+    with pytest.raises(UsageError, match="at most 100 bytes"):
+        place.open(small).submit(place.ask("a", job={"title": "x" * 100}))
+
+
+def test_files_outside_of_the_roots_are_neither_read_nor_told_of(place: Place) -> None:
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "there.zkey").write_bytes(b"")
+    (inside / "link.zkey").symlink_to(outside / "there.zkey")
+    service = place.open(Limits(roots=(inside,)))
+    base = str(inside)
+    tried = ["link.zkey", "../outside/there.zkey", str(outside / "there.zkey"), str(outside / "not-there.zkey")]
+    told = set()
+    for zkey in tried:
+        (inside / "w.wtns").write_bytes(b"")
+        job = {"system": "groth16", "zkey": zkey, "witnesses": "w.wtns"}
+        with pytest.raises(UsageError) as refused:
+            service.submit(JobRequest("a", job, base))
+        told.add(str(refused.value).replace("not-there", "there"))
+    assert told == {f"{outside / 'there.zkey'} is not in a folder that this service takes files from"}
+    for pattern in ("../outside/*", str(outside), "w.wtns/../../outside/*"):
+        with pytest.raises(UsageError, match="not in a folder"):
+            service.submit(JobRequest("a", {"system": "groth16", "zkey": "z", "witnesses": [pattern]}, base))
+    with pytest.raises(UsageError, match="not in a folder"):
+        service.submit(JobRequest("a", {"system": "toy", "folder": base}, base, out=str(outside / "run")))
+    with pytest.raises(UsageError, match="not in a folder"):
+        service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(outside)))
+
+
+def test_inputs_given_as_values_are_kept_until_the_job_is_over_and_then_nowhere(place: Place) -> None:
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("blocks"))
+    reach(place)
+    for name in ("key.zkey", "program.wasm"):
+        (place.folder / name).write_bytes(b"none")
+    inputs = [{"x": [SECRET, i]} for i in range(2)]
+    job = {"system": "groth16", "zkey": "key.zkey", "wasm": "program.wasm", "inputs": inputs}
+    request = JobRequest("secret", job, str(place.folder))
+    told = [repr(service.submit(request)), repr(request)[:0]]
+    with pytest.raises(IdTaken) as other:
+        service.submit(JobRequest("secret", {**job, "inputs": [{"x": [SECRET + "0", 0]}]}, str(place.folder)))
+    told.append(str(other.value))
+    place.end(service, drain=False)
+    assert SECRET in everything(place.folder / "service")
+    place.gate.is_open.clear()
+    service = place.open(Limits(running=1, allow_code=True))
+    recalled = service._tickets["secret"].job
+    assert recalled is not None
+    assert [source.content for source in recalled.sources] == [f'{{"x": ["{SECRET}", {i}]}}'.encode() for i in range(2)]
+    place.gate.is_open.set()
+    told.append(repr(service.wait("secret", PATIENCE)))  # it fails: what is there is no key
+    assert service.job("secret").state is JobState.FAILED
+    assert service.submit(request).state is JobState.FAILED
+    service.close(drain=True)
+    assert SECRET not in everything(place.folder / "service")
+    assert not [text for text in told if SECRET in text]
+
+
+def everything(folder: Path) -> str:
+    """All bytes of all files in a folder."""
+    return "".join(path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_record_on_disk_cannot_bring_the_content_of_an_input(tmp_path: Path) -> None:
+    (tmp_path / "k").write_bytes(b"")
+    options = {"zkey": str(tmp_path / "k"), "wasm": str(tmp_path / "k"), "witnesses": [], "vk": None}
+    item = {"name": "a", "path": "", "content": "{}"}
+    record = {"system": "groth16", "title": "", "options": {**options, "inputs": [item]}, "executor": {}}
+    with pytest.raises(InputError, match="kept nowhere"):
+        Job.from_record(record)
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_read_once_until_its_file_changes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_key(place.folder)
+    loads: list[str] = []
+    load = Job.load
+    monkeypatch.setattr(Job, "load", lambda job: (loads.append(job.system), load(job))[1])
+    systems = Systems()
+
+    def loaded(*witnesses: str) -> Any:
+        files = [str(place.folder / f"{name}.wtns") for name in witnesses]
+        return systems.load(Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=files))
+
+    first, second = loaded("w0"), loaded("w1", "w2")
+    assert loads == ["groth16"]
+    assert [[p.name for p in each.plan()] for each in (first, second, loaded("w0"))] == [["w0"], ["w1", "w2"], ["w0"]]
+    assert (
+        first.plan()
+        == Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=[str(place.folder / "w0.wtns")])
+        .load()
+        .plan()
+    )
+    loads.clear()
+    content = (place.folder / "key.zkey").read_bytes()
+    (place.folder / "key.zkey").unlink()
+    with pytest.raises(InputError):
+        loaded("w0")
+    (place.folder / "key.zkey").write_bytes(content)
+    assert loaded("w0").key_digest() == first.key_digest()
+    assert loads == ["groth16"]
+
+
+# -- books ------------------------------------------------------------------------------------------------------------
+
+
+def test_old_jobs_are_forgotten_with_the_runs_that_are_the_services_own(place: Place) -> None:
+    place.gate.is_open.set()
+    service = place.open(Limits(kept=2, allow_code=True))
+    for id in "abcd":
+        service.submit(place.ask(id, out=str(place.folder / "b") if id == "b" else None))
+        service.wait(id, PATIENCE)
+    service.tidy()
+    assert [view.id for view in service.jobs()] == ["d", "c"]
+    runs = place.folder / "service" / RUNS
+    assert sorted(path.name for path in runs.iterdir()) == ["c", "d"]
+    assert (place.folder / "b" / "proof.msgpack").exists()
+    service.close(drain=True)
+    service = place.open(Limits(kept_seconds=0.0, allow_code=True))
+    assert [view.id for view in service.jobs()] == ["d", "c"]
+    service.tidy()
+    assert service.jobs() == []
+    assert service.submit(place.ask("a")).attempts == 1
+
+
+def test_the_log_of_a_job_is_told_from_where_it_was_left(place: Place) -> None:
+    place.gate.is_open.set()
+    service = place.open()
+    service.submit(place.ask("a", count=3))
+    service.wait("a", PATIENCE)
+    lines, after = service.log("a")
+    assert [event["event"] for event in read_journal(Path(service.job("a").run))] == [
+        line.split('"event":"')[1].split('"')[0] for line in lines
+    ]
+    assert service.log("a", after) == ([], after)
+    first = len(lines[0]) + 1
+    assert service.log("a", first) == (lines[1:], after)
+    for wrong in (-1, after + 1):
+        with pytest.raises(DistproveError, match="no line begins"):
+            service.log("a", wrong)
+
+
+def test_drivers_of_one_process_leave_the_collector_as_it_was() -> None:
+    before = gc.get_threshold()
+    one, other = collecting_seldom(), collecting_seldom()
+    one.__enter__()
+    seldom = gc.get_threshold()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert gc.get_threshold() == seldom != before
+    other.__exit__(None, None, None)
+    assert gc.get_threshold() == before
