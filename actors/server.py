@@ -31,6 +31,7 @@ from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
+from distprove.host.jsonlog import set_up_logging, wants_json
 from distprove.host.lease_class import LeaseClass
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
@@ -50,6 +51,8 @@ def serve(
     descriptor of `actors.lastwords`, if there is one."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     give_back_large_blocks()
+    if wants_json():
+        set_up_logging()
     server = _Server(connection, nursery, None if page is None else LastWords(page))
     if ahead is not None:
         open_ahead(Ahead(*ahead))

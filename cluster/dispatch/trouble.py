@@ -130,9 +130,7 @@ def again(state: State, partition: PartitionState, reason: str, charge: bool = T
 # -- of workers -------------------------------------------------------------------------------------------------
 
 
-def died(
-    state: State, worker: WorkerState, error: WorkerDied, was_ready: bool = True, *, blame: bool = True
-) -> None:
+def died(state: State, worker: WorkerState, error: WorkerDied, was_ready: bool = True, *, blame: bool = True) -> None:
     """Count the death of a worker's process once, however often it is reported, and have the worker loaded again.
     What it had goes back; only the partition at work may be to `blame` and is charged for it, unless the process was at
     another job's. A worker whose process cannot be ended is given up: what it holds of its device, nobody else can

@@ -58,6 +58,8 @@ class Executor(ABC):
     """Owns workers and carries orders to them. Use as a context manager; `start` once, then ask and wait."""
 
     kind: str
+    chosen = ""
+    """Why this kind of executor was chosen, in words for reports; empty where there was no choice."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings

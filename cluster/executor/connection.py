@@ -82,13 +82,15 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                         raise
                     ray.shutdown()
                     _end_processes()
+        except ray.exceptions.AuthenticationError as error:
+            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
             what = (
                 f"no Ray to join at {address}"
                 if address is not None
-                else "Ray does not start here (--local needs none)"
+                else "Ray does not start here (a job without --ray needs none)"
             )
-            raise ClusterError(f"{what}: {_first_line(error)}") from None
+            raise ClusterError(f"{what}: {first_line(error)}") from None
         yield "joined" if address is not None else "started"
 
 
@@ -183,5 +185,6 @@ def _store(wanted: int) -> int:
     return int(max(MIN_STORE, min(1.25 * wanted, room)))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of an error of Ray's, whose texts may have a hundred."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -101,6 +101,7 @@ class LocalFleet(Fleet):
         return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
+        self.governor.watch.look(now=True)
         return [{"node": "local", **self.governor.report(began)}]
 
     def close(self, *, now: bool = False) -> None:

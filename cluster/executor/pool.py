@@ -251,7 +251,8 @@ class Pool:
             self.changed.notify_all()
         for key in keys:
             key.executor.abandon()
-        fleet.close(now=True)
+        # On another thread: it waits for the one that looks whether all is there, which may be this one.
+        threading.Thread(target=fleet.close, kwargs={"now": True}, name="distprove-lost", daemon=True).start()
 
     def admit(self, client: Client) -> tuple[_Key, bool]:
         """The resident key of a client's system, and whether it had to be loaded for it. Raises ClusterError, and why

@@ -9,11 +9,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from cluster.eventlog import job_logger
 from cluster.service.contact import Contact, make_folder, remove_contact, write_contact
 from cluster.service.http.access import TOKENS, make_tokens
 from cluster.service.http.server import Options, Server
 from cluster.service.requests import Limits
 from cluster.service.service import Service
+from distprove.host.jsonlog import set_up_logging
 from distprove.settings import ExecutorSettings
 
 log = logging.getLogger("distprove.service")
@@ -35,11 +37,12 @@ def serve(
     waited for ends the process at once. Raises InUse where a service runs in the folder, and what `Service` and
     `Server` raise.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     make_folder(folder)
     make_tokens(folder / TOKENS)
     ending = _Ending()
     service = Service(folder, settings, limits)  # first: it has the lock
+    service.listeners.append(job_logger())
     server = None
     try:
         server = Server(service, options, ending.ask)

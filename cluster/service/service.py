@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from cluster.dispatch import Progress
 from cluster.driver import collecting_seldom, prove
+from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
@@ -394,6 +395,7 @@ class Service:
 
     def _heard(self, ticket: _Ticket, event: Progress) -> None:
         """A job's driver tells how far it is."""
+        log_progress(ticket.view.id, event)
         if event.done == ticket.view.done:
             return
         now, proved = time.time(), event.event == "proved"

@@ -98,7 +98,8 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 def schema(kind: Any, named: dict[str, Any], *, complete: bool = True) -> dict[str, Any]:
     """The JSON Schema of values of type `kind`. Schemas of dataclasses and enumerations are added to `named`, by name,
-    and referred to. `complete`: all fields are there, as in what a server answers; else those without a default."""
+    and referred to; a field's metadata may add to its own, as "schema". `complete`: all fields are there, as in what a
+    server answers; else those without a default."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return {}
@@ -124,9 +125,9 @@ def _choices(kind: Any) -> dict[str, Any]:
 def _object(kind: Any, named: dict[str, Any], complete: bool) -> dict[str, Any]:
     told = _descriptions(kind)
     properties = {}
-    for name, hint in _hints(kind).items():
-        found = schema(hint, named, complete=complete)
-        properties[name] = {**found, "description": told[name]} if name in told else found
+    for field in fields(kind):
+        found = {**schema(_hints(kind)[field.name], named, complete=complete), **field.metadata.get("schema", {})}
+        properties[field.name] = {**found, "description": told[field.name]} if field.name in told else found
     required = [field.name for field in fields(kind) if complete or needed(field)]
     made = {"type": "object", "description": inspect.getdoc(kind), "properties": properties, "required": required}
     return made if complete else {**made, "additionalProperties": False}

@@ -22,7 +22,7 @@ from distprove.cli.console import (
     reports_errors,
 )
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
-from distprove.errors import EnvironmentFailed, JobFailed, ServiceGone
+from distprove.errors import EnvironmentFailed, JobFailed, ServiceGone, UsageError
 from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
@@ -73,7 +73,13 @@ def submit(
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The run folder, on the service's machine; by default its own.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the job's end, and exit as it does.")] = False,
+    wait: Annotated[
+        bool | None, typer.Option("--wait/--no-wait", help="Wait for the job's end, and exit as it does.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Submit to the Ray with this dashboard instead; waits, unless told not to."),
+    ] = None,
     where: Where,
     as_json: AsJson = False,
 ) -> None:
@@ -81,6 +87,9 @@ def submit(
 
     Paths in the job file are those of the service's machine.
     """
+    if address is not None:
+        _submit_to_ray(path, address, out_folder, id, wait is not False)
+        return
     with where.client() as client:
         view = client.submit(path, id=id, priority=priority, out=out_folder)
         if not wait:
@@ -91,6 +100,22 @@ def submit(
             return
         err().print(f"[dim]job {escape(view.id)}[/]")
         _end([_followed(client, view.id)], as_json)
+
+
+def _submit_to_ray(path: Path, address: str, run: Path | None, id: str | None, wait: bool) -> None:
+    from cluster.submission import follow
+    from cluster.submission import submit as submit_to_ray
+
+    if run is None:
+        raise UsageError("--address takes --out: the run folder, which every node of the cluster sees")
+    client, id = submit_to_ray(path, address, str(run), id=id, tell=lambda text: err().print(escape(text)))
+    if not wait:
+        out().print(escape(id))
+        return
+    err().print(f"[dim]job {escape(id)}[/]")
+    code = follow(client, id, lambda text: out().print(escape(text), end=""))
+    if code:
+        raise typer.Exit(code)
 
 
 @reports_errors

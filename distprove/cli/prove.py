@@ -231,12 +231,12 @@ def run_job(
 ) -> None:
     """Prove `job` into `run` (None: resume it, as `api.resume` does); show it, and at the end a summary."""
     from distprove import api
-    from distprove.cli.progress import ProgressDisplay
+    from distprove.cli.progress import shown
     from distprove.host.memory import give_back_large_blocks
 
     give_back_large_blocks()
     try:
-        with ProgressDisplay() as display:
+        with shown(run.name) as display:
             if job is None:
                 result = api.resume(run, program=program, executor=settings, same_inputs=same_inputs, progress=display)
             else:
@@ -267,6 +267,9 @@ def exit_code(report: dict[str, Any]) -> int:
 
 
 def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:
+    from cluster.eventlog import log_report
+
+    log_report(run, report)
     if as_json:
         print_json({"run": str(run), "proof": str(run / "proof.msgpack"), **report})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,11 +11,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from cluster.service.http.calls import WRITE_SECONDS, Call, Refused, answer, send_file
+from cluster.service.http.calls import WRITE_SECONDS, Call, NotYet, Refused, answer, send_file
 from cluster.service.http.events import Glance
 from cluster.service.http.routes import Query, Table
 from cluster.service.views import ID, JobRequest, JobState, JobView, Overview
-from distprove.errors import NoSuchJob
+from distprove.errors import InputError, NoSuchJob
 
 TABLE = Table()
 LONGEST_WAIT = 60.0
@@ -153,14 +154,21 @@ async def log(call: Call) -> web.StreamResponse:
 )
 async def proof(call: Call) -> web.StreamResponse:
     """Download the proof of a job that is proved."""
-    return await send_file(call, await call.ask(call.service.proof, call.id), "application/octet-stream")
+    try:
+        path = await call.ask(call.service.proof, call.id)
+    except InputError as error:
+        raise NotYet(str(error)) from None
+    return await send_file(call, path, "application/octet-stream")
 
 
 @TABLE.route("GET", "/v1/jobs/{id}/report", {200: "The report, report.json."}, errors=(404, 422), streams=True)
 async def report(call: Call) -> web.StreamResponse:
     """Download the report of a job that is over: times, bytes and retries of each partition and each worker."""
     view = await call.ask(call.service.job, call.id)
-    return await send_file(call, Path(view.run) / "report.json", "application/json")
+    path = Path(view.run) / "report.json"
+    if not await call.ask(os.path.lexists, path):
+        raise NotYet(f"{view.id} has no report yet: it is {view.state.value}")
+    return await send_file(call, path, "application/json")
 
 
 @TABLE.route("GET", "/v1/overview", {200: "The service."}, answer=Overview)
@@ -213,6 +221,13 @@ async def readyz(call: Call) -> web.StreamResponse:
     if not (await call.ask(call.service.overview)).accepting:
         raise Refused(503, "the service takes no jobs at the moment")
     return answer(Done("ready"))
+
+
+@TABLE.route("GET", "/metrics", {200: "The metrics."}, media="text/plain")
+async def metrics(call: Call) -> web.StreamResponse:
+    """Tell what Prometheus collects, in its text format."""
+    text = await call.ask(call.shared.metrics.text)
+    return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 
 @TABLE.route("GET", "/openapi.json", {200: "The document."}, open=True)

@@ -31,6 +31,7 @@ from distprove.formats.visible import bounded
 
 if TYPE_CHECKING:
     from cluster.service.http.events import Watch
+    from cluster.service.metrics import ServiceMetrics
     from cluster.service.service import Service
 
 Answer = TypeVar("Answer")
@@ -77,14 +78,21 @@ class Refused(UsageError):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+class NotYet(InputError):
+    """A job has no such file, or not yet."""
+
+
 class Shared:
     """What the requests of a server share."""
 
-    def __init__(self, service: Service, watch: Watch, shut_down: Callable[[bool], None]) -> None:
+    def __init__(
+        self, service: Service, watch: Watch, shut_down: Callable[[bool], None], metrics: ServiceMetrics
+    ) -> None:
         """`shut_down`: begins the service's end; its argument says whether jobs that run are finished first."""
         self.service = service
         self.watch = watch
         self.shut_down = shut_down
+        self.metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "distprove-http")
         self._waiting = 0
 
@@ -170,6 +178,7 @@ def _open(path: Path) -> int:
 
 _STATUS = (
     (NoSuchJob, 404),
+    (NotYet, 404),
     (IdTaken, 409),
     (AccessDenied, 401),
     (TooFast, 429),
@@ -184,19 +193,15 @@ def problem(error: Exception) -> web.Response:
     """The answer for an error. What is not an error of ours is not told: it may quote anything."""
     told = typed(error)
     headers: dict[str, str] = {}
-    if isinstance(error, Refused):
-        status, headers, kind = error.status, error.headers, UsageError.__name__
-    elif isinstance(told, DistproveError):
-        status = next((code for kind_, code in _STATUS if isinstance(told, kind_)), 500)
-        kind = QueueFull.__name__ if isinstance(told, QueueFull) else type(told).__name__
+    if not isinstance(told, DistproveError):
+        told = DistproveError("a fault in the service; its log says where")
+    if isinstance(told, Refused):
+        status, headers = told.status, told.headers
     else:
-        fault = DistproveError("a fault in the service; its log says where")
-        return answer(Problem(str(fault), DistproveError.__name__, exit_code(fault)), 500)
+        status = next((code for kind, code in _STATUS if isinstance(told, kind)), 500)
     if isinstance(told, QueueFull):
         headers = {"Retry-After": str(max(1, round(told.retry_after + 0.5)))}
     if isinstance(told, AccessDenied):
         headers = {"WWW-Authenticate": 'Bearer realm="distprove"'}
-    text = bounded(str(told)) or kind
-    return web.json_response(
-        {"error": text, "kind": kind, "exit_code": exit_code(told)}, status=status, headers=headers
-    )
+    named = next(kind.__name__ for kind in type(told).__mro__ if kind.__module__ == DistproveError.__module__)
+    return answer(Problem(bounded(str(told)) or named, named, exit_code(told)), status, **headers)

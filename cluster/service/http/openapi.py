@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.service.http.calls import Problem
 from cluster.service.http.routes import JSON, Query, Route, Table
-from cluster.service.views import ID
+from cluster.service.views import ID_FORM
 from cluster.service.wire import schema
 
 _EVERYWHERE = {
@@ -73,8 +73,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_path(name: str) -> dict[str, Any]:
-    form = "^" + ID.pattern.removesuffix(r"\Z") + "$"
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": form}}
+    form = {"type": "string", "pattern": f"^{ID_FORM}$"}
+    return {"name": name, "in": "path", "required": True, "schema": form}
 
 
 def _in_query(query: Query) -> dict[str, Any]:

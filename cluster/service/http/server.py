@@ -27,6 +27,7 @@ from cluster.service.http.api import TABLE, require_id
 from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, problem
 from cluster.service.http.events import Watch
 from cluster.service.http.routes import JSON, Route, Table
+from cluster.service.metrics import ServiceMetrics
 from cluster.service.wire import read
 from distprove.errors import AccessDenied, ResourceError, UsageError
 from distprove.formats import jsontext
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from cluster.service.service import Service
 
 log = logging.getLogger("distprove.service.http")
+_unheard = logging.getLogger("distprove.service.http.aiohttp")
+_unheard.disabled = True  # it quotes heads that it cannot read, and a token may stand there
 
 CONNECTIONS = 512
 IDLE_SECONDS = 15.0
@@ -129,7 +132,7 @@ class Server:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         watch = Watch(self._service, lambda look: shared.ask(look))
-        shared = Shared(self._service, watch, self._shut_down)
+        shared = Shared(self._service, watch, self._shut_down, metrics := ServiceMetrics(self._service))
         # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
         for route in self._table.routes:
@@ -143,7 +146,7 @@ class Server:
             max_line_size=LINE,
             max_field_size=LINE,
             max_headers=HEADERS,
-            logger=logging.getLogger("distprove.service.http.quiet"),
+            logger=_unheard,
             handler_cancellation=True,
             shutdown_timeout=1.0,
         )
@@ -162,6 +165,7 @@ class Server:
             await self._over.wait()
         finally:
             self._service.listeners.remove(watch.changed)
+            metrics.close()
             server.close()
             await runner.cleanup()
             shared.close()

@@ -457,7 +457,7 @@ def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClusterError, match="Linux"):
         local_executor(ExecutorSettings(local=True, isolate=True))
     with pytest.raises(UsageError, match="isolate is for local"):
-        ExecutorSettings(isolate=True)
+        ExecutorSettings(local=False, isolate=True)
 
 
 def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:

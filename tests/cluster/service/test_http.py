@@ -107,7 +107,9 @@ def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
     assert (made.status, made.json["state"], made.json["title"]) == (201, "queued", "<b>x</b>")
     assert submit(here).status == 200
     assert submit(here, title="another").status == 409
-    assert ask(here, "GET", "/v1/jobs/a/proof").json["kind"] == "InputError"
+    for name in ("proof", "report"):
+        early = ask(here, "GET", f"/v1/jobs/a/{name}")
+        assert (early.status, early.json["kind"]) == (404, "InputError")
     assert ask(here, "GET", "/v1/jobs/b").status == 404
     assert ask(here, "GET", "/v1/jobs/a/log?after=1").json == {"lines": ["proved p0", "ended"], "next": 3}
 
