@@ -652,9 +652,9 @@ class Client(Executor):
         self.key: _Key | None = None
         self.ended: BaseException | None = None
         """Why this job is not to go on, if it is not."""
+        self._pool = pool
         self.heard: dict[str, float] = {}
         """Time at which each worker was last heard, on the monotonic clock."""
-        self._pool = pool
         self._made_by: dict[str, str] = {}
         """Workers of the proofs that are being verified, by partition."""
 
@@ -671,6 +671,7 @@ class Client(Executor):
     def stop(self, reason: BaseException) -> None:
         """End the job's waiting: its driver gets `reason`. Any thread may call."""
         self.ended = reason
+        self._done.put(Finished(Kind.LOAD, epoch=-1))  # of no start, so that it is told to nobody, and ends a wait
 
     def check_ended(self) -> None:
         """Raise why this job is not to go on."""
@@ -734,12 +735,10 @@ class Client(Executor):
         self._done.put(finished)
 
     def wait(self, timeout: float) -> list[Finished]:
-        deadline = time.monotonic() + timeout
-        while True:
-            self.check_ended()
-            found = super().wait(min(0.1, max(0.0, deadline - time.monotonic())))
-            if found or time.monotonic() >= deadline:
-                return found
+        self.check_ended()
+        found = super().wait(timeout)
+        self.check_ended()
+        return found
 
     def close(self, *, now: bool = False) -> None:
         for worker in self.key.workers if self.key is not None else ():
