@@ -35,7 +35,7 @@ from typing import Any
 
 from actors.process import files_of
 from actors.processes import WorkerDied
-from actors.worker import Batch, Loaded, Order
+from actors.worker import Ask, Batch, Loaded, Order
 from cluster.executor.base import Executor, Worker
 from cluster.executor.fleet import Fleet, FleetExecutor
 from cluster.executor.opening import open_fleet
@@ -437,9 +437,6 @@ class _Key:
                 if not self._pool.make_room(self, client.waits_for, lambda: client.ended is None):
                     client.check_ended()
                     raise
-        if not self.workers:
-            reasons = [standing.lost for standing in self._pool.standing.values() if standing.lost]
-            raise ClusterError(f"no worker is left: {reasons[0] if reasons else 'there is none'}")
         with self._pool.changed:
             self.pending = {worker.id for worker in self.workers}
             self.opened = True
@@ -592,7 +589,7 @@ class _Key:
             standing = self._pool.standing[worker]
             for batch in news.values():
                 for outcome in batch.outcomes:
-                    standing.proven += outcome.times is not None and outcome.error is None
+                    standing.proven += outcome.ask is Ask.PROVE and outcome.error is None
                     for stretch in outcome.stretches:
                         if stretch.stage in ("prove", "commit"):
                             standing.computes(stretch.started, stretch.ended)
@@ -632,7 +629,11 @@ class Client(Executor):
         self._transports = key.executor.transports
         self.verifiers = key.executor.verifiers
         self.verifying_threads = key.executor.verifying_threads
-        return [worker for worker in key.workers if self._pool.standing[worker.id].lost is None]
+        lost = {worker: standing.lost for worker, standing in self._pool.standing.items() if standing.lost is not None}
+        usable = [worker for worker in key.workers if worker.id not in lost]
+        if not usable:
+            raise ClusterError(f"no worker is left: {next(iter(lost.values()))}")
+        return usable
 
     def stop(self, reason: BaseException) -> None:
         """End the job's waiting: its driver gets `reason`. Any thread may call."""
