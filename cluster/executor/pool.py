@@ -103,8 +103,8 @@ class _Standing:
     """Jobs in a row that gave it up."""
     deaths: int = 0
     """Deaths in a row."""
-    dead: bool = False
-    """Whether it died and has loaded nothing since."""
+    life: object = None
+    """The process whose death was counted last."""
     restarted: bool = False
     """Whether the pool ended its process, for which no job is to blame."""
     lost: str | None = None
@@ -314,12 +314,12 @@ class Pool:
             with self.changed:
                 standing.given_up = standing.deaths = 0
 
-    def died(self, worker: str, *, loading: bool) -> None:
-        """A worker's process ended. Several keys may say so of one death."""
+    def died(self, worker: str, life: object) -> None:
+        """A worker's process ended: that one, of whose end several keys may tell."""
         with self.changed:
             standing = self.standing[worker]
-            standing.deaths += loading or not standing.dead
-            standing.dead = True
+            standing.deaths += standing.life != life
+            standing.life = life
             lost = standing.deaths >= DEATHS
         if lost:
             self._lose(worker, f"it died {DEATHS} times in a row")
@@ -525,8 +525,9 @@ class _Key:
             handle = next(handle for handle in self.workers if handle.id == worker)
             self.executor.load(handle, self._permitted)
             return
-        if isinstance(finished.error, WorkerDied):
-            pool.died(worker, loading=True)
+        at = finished.error.at if isinstance(finished.error, WorkerDied) else None
+        if isinstance(finished.error, WorkerDied) and at is None:
+            pool.died(worker, object())  # of this
         with pool.changed:
             self.pending.discard(worker)
             asked = self._asked.pop(worker, [])
@@ -534,11 +535,11 @@ class _Key:
                 self.loaded[worker] = finished
                 standing, loaded = pool.standing[worker], finished.value
                 assert isinstance(loaded, Loaded)
-                standing.facts, standing.dead, standing.restarted = loaded.prover.value, False, False
+                standing.facts, standing.restarted = loaded.prover.value, False
             elif not asked:
                 self._failed[worker] = finished
             for client in asked:
-                client.take(finished)
+                client.take(replace(finished, blamed=at is None or at[0] == client.job))
             pool.changed.notify_all()
 
     def _make_room(self) -> bool:
@@ -571,7 +572,10 @@ class _Key:
                 client.take(replace(finished, worker=where.id))
 
     def _take_death(self, worker: str, finished: Finished) -> None:
-        self._pool.died(worker, loading=False)
+        loaded = self.loaded.get(worker)
+        if loaded is not None:
+            facts = loaded.value.prover.value
+            self._pool.died(worker, (facts.get("host"), facts.get("pid")))
         with self._pool.changed:
             at = finished.error.at if isinstance(finished.error, WorkerDied) else None
             if self._pool.standing[worker].restarted:

@@ -117,13 +117,13 @@ def gate() -> Iterator[Gate]:
     made.open.set()
 
 
-def waiting(pool: Pool) -> dict[str, int]:
-    """Witnesses that are ready and wait for the prover, by job."""
-    found: dict[str, int] = {}
+def waiting(pool: Pool) -> dict[str, tuple[int, int]]:
+    """Orders that wait for a synthesiser, and witnesses that wait for the prover, by job."""
+    found: dict[str, tuple[int, int]] = {}
     for site in pool.fleet.sites.values():
         assert isinstance(site.host, RoomsHere)
         for worker in list(site.host.rooms._workers.values()):
-            found |= {name: len(job.ready) for name, job in list(worker._jobs.items())}
+            found |= {name: (len(job.waiting), len(job.ready)) for name, job in list(worker._jobs.items())}
     return found
 
 
@@ -275,7 +275,7 @@ def test_the_lowest_rank_goes_first_and_jobs_of_one_rank_take_turns(
         jobs.start("small again", systems["small"])
         jobs.start("first again", systems["first"], rank=0)
         ready = {"large again": 1, "small again": 2, "first again": 2}
-        until(lambda: ready.items() <= waiting(pool).items(), "what is waited for does not get ready")
+        until(lambda: ready.items() <= {name: at[1] for name, at in waiting(pool).items()}.items(), "it gets not ready")
         gate.open.set()
         for name, system in systems.items():
             jobs.proven(f"{name} again", system)
@@ -291,7 +291,8 @@ def test_jobs_of_one_key_take_turns_too(local: ExecutorSettings, toy: Toy, tmp_p
         assert gate.held.wait(120)
         jobs.start("small", small)
         jobs.start("first", small, rank=0)
-        until(lambda: waiting(pool).get("first") == 2, "what is urgent does not get ready beside what is not")
+        until(lambda: waiting(pool).get("first") == (0, 2), "what is urgent does not get ready beside what is not")
+        until(lambda: waiting(pool).get("small") == (2, 0), "what waits has made more than there is room for")
         gate.open.set()
         for name, system in (("large", large), ("small", small), ("first", small)):
             jobs.proven(name, system)
