@@ -32,7 +32,7 @@ from kernels.host.shared_arrays import Receiver
 class WorkerDied(Exception):
     """The process ended before it answered. It can be started again."""
 
-    def __init__(self, message: str, at: tuple[str, str] | None = None) -> None:
+    def __init__(self, message: str = "", at: tuple[str, str] | None = None) -> None:
         """`at`: job and partition that it computed at its end, if that is known."""
         super().__init__(message, at)
         self.at = at
