@@ -29,8 +29,8 @@ from actors.processes import Given, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker, Worker
-from distprove.host.jsonlog import set_up_logging, wants_json
 from distprove.host.lease_class import LeaseClass
+from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
