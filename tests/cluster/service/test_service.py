@@ -268,7 +268,9 @@ def test_a_service_that_stops_goes_on_and_proves_nothing_twice(place: Place) -> 
     assert (small.state, small.attempts, small.run) == (JobState.PROVED, 1, str(place.folder / "elsewhere"))
     assert {name for name in on_disk if place.gate.proven[f"large/{name}"] > 1} == set()
     proved = [e["partition"] for e in read_journal(Path(large.run)) if e["event"] == "proved" and "partition" in e]
-    assert sorted(proved) == sorted(f"p{number}" for number in range(30))
+    assert len(proved) == len(set(proved))
+    # The journal may not have come to tell of the last that were on disk.
+    assert {*proved, *on_disk} == {f"p{number}" for number in range(30)}
     Proof.read(again.proof("large")).verify(system(place, 30))
 
 
