@@ -9,9 +9,9 @@ from typing import Any
 
 from cluster.dispatch import Progress
 from cluster.service.views import JobState, JobView
-from distprove.host.jsonlog import log_event, wants_json
+from distprove.host.log import log_event, logger, wants_json
 
-log = logging.getLogger("distprove.job")
+log = logger("distprove.job")
 
 WARNED = ("bad-proof", "fault", "death", "retired", "failed", "hung", "damaged")
 FREQUENT = "stage"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -15,10 +14,10 @@ from cluster.service.http.access import TOKENS, make_tokens
 from cluster.service.http.server import Options, Server
 from cluster.service.requests import Limits
 from cluster.service.service import Service
-from distprove.host.jsonlog import set_up_logging
+from distprove.host.log import logger, set_up_logging
 from distprove.settings import ExecutorSettings
 
-log = logging.getLogger("distprove.service")
+log = logger("distprove.service")
 
 LOOK = 0.2
 """Seconds between two looks at whether the service has ended."""

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from cluster.dispatch import Progress
 from cluster.eventlog import log_progress
 from distprove.cli.console import err, escape, message
-from distprove.host.jsonlog import set_up_logging, wants_json
+from distprove.host.log import set_up_logging, wants_json
 
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",

@@ -69,9 +69,9 @@ def _plain(value: Any) -> Any:
 
 def _followed(client: Client, view: JobView) -> JobView:
     from cluster.dispatch import Progress
-    from distprove.cli.progress import ProgressDisplay
+    from distprove.cli.progress import shown
 
-    with ProgressDisplay() as display:
+    with shown(view.id) as display:
 
         def progress(seen: JobView) -> None:
             counts = (seen.done, 0, seen.partitions)

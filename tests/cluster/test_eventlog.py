@@ -17,7 +17,7 @@ from cluster.eventlog import log_progress
 SECRET = "4242424242"
 UNCAUGHT = f"""
 import threading
-from distprove.host.jsonlog import set_up_logging
+from distprove.host.log import set_up_logging
 set_up_logging()
 def fail(): raise ValueError("witness {SECRET}")
 thread = threading.Thread(target=fail); thread.start(); thread.join()
@@ -54,6 +54,14 @@ def test_an_uncaught_exception_is_told_without_its_text() -> None:
     assert SECRET not in done.stderr
     assert [(line["event"], line["error"]) for line in lines(done.stderr)] == [("uncaught", "ValueError")] * 2
     assert "<string>:5" in lines(done.stderr)[0]["at"]
+
+
+def test_lines_of_text_act_on_no_terminal() -> None:
+    script = "from distprove.host.log import logger, set_up_logging; set_up_logging(); "
+    script += "logger('a').error('\\x1b[2J\\u202ewas here')"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert "ERROR a: \\x1b[2J\\u202ewas here" in done.stderr
 
 
 def test_an_event_has_the_gpu_of_its_worker(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

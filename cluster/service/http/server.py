@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 import ssl
 import threading
@@ -31,12 +30,13 @@ from cluster.service.metrics import ServiceMetrics
 from cluster.service.wire import read
 from distprove.errors import AccessDenied, ResourceError, UsageError
 from distprove.formats import jsontext
+from distprove.host.log import logger
 
 if TYPE_CHECKING:
     from cluster.service.service import Service
 
-log = logging.getLogger("distprove.service.http")
-_unheard = logging.getLogger("distprove.service.http.aiohttp")
+log = logger("distprove.service.http")
+_unheard = logger("distprove.service.http.aiohttp")
 _unheard.disabled = True  # it quotes heads that it cannot read, and a token may stand there
 
 CONNECTIONS = 512

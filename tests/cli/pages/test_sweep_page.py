@@ -31,6 +31,7 @@ def test_the_spread_of_repeats_is_told_and_what_it_leaves_open() -> None:
     least, most = noisy.best.range
     assert f"{least:.3g} to {most:.3g}" in page.text
     assert "Its own repeats differ by 44 %" in page.text
+    assert f"best: {noisy.best.cell.id}" not in page.text, "nothing is crowned on a disturbed machine"
     assert "baseline, one partition at a time, was disturbed: its repeats differ by 44 %" in page.text
     assert f"Not told apart from it by these repeats: {noisy.close[0].cell.id}" in page.text
 

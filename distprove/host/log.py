@@ -1,4 +1,5 @@
-"""Logs as JSON, one line an event, for whatever collects them. DISTPROVE_LOG_FORMAT=json asks for it, in every process.
+"""The one way to log: lines of text that are safe to show, or JSON, one line an event, for whatever collects them.
+DISTPROVE_LOG_FORMAT=json asks for that, in every process.
 
     {"time": "2026-01-31T12:00:00.000Z", "level", "logger", "event", "job", "partition", "worker", "gpu", ...}
 
@@ -19,14 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from distprove.formats.visible import bounded
-
-log = logging.getLogger("distprove")
+from distprove.formats.visible import bounded, visible
 
 VARIABLE = "DISTPROVE_LOG_FORMAT"
 MAX_TEXT = 2000
 """Characters of one field."""
 FRAMES = 5
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger of that name."""
+    return logging.getLogger(name)
 
 
 def wants_json() -> bool:
@@ -36,22 +40,31 @@ def wants_json() -> bool:
 
 def set_up_logging() -> None:
     """Have this process log to standard error, in the form that is asked for. Does nothing where it logs already."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonLines() if wants_json() else VisibleLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     if wants_json():
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonLines())
         sys.excepthook = lambda kind, error, trace: _log_uncaught(kind, error, trace)
         threading.excepthook = lambda told: _log_uncaught(told.exc_type, told.exc_value, told.exc_traceback)
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     if error is not None and issubclass(kind, Exception):
-        log.error("uncaught", exc_info=(kind, error, trace))
+        logger("distprove").error("uncaught", exc_info=(kind, error, trace))
 
 
 def log_event(log: logging.Logger, event: str, level: int = logging.INFO, **fields: Any) -> None:
     """Log an event with its fields; those that are None or empty are left out."""
     log.log(level, "%s", event, extra={"fields": {name: value for name, value in fields.items() if value}})
+
+
+class VisibleLines(logging.Formatter):
+    """Formats a record as text in which nothing acts on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record), keep="\n")
 
 
 class JsonLines(logging.Formatter):
