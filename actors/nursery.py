@@ -34,8 +34,9 @@ Warm = Callable[[bytes, list[str]], None]
 class Nursery:
     """The worker's end. Several threads may use it."""
 
-    def __init__(self, serve: Serve, warm: Warm, connection: int) -> None:
-        """Fork the nursery, which forks processes that run `serve`. To be called before this process has any thread.
+    def __init__(self, serve: Serve, warm: Warm, connection: int, born: Callable[[], None] = lambda: None) -> None:
+        """Fork the nursery, which forks processes that run `serve`, and calls `born` at once. To be called before this
+        process has any thread.
 
         `connection` is a descriptor of this process that others must not hold. Raises OSError where that cannot be.
         """
@@ -47,7 +48,7 @@ class Nursery:
             if os.fork() == 0:
                 self._line.close()
                 os.close(connection)
-                _ends(lambda: _attend(theirs, serve, warm))
+                _ends(lambda: _attend(theirs, serve, warm, born))
 
     def prepare(self, spec: bytes) -> None:
         """Have the nursery call `warm(spec, sys.path)` before it forks. Not waited for."""
@@ -95,9 +96,10 @@ class Forked:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def _attend(line: Connection, serve: Serve, warm: Warm) -> None:
+def _attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None]) -> None:
     """The nursery's life: until the worker's end."""
     _rename("nursery")
+    born()
     while True:
         try:
             asked: str | tuple[bytes, list[str]] = line.recv()

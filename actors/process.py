@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -44,9 +47,42 @@ class MappedFile:
     """Time of its last change, in nanoseconds."""
 
 
+def mapped_file(path: Path) -> MappedFile | None:
+    """The file at `path`; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return MappedFile(str(path), status.st_size, status.st_mtime_ns)
+
+
+def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
+    """The maps of whole files among a system's shared arrays, as far as this machine tells."""
+    begins: dict[int, str] = {}
+    with suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and int(fields[2], 16) == 0:
+                begins[int(fields[0].partition("-")[0], 16)] = fields[5]
+    paths = {name: begins.get(array.ctypes.data) for name, array in shared.items()}
+    found = {name: mapped_file(Path(path)) for name, path in paths.items() if path is not None}
+    return {name: file for name, file in found.items() if file is not None and file.nbytes == shared[name].nbytes}
+
+
+@dataclass(frozen=True)
+class HostSpec:
+    """A process to be that serves the rooms of one device: a worker in each (`actors.rooms`)."""
+
+    name: str
+    """Name of its workers."""
+    choice: BackendChoice
+    """Its device; what is placed beside that is each room's own."""
+    in_flight: int
+
+
 @dataclass(frozen=True)
 class WorkerSpec:
-    """A worker to be, with synthesisers in processes of their own."""
+    """A worker to be, in a room of its own, with its synthesisers."""
 
     name: str
     system: ProofSystem
@@ -79,12 +115,12 @@ class VerifierSpec:
     system: ProofSystem
 
 
-Spec = WorkerSpec | SynthesiserSpec | VerifierSpec
+Spec = HostSpec | SynthesiserSpec | VerifierSpec
 
 
-def pickled(spec: Spec) -> bytes:
-    """Pickle a spec for `main`. What a script defines for itself goes by value: the script is not run again over
-    there."""
+def pickled(spec: Spec | WorkerSpec) -> bytes:
+    """Pickle a spec for another process. What a script defines for itself goes by value: the script is not run again
+    over there."""
     data = io.BytesIO()
     try:
         _ByName(data, pickle.HIGHEST_PROTOCOL).dump(spec)

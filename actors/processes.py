@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, Protocol
 
 import psutil
 
+from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
 from actors.nursery import Nursery
-from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, WorkerSpec, pickled
+from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
 from kernels.host.shared_arrays import Receiver
@@ -58,25 +59,27 @@ class HostProcess:
         self._spec = spec if isinstance(spec, bytes) else pickled(spec)
         self._nursery = nursery
         self._started = started
-        self._has_nursery = isinstance(spec, WorkerSpec) and not spec.given
+        self._has_nursery = isinstance(spec, HostSpec)
         self._governor = governor
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._child: _Child | None = None
         self._over = False
 
     def start(self) -> None:
-        """Start the process, unless it lives. Raises WorkerDied after `end`."""
-        with self._lock:
-            if self._over:
-                raise WorkerDied(f"{self._name} was ended")
-            if self._child is not None and not self._child.ended:
-                return
-            started, self._started = self._started, None
-            if started is None and self._nursery is not None:
-                started = _forked(self._name, self._nursery)
-            started = started or start_process(self._name, has_nursery=self._has_nursery)
-            self._child = child = _Child(self._name, self._governor, *started)
-        child.call("serve", self._spec, sys.path)
+        """Start the process, unless it lives; either way it knows what to serve. Raises WorkerDied after `end`."""
+        with self._starting:
+            with self._lock:
+                if self._over:
+                    raise WorkerDied(f"{self._name} was ended")
+                if self._child is not None and not self._child.ended:
+                    return
+                started, self._started = self._started, None
+                if started is None and self._nursery is not None:
+                    started = _forked(self._name, self._nursery)
+                started = started or start_process(self._name, has_nursery=self._has_nursery)
+                self._child = child = _Child(self._name, self._governor, *started)
+            child.call("serve", self._spec, sys.path)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call the method `name` in the process and return what it returns. Raises what it raises, or WorkerDied."""
@@ -230,14 +233,20 @@ class Started(NamedTuple):
             self.process.wait(ENDS)
 
 
-def start_process(name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> Started:
-    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a backend and
-    its device, which the process opens before it is told to."""
+def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> Started:
+    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
+    the process opens before it is told to."""
     ours, theirs = Pipe()
-    command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={}, ahead={!r})"
+    command = "import sys; sys.path[:] = {!r}; from actors.birth import main; main({}, nursery={}, ahead={!r})"
+    early = None if ahead is None else tuple(ahead)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", command.format(sys.path, theirs.fileno(), has_nursery, ahead), f"distprove-{name}"],
+            [
+                sys.executable,
+                "-c",
+                command.format(sys.path, theirs.fileno(), has_nursery, early),
+                f"distprove-{name}",
+            ],
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for us; the process ends when we do
             pass_fds=[theirs.fileno()],

@@ -8,9 +8,10 @@ what failed is told, and whoever gave the order says what becomes of it. A witne
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -83,7 +84,7 @@ class Outcome:
 
 @dataclass
 class Batch:
-    """News of a worker."""
+    """News of a worker for one job."""
 
     outcomes: list[Outcome]
     under_way: list[tuple[str, str, str]]
@@ -138,10 +139,135 @@ class _Order:
     """An order on its way."""
 
     order: Order
-    job: str
+    job: _Job
     outcome: Outcome
     witness: WitnessRef | None = None
     memory: Memory | None = None
+
+
+@dataclass
+class _Job:
+    """A job at work here: all that is known of its partitions, whose names are its own."""
+
+    name: str = ""
+    rank: int = 0
+    began: float = 0.0
+    """Start of its session."""
+    parallel: int | None = None
+    """Most of its witnesses that may be in the making or ready."""
+    waiting: deque[_Order] = field(default_factory=deque)
+    ready: deque[_Order] = field(default_factory=deque)
+    kept: dict[str, _Order] = field(default_factory=dict)
+    """Orders that were committed and wait for the barrier."""
+    preparing: int = 0
+    """Witnesses in the making or ready."""
+    held: int = 0
+    """Witnesses in the making, ready or with the prover."""
+    under_way: dict[str, tuple[str, str]] = field(default_factory=dict)
+    batch: Batch = field(default_factory=lambda: Batch([], []))
+    changed: bool = False
+    """Whether something began since the last batch."""
+    made: int = 0
+    """Number of its last turn at a synthesiser; the job that has not been served for longest has the next."""
+    proven: int = 0
+    """Number of its last turn at the prover."""
+    first: bool = True
+    """Whether none of its outcomes was told yet: somebody waits to see whether it goes well."""
+    over: bool = False
+    """Whether it was forgotten: nobody asks any more for what is under way."""
+    turns: dict[str, Turn] = field(default_factory=dict)
+    """Places at a prover that others use, too: whoever waits there for others does not hang."""
+
+    @property
+    def has_news(self) -> bool:
+        batch = self.batch
+        return bool(batch.outcomes or batch.returned or batch.loaded or batch.lost or self.changed)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether its news are to be told at once."""
+        batch = self.batch
+        if batch.lost or batch.loaded or batch.returned or (batch.outcomes and batch.outcomes[-1].error is not None):
+            return True
+        return bool(batch.outcomes) and (self.first or not (self.under_way or self.ready or self.waiting))
+
+    def told(self) -> Batch:
+        """The news, which are then told."""
+        batch, self.batch, self.changed = self.batch, Batch([], []), False
+        self.first = self.first and not batch.outcomes
+        for name, (stage, who) in self.under_way.items():
+            turn = self.turns.get(name)
+            batch.under_way.append((name, stage if turn is None or turn.begun else "ready", who))
+        return batch
+
+
+class Crew:
+    """The threads that take partitions to a device's prover, as many as may be in flight there, for all workers that
+    share the device: partition by partition from the job whose turn it is."""
+
+    def __init__(self, name: str, count: int) -> None:
+        """`count` threads, named after the worker called `name`."""
+        self.lock = threading.Lock()
+        """Guards the jobs of all these workers."""
+        self.provable = threading.Condition(self.lock)
+        self.turns = itertools.count(1)
+        self._workers: list[Worker] = []
+        self._taking = threading.Lock()
+        self._over = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
+            for index in range(count)
+        ]
+
+    def join(self, worker: Worker) -> None:
+        """Take partitions of this worker, too. A second call does nothing."""
+        with self.lock:
+            if worker not in self._workers:
+                self._workers.append(worker)
+            begins = not self._threads[0].ident and not self._over
+            if begins:
+                for thread in self._threads:
+                    thread.start()
+
+    def leave(self, worker: Worker) -> None:
+        """Take nothing more of this worker."""
+        with self.lock:
+            if worker in self._workers:
+                self._workers.remove(worker)
+
+    def end(self) -> None:
+        """Begin nothing more, of any worker."""
+        with self.lock:
+            self._over = True
+            self.provable.notify_all()
+
+    def wait(self) -> None:
+        """Wait for what is under way after `end`."""
+        for thread in self._threads:
+            if thread.ident:
+                thread.join()
+
+    def _run(self) -> None:
+        """One of the partitions in flight."""
+        while True:
+            with self._taking:  # one at a time, so that they stand in line as they became ready
+                found = self._next()
+            if found is None:
+                return
+            worker, order, turn = found
+            worker.compute(order, turn)
+            del found, order
+
+    def _next(self) -> tuple[Worker, _Order, Turn] | None:
+        with self.lock:
+            while not self._over:
+                ready = [(job.rank, job.proven, worker, job) for worker in self._workers for job in worker.provable()]
+                if ready:
+                    _, _, worker, job = min(ready, key=lambda each: each[:2])
+                    job.proven = next(self.turns)
+                    return worker, *worker.take_ready(job, shared=len(self._workers) > 1)
+                self.provable.wait()
+        return None
 
 
 class Worker:
@@ -158,44 +284,32 @@ class Worker:
         governor: Governor,
         in_flight: int,
         threads: int,
+        crew: Crew | None = None,
     ) -> None:
         """`shared` gives the system's files. `makers` are the synthesisers by id, each of so many `threads`; up to
-        `in_flight` partitions are with the prover at once."""
+        `in_flight` partitions are with the prover at once. With a `crew` it is one of several that share a device."""
         self._name = name
         self._system = system
         self._shared = shared
-        self._prover = prover
+        self.prover = prover
         self._makers = dict(makers)
         self._governor = governor
-        self._in_flight = in_flight
         self._threads = threads
+        self._own = crew is None
+        self._crew = crew or Crew(name, in_flight)
         self._purse = Purse(governor)
         self._room = in_flight + len(self._makers)
-        """Witnesses in the making, ready or with the prover at a time; those that wait for a barrier are beside it."""
-        self._lock = threading.Lock()
+        """Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
+        that wait for a barrier are beside it."""
+        self._lock = self._crew.lock
         self._makeable = threading.Condition(self._lock)
-        self._provable = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
-        self._waiting: dict[str, deque[_Order]] = {}
-        self._limits: dict[str, int | None] = {}
-        self._began: dict[str, float] = {}
-        """Start of each job's session."""
-        self._preparing: Counter[str] = Counter()
-        """Witnesses in the making or ready, by job."""
-        self._ready: deque[_Order] = deque()
-        self._kept: dict[str, _Order] = {}
-        """Orders that were committed and wait for the barrier."""
-        self._held = 0
-        self._under_way: dict[str, tuple[str, str]] = {}
-        self._batch = Batch([], [])
+        self._jobs: dict[str, _Job] = {}
         self._told = 0.0
-        self._changed = False
-        """Whether something began since the last batch."""
         self._epoch = 0
         self._permitted = False
         self._over = False
         self._running: list[threading.Thread] = []
-        self._taking = threading.Lock()
         self._loading = threading.Lock()
 
     # -- what is asked ----------------------------------------------------------------------------------------------
@@ -221,7 +335,7 @@ class Worker:
         loading = [threading.Thread(target=load, args=item, daemon=True) for item in self._makers.items()]
         for thread in loading:
             thread.start()
-        loaded = self._prover.load(self._shared())
+        loaded = self.prover.load(self._shared())
         for thread in loading:
             thread.join()
         made = {name: result for name, result in results.items() if isinstance(result, Timed)}
@@ -231,14 +345,14 @@ class Worker:
                 raise error
             self._makers.pop(name)
         with self._lock:
-            self._batch.lost += lost
-            if epoch > self._epoch:
-                self._forget()
+            if epoch > self._epoch:  # whoever loads again has given to others what an earlier load was given
+                for job in list(self._jobs):
+                    self._forget(job)
                 self._epoch = epoch
+            self._tell_all(lost=lost)
             self._permitted |= permitted
         if not self._running:
             loops: list[Callable[[], None]] = [partial(self._make, name) for name in self._makers]
-            loops += [self._compute] * self._in_flight
             loops.append(self._tick)
             self._running = [
                 threading.Thread(target=loop, name=f"distprove-{self._name}-{index}", daemon=True)
@@ -246,57 +360,84 @@ class Worker:
             ]
             for thread in self._running:
                 thread.start()
+        self._crew.join(self)
         return Loaded(loaded, made)
 
-    def _forget(self) -> None:
-        """Forget what an earlier load was given: whoever loads again has given it to others."""
-        for order in self._kept.values():
-            if order.witness is not None:
-                order.witness.release()
-        self._kept.clear()
-        self._waiting.clear()
+    def _forget(self, name: str) -> None:
+        """Forget a job and what waits of it; of what is under way nothing is told. Called with the lock held."""
+        job = self._jobs.pop(name, None)
+        if job is not None:
+            job.over = True
+            for order in (*job.kept.values(), *job.ready):
+                self._drop(order)
+
+    def _tell_all(
+        self, loaded: Sequence[tuple[str, Timed]] = (), lost: Sequence[tuple[str, BaseException]] = ()
+    ) -> None:
+        """Tell every job of synthesisers, or the job without a name where there is none. Called with the lock held."""
+        if loaded or lost:
+            for job in list(self._jobs.values()) or [self._jobs.setdefault("", _Job())]:
+                job.batch.loaded += loaded
+                job.batch.lost += lost
+            self._news.notify()
 
     def check(self) -> Timed:
         """Check the key on this worker's backend. Raises InvalidKey."""
-        return self._prover.check()
+        return self.prover.check()
 
     def permit(self) -> None:
         """The key is checked: what is ready may be proven."""
         with self._lock:
             self._permitted = True
-            self._provable.notify_all()
+            self._crew.provable.notify_all()
 
     def take(
-        self, epoch: int, orders: Sequence[Order], job: str = "", began: float = 0.0, parallel: int | None = None
+        self,
+        epoch: int,
+        orders: Sequence[Order],
+        job: str = "",
+        began: float = 0.0,
+        parallel: int | None = None,
+        rank: int = 0,
     ) -> None:
         """Orders of a job whose session `began` then, of which at most `parallel` may be in the making or ready at a
-        time. Orders that were sent to an earlier life of this worker are dropped: whoever sent them has given them to
-        somebody else."""
+        time. Jobs of the lowest `rank` go first, whatever waits of others; those of one rank take turns, partition by
+        partition. Orders that were sent to an earlier life of this worker are dropped: whoever sent them has given them
+        to somebody else."""
         with self._lock:
             if epoch != self._epoch:
                 return
-            self._limits[job], self._began[job] = parallel, began
-            waiting = self._waiting.setdefault(job, deque())
+            ours = self._jobs.setdefault(job, _Job(job))
+            ours.began, ours.parallel, ours.rank = began, parallel, rank
             for order in orders:
-                kept = self._kept.pop(order.partition.name, None)
-                new = _Order(order, job, Outcome(order.partition.name, order.ask, self._name))
+                kept = ours.kept.pop(order.partition.name, None)
+                new = _Order(order, ours, Outcome(order.partition.name, order.ask, self._name))
                 if kept is not None and order.ask is Ask.PROVE:
                     new.witness, new.outcome.witness_bytes = kept.witness, kept.outcome.witness_bytes
-                    self._ready.append(new)
-                    self._provable.notify()
+                    ours.ready.append(new)
+                    self._crew.provable.notify()
                 else:
                     if kept is not None and kept.witness is not None:
                         kept.witness.release()
-                    waiting.append(new)
+                    ours.waiting.append(new)
             self._makeable.notify_all()
 
     def give_back(self, count: int, job: str = "") -> None:
         """Up to `count` orders of a job that have not begun, the last first, go back (`Batch.returned`)."""
         with self._lock:
-            waiting = self._waiting.get(job, deque())
-            for _ in range(min(count, len(waiting))):
-                self._batch.returned.append(waiting.pop().order.partition.name)
-            self._news.notify()
+            ours = self._jobs.get(job)
+            if ours is not None:
+                for _ in range(min(count, len(ours.waiting))):
+                    ours.batch.returned.append(ours.waiting.pop().order.partition.name)
+                self._news.notify()
+
+    def forget(self, job: str) -> None:
+        """A job is over: what waits of it is dropped, and nothing of it is told any more."""
+        with self._lock:
+            self._forget(job)
+            self._makeable.notify_all()
+        if self.prover.keeps:  # who tells does not wait
+            threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
 
     def dismiss(self, synthesiser: str) -> None:
         """Give up a synthesiser."""
@@ -312,37 +453,41 @@ class Worker:
         if maker is not None:
             maker.kill()
 
-    def batch(self, timeout: float) -> Batch:
-        """The news, as soon as it is worth telling; perhaps none after `timeout` seconds."""
+    def batch(self, timeout: float) -> dict[str, Batch]:
+        """The news by job, as soon as some are worth telling; perhaps none after `timeout` seconds."""
         late = time.monotonic() + timeout
         with self._lock:
             while not self._over:
-                now = time.monotonic()
+                now, jobs = time.monotonic(), self._jobs.values()
                 # Where witnesses are counted over all workers, the next order waits for this news.
-                linger = TICK if any(self._limits.values()) else LINGER
-                due = self._told + linger if self._has_news else late
-                if self._is_urgent or now >= min(due, late):
+                linger = TICK if any(job.parallel for job in jobs) else LINGER
+                due = self._told + linger if any(job.has_news for job in jobs) else late
+                if any(job.is_urgent for job in jobs) or now >= min(due, late):
                     break
                 self._news.wait(min(due, late) - now)
-            batch, self._batch = self._batch, Batch([], [])
-            batch.under_way = [(name, *where) for name, where in self._under_way.items()]
-            self._told, self._changed = time.monotonic(), False
-            return batch
+            self._told = time.monotonic()
+            return {name: job.told() for name, job in self._jobs.items()}
 
     def close(self) -> None:
-        """Give back the device's memory, in the node's deallocation lane, and end the synthesisers."""
+        """Give back the key's memory, in the node's deallocation lane, and the device unless others share it; end the
+        synthesisers."""
         self.stop()
         for thread in self._running:
             thread.join()
+        if self._own:
+            self._crew.wait()
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
-            self._prover.close()
+            self.prover.close()
 
     def stop(self) -> None:
         """Begin nothing more, and end the synthesisers."""
         with self._lock:
             self._over = True
-            for changed in (self._makeable, self._provable, self._news):
+            for changed in (self._makeable, self._news):
                 changed.notify_all()
+        self._crew.leave(self)
+        if self._own:
+            self._crew.end()
         for maker in self._makers.values():
             maker.end()
 
@@ -368,17 +513,17 @@ class Worker:
             shift.end()
 
     def _next_to_make(self, name: str, shift: Shift) -> _Order | None:
-        patience = 0.0 if self._prover.on_cpu else IDLE
+        patience = 0.0 if self.prover.on_cpu else IDLE
         with self._lock:
             while True:
                 if self._over or name not in self._makers:
                     return None
-                for job, waiting in self._waiting.items():
-                    limit = self._limits[job]
-                    if waiting and self._held < self._room and (limit is None or self._preparing[job] < limit):
-                        self._held += 1
-                        self._preparing[job] += 1
-                        return waiting.popleft()
+                job = self._next_job_to_make()
+                if job is not None:
+                    job.held += 1
+                    job.preparing += 1
+                    job.made = next(self._crew.turns)
+                    return job.waiting.popleft()
                 if not shift.held:
                     self._makeable.wait()
                 elif not patience or not self._makeable.wait(patience):
@@ -387,6 +532,15 @@ class Worker:
                         shift.end()
                     finally:
                         self._lock.acquire()
+
+    def _next_job_to_make(self) -> _Job | None:
+        """The job whose witness is made next, if there is room for one. Called with the lock held."""
+        jobs = self._jobs.values()
+        may = [job for job in jobs if job.waiting and (job.parallel is None or job.preparing < job.parallel)]
+        best = min(may, key=lambda job: (job.rank, job.made), default=None)
+        if best is None or sum(job.held for job in jobs if job.rank <= best.rank) >= self._room:
+            return None  # a later rank counts these too
+        return best
 
     def _synthesise(self, order: _Order, name: str, maker: Maker, shift: Shift) -> None:
         system, partition = self._system, order.order.partition
@@ -410,10 +564,14 @@ class Worker:
         else:
             self._purse.fit(memory, witness.nbytes)
         with self._lock:
-            self._under_way.pop(partition.name, None)
-            self._under_way[partition.name] = ("ready", self._name)
-            self._ready.append(order)
-            self._provable.notify()
+            job = order.job
+            job.under_way.pop(partition.name, None)
+            job.under_way[partition.name] = ("ready", self._name)
+            if job.over:
+                self._drop(order)
+                return
+            job.ready.append(order)
+            self._crew.provable.notify()
 
     def _again(self, name: str, maker: Maker) -> bool:
         """Load a synthesiser that died; whether it came back."""
@@ -422,64 +580,63 @@ class Worker:
         except BaseException as error:  # whatever it is, it is told
             with self._lock:
                 if not self._over and self._makers.pop(name, None) is not None:
-                    self._batch.lost.append((name, error))
-                    self._news.notify()
+                    self._tell_all(lost=[(name, error)])
             return False
         with self._lock:
-            self._batch.loaded.append((name, loaded))
-            self._news.notify()
+            self._tell_all(loaded=[(name, loaded)])
         return True
 
     # -- proving ----------------------------------------------------------------------------------------------------
 
-    def _compute(self) -> None:
-        """One of the partitions in flight."""
-        while True:
-            with self._taking:  # one at a time, so that they stand in line as they became ready
-                order = self._next_to_prove()
-                if order is None:
-                    return
-                turn = self._prover.line.join()
-            ask = order.order.ask
-            started = time.time()
-            try:
-                with turn:  # so that it is left, whatever becomes of it
-                    timed = self._ask(order, turn)
-                value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
-                self._note(order, self._name, ask.value, timed.started, timed.ended, times)
-                order.outcome.value = value
-                order.outcome.times = None if times is None else replace(times, steps=[], on_device=None)
-            except BaseException as error:  # whatever it is, whoever gave the order must hear of it
-                order.outcome.worker, order.outcome.error = self._name, error
-                self._note(order, self._name, ask.value, started, time.time(), None)
-            if ask is Ask.COMMIT and order.outcome.error is None:
-                with self._lock:
-                    self._kept[order.outcome.name] = order
-            else:
-                self._drop(order)
-            self._done(order)
-            del order
+    def provable(self) -> list[_Job]:
+        """Jobs with partitions that may be proven now. Called with the lock held."""
+        return [job for job in self._jobs.values() if job.ready] if self._permitted and not self._over else []
 
-    def _next_to_prove(self) -> _Order | None:
+    def take_ready(self, job: _Job, *, shared: bool) -> tuple[_Order, Turn]:
+        """A job's next partition, and its place in the prover's line, which may be `shared` with other workers. Called
+        with the lock held."""
+        order = job.ready.popleft()
+        if order.outcome.stretches:  # it was made for this order
+            job.preparing -= 1
+            if job.parallel is not None:
+                self._makeable.notify()
+        turn = self.prover.line.join()
+        if shared:
+            job.turns[order.outcome.name] = turn
+        self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
+        return order, turn
+
+    def compute(self, order: _Order, turn: Turn) -> None:
+        """Have the prover do what was ordered."""
+        ask = order.order.ask
+        started = time.time()
+        try:
+            with turn:  # so that it is left, whatever becomes of it
+                timed = self._ask(order, turn)
+            value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
+            self._note(order, self._name, ask.value, timed.started, timed.ended, times)
+            order.outcome.value = value
+            order.outcome.times = None if times is None else replace(times, steps=[], on_device=None)
+        except BaseException as error:  # whatever it is, whoever gave the order must hear of it
+            order.outcome.worker, order.outcome.error = self._name, error
+            self._note(order, self._name, ask.value, started, time.time(), None)
         with self._lock:
-            self._provable.wait_for(lambda: self._over or (self._ready and self._permitted))
-            if self._over:
-                return None
-            order = self._ready.popleft()
-            if order.outcome.stretches:  # it was made for this order
-                self._preparing[order.job] -= 1
-                if self._limits[order.job] is not None:
-                    self._makeable.notify()
-            self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
-        return order
+            keeps = ask is Ask.COMMIT and order.outcome.error is None and not order.job.over
+            if keeps:
+                order.job.kept[order.outcome.name] = order
+        if not keeps:
+            self._drop(order)
+        self._done(order)
 
     def _ask(self, order: _Order, turn: Turn) -> Timed:
         assert order.witness is not None
         partition, witness = order.order.partition, order.witness.read()
+        if order.job.name:
+            partition = replace(partition, job=order.job.name)
         calls: dict[Ask, Callable[[], Timed]] = {
-            Ask.COMMIT: lambda: self._prover.commit(partition, witness, turn),
-            Ask.PROVE: lambda: self._prover.prove(partition, witness, order.order.challenge, turn),
-            Ask.DIAGNOSE: lambda: self._prover.diagnose(partition, witness, turn),
+            Ask.COMMIT: lambda: self.prover.commit(partition, witness, turn),
+            Ask.PROVE: lambda: self.prover.prove(partition, witness, order.order.challenge, turn),
+            Ask.DIAGNOSE: lambda: self.prover.diagnose(partition, witness, turn),
         }
         return calls[order.order.ask]()
 
@@ -487,10 +644,11 @@ class Worker:
 
     def _begin(self, order: _Order, stage: str, worker: str) -> None:
         """Called with the lock held."""
-        self._under_way.pop(order.outcome.name, None)
-        self._under_way[order.outcome.name] = (stage, worker)
-        if not self._changed:
-            self._changed = True
+        job = order.job
+        job.under_way.pop(order.outcome.name, None)
+        job.under_way[order.outcome.name] = (stage, worker)
+        if not job.changed:
+            job.changed = True
             self._news.notify()
 
     def _note(
@@ -498,7 +656,7 @@ class Worker:
     ) -> None:
         error, name = order.outcome.error, order.outcome.name
         outcome = "ok" if error is None else type(error).__name__
-        span = span_json(worker, name, stage, started, ended, outcome, self._began[order.job], *of_times(times))
+        span = span_json(worker, name, stage, started, ended, outcome, order.job.began, *of_times(times))
         order.outcome.stretches.append(Stretch(worker, stage, started, ended, span))
 
     def _drop(self, order: _Order) -> None:
@@ -510,32 +668,21 @@ class Worker:
         order.witness = order.memory = None
 
     def _done(self, order: _Order) -> None:
-        outcome = order.outcome
+        outcome, job = order.outcome, order.job
         at_prover = outcome.worker == self._name
         if outcome.error is not None:
             outcome.error = sendable(outcome.error)
         with self._lock:
             if outcome.stretches[0].stage == "synthesise":
-                self._held -= 1
+                job.held -= 1
                 if not at_prover:
-                    self._preparing[order.job] -= 1
-            self._under_way.pop(outcome.name, None)
-            self._batch.outcomes.append(outcome)
+                    job.preparing -= 1
+            job.under_way.pop(outcome.name, None)
+            job.turns.pop(outcome.name, None)
+            job.batch.outcomes.append(outcome)
             self._makeable.notify()
-            if len(self._batch.outcomes) == 1 or self._is_urgent:
+            if len(job.batch.outcomes) == 1 or job.is_urgent:
                 self._news.notify()
-
-    @property
-    def _has_news(self) -> bool:
-        batch = self._batch
-        return bool(batch.outcomes or batch.returned or batch.loaded or batch.lost or self._changed)
-
-    @property
-    def _is_urgent(self) -> bool:
-        batch = self._batch
-        if batch.lost or batch.loaded or batch.returned or (batch.outcomes and batch.outcomes[-1].error is not None):
-            return True
-        return bool(batch.outcomes) and not self._under_way and not self._ready and not any(self._waiting.values())
 
     def _tick(self) -> None:
         """Give back, now and then, what is not in use."""

@@ -13,6 +13,8 @@ from cluster.record.report import public_message
 from distprove.errors import ClusterError, InputError
 from kernels.errors import OutOfMemory
 
+LOOK = 0.25
+"""Seconds between two looks for workers that are late or hang: each is a walk over all workers."""
 MAX_STRIKES = 3
 """Bad proofs, faults or deaths of one worker in a row before it is retired."""
 MAX_HANGS = 2
@@ -20,9 +22,12 @@ MAX_HANGS = 2
 
 
 def see_to_workers(state: State) -> None:
-    """Look for workers that are late or hang, and whether any is left."""
-    _retire_the_late(state)
-    _end_the_hung(state)
+    """Look for workers that are late or hang, some times a second, and whether any is left."""
+    now = time.monotonic()
+    if now >= state.look_due:
+        state.look_due = now + min(LOOK, state.settings.hang_timeout / 8)
+        _retire_the_late(state)
+        _end_the_hung(state)
     _fail_if_stranded(state)
 
 

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from actors.processes import WorkerDied
-from actors.worker import Order
+from actors.worker import Batch, Order
 from cluster.executor.tasks import Batches, Finished, Kind, Verdict
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
@@ -76,8 +76,8 @@ class Executor(ABC):
         self._lives = itertools.count(1)
         self.verifiers: Verifiers | None = None
         """Processes that verify, where threads would not do; whoever started them closes them."""
-        self._verifying = 1
-        """Threads that verify, without these."""
+        self.verifying_threads = 1
+        """Number of threads that verify, without these."""
 
     @property
     def replaceable(self) -> bool:
@@ -107,15 +107,25 @@ class Executor(ABC):
         self._tell(worker, "permit")
 
     def hand(
-        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+        self,
+        worker: Worker,
+        orders: Sequence[Order],
+        began: float = 0.0,
+        parallel: int | None = None,
+        job: str = "",
+        rank: int = 0,
     ) -> None:
         """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time.
-        `began` is when the job's session did, for its timeline."""
-        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel)
+        `began` is when the job's session did, for its timeline. Of several jobs those of the lowest `rank` go first."""
+        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel, rank)
 
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         """Have the worker return up to `count` orders of a job that it has not begun."""
         self._tell(worker, "give_back", count, job)
+
+    def forget(self, worker: Worker, job: str) -> None:
+        """A job is over: the worker drops what it has of it."""
+        self._tell(worker, "forget", job)
 
     def dismiss(self, worker: Worker, synthesiser: str) -> None:
         """Give up one of a worker's synthesisers."""
@@ -147,7 +157,7 @@ class Executor(ABC):
             self.verifiers.made_on(worker.node_id, proofs)
         if self._verifier is None:
             leased = self.verifiers is None or self.verifiers.leased
-            count = self._verifying if self.verifiers is None else self.verifiers.count
+            count = self.verifying_threads if self.verifiers is None else self.verifiers.count
 
             def verified(waiting: list[PartitionProof]) -> list[Verdict]:
                 with self.verifying() if leased else nullcontext():
@@ -247,8 +257,14 @@ class Executor(ABC):
             if finished.kind is Kind.BATCH and not isinstance(error, WorkerDied):
                 finished.error = WorkerDied(f"its news were lost: {public_message(error)}")
         finished.ended = time.time()
-        self._done.put(finished)
+        self.told(finished)
         return finished.error is None
+
+    def told(self, finished: Finished) -> None:
+        """Take in what a worker reports, on any thread: its news for the only job that there is."""
+        if finished.kind is Kind.BATCH and finished.error is None:
+            finished.value = finished.value.get("", None) or Batch([], [])
+        self._done.put(finished)
 
 
 def end_all(transports: Mapping[str, Transport], *, now: bool) -> None:

@@ -39,6 +39,12 @@ class ToyBackend:
     def watch_busy(self) -> QueueWatch:
         return QueueWatch()
 
+    def watch_memory(self) -> None:
+        pass
+
+    def memory_peak(self) -> None:
+        return None
+
     def close(self) -> None:
         pass
 
@@ -51,7 +57,13 @@ def open_toy_ahead(device: int) -> None:
     (Path(os.environ["TOY_AHEAD"]) / str(device)).write_text(str(os.getpid()))
 
 
-TOY_DEVICES = BackendEntry("Toy", TOY_BACKEND, devices=lambda: 1, likely=lambda: 2, ahead=open_toy_ahead)
+TOY_DEVICES = BackendEntry(
+    *("Toy", TOY_BACKEND),
+    devices=lambda: 1,
+    likely=lambda: 2,
+    early="tests.support.early_device:begin",
+    ahead=open_toy_ahead,
+)
 """Devices that are guessed to be two."""
 
 

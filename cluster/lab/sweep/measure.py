@@ -15,16 +15,16 @@ from types import TracebackType
 from typing import Any
 
 from cluster.driver import prove
-from cluster.executor.opening import open_executor
+from cluster.executor.pool import Pool
 from cluster.lab.sweep.grid import Cell
 from cluster.lab.sweep.memory import MemoryWatch
 from cluster.lab.sweep.results import Measured
-from cluster.lab.sweep.sharing import SharedExecutor
 from cluster.record.analysis import Spread, devices, stage_samples
 from cluster.record.nodestory import NodeStory
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from cluster.record.timeline import Session, read_timeline
+from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, ProofSystem
 
@@ -89,13 +89,12 @@ class Bench:
         self._tell("starting workers")
         with ExitStack() as stack:
             self._memory = stack.enter_context(MemoryWatch())
-            self._executor = stack.enter_context(open_executor(self._settings))
-            self._shared = stack.enter_context(SharedExecutor(self._executor, self._system))
+            self._pool = stack.enter_context(Pool(self._settings))
             self._load_seconds = time.perf_counter() - starting
             # The first round has the workers load the key, and check it; those that follow only warm up.
             self._tell("loading keys")
             first = self._round(replace(self._cell, jobs=1), "load")
-            self._shared.settle(self._settings.start_timeout)
+            self._pool.settle(self._settings.start_timeout)
             self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
             self._stack = stack.pop_all()
         return self
@@ -121,29 +120,32 @@ class Bench:
     def figures(self) -> Measured:
         """Figures of all repeats together."""
         began = self._rounds[0][0].began
-        nodes = [NodeStory.of(record) for record in self._executor.governor_report(began)]
+        nodes = [NodeStory.of(record) for record in self._pool.governor_report(began)]
         return _figures(self._cell, self._rounds, nodes, self._memory.peak, self._load_seconds, self._warmed)
 
     def _round(self, cell: Cell, name: str) -> list[Copy]:
-        return _round(self._system, self._shared, self._settings, cell, self._scratch / name)
+        return _round(self._system, self._pool, self._settings, cell, self._scratch / name)
 
 
-def _round(
-    system: ProofSystem, shared: SharedExecutor, settings: ExecutorSettings, cell: Cell, scratch: Path
-) -> list[Copy]:
+def _round(system: ProofSystem, pool: Pool, settings: ExecutorSettings, cell: Cell, scratch: Path) -> list[Copy]:
     """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their runs
     are deleted at the end."""
     together = threading.Barrier(cell.jobs)
+    clients = [pool.lend(system, job=f"copy-{number}") for number in range(cell.jobs)]
 
     def prove_copy(number: int) -> Copy:
         path, plan = scratch / f"copy-{number}", _renamed(system, number)
         with Run.create(path, system, plan) as run:
-            with closing(shared.client()) as client:
+            with closing(clients[number]) as client:
                 together.wait()
                 began = time.time()
                 prove(system, client, run, settings, plan=plan)
             ended = time.time()
-        return Copy(began, ended, read_timeline(path)[-1], read_report(path))
+        report = read_report(path)
+        if given_up := [worker["id"] for worker in report["workers"] if worker["status"] == "retired"]:
+            # Without it what is measured is not what was asked for.
+            raise ClusterError(f"{given_up[0]} was given up while settings were compared")
+        return Copy(began, ended, read_timeline(path)[-1], report)
 
     try:
         with ThreadPoolExecutor(cell.jobs, "distprove-copy") as threads:
@@ -152,7 +154,8 @@ def _round(
                 for copy in as_completed(copies):
                     copy.result()
             except BaseException as error:
-                shared.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
+                for client in clients:
+                    client.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
                 together.abort()
                 raise
         return [copy.result() for copy in copies]
@@ -161,7 +164,7 @@ def _round(
 
 
 def _renamed(system: ProofSystem, number: int) -> list[Partition]:
-    """The plan under names of its own for each copy, since all go to the same workers."""
+    """The plan under names of its own for each copy: their timelines are read as one."""
     return [replace(partition, name=f"copy{number}-{partition.index}") for partition in system.plan()]
 
 

@@ -17,16 +17,11 @@ from typing import Any
 import pytest
 
 from actors.worker import Worker
-from cluster.driver import prove
-from cluster.executor.opening import open_executor
 from cluster.lab.sweep import sweep as module
 from cluster.lab.sweep.grid import Cell, Grid
 from cluster.lab.sweep.results import Measured, SweepResult
-from cluster.lab.sweep.sharing import SharedExecutor
 from cluster.lab.sweep.sweep import Step, read_cell, sweep
 from cluster.record.analysis import Spread
-from cluster.record.run import Run
-from cluster.record.story import read_report
 from distprove.errors import FormatError, JobFailed, UsageError
 from distprove.formats.folder import Folder
 from distprove.proof import Proof
@@ -135,36 +130,6 @@ def test_a_measurement_with_something_else_in_it_is_refused(place: tuple[str, ..
 
 
 # -- shared workers ---------------------------------------------------------------------------------------------------
-
-
-def test_clients_share_workers_that_load_and_check_once(
-    settings: ExecutorSettings, faults: Make, tmp_path: Path
-) -> None:
-    system = ToySystem(4, faults())
-    asked: list[tuple[str, str]] = []
-    with open_executor(settings) as executor, SharedExecutor(executor, system) as shared:
-        errors: list[BaseException] = []
-        load, check = executor.load, executor.check
-        executor.load = lambda worker, permitted: (asked.append(("load", worker.id)), load(worker, permitted))[1]
-        executor.check = lambda worker: (asked.append(("check", worker.id)), check(worker))[1]
-
-        def client(number: int) -> None:
-            plan = [replace(p, name=f"c{number}-{p.index}") for p in system.plan()]
-            try:
-                with Run.create(tmp_path / str(number), system, plan) as run, shared.client() as executor:
-                    prove(system, executor, run, settings, plan=plan).verify(system)
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=client, args=(number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not errors
-    assert len(asked) == len(set(asked)) == 1 + len(shared.workers)
-    for number in range(3):
-        assert {p["status"] for p in read_report(tmp_path / str(number))["partitions"]} == {"proved"}
 
 
 @pytest.mark.parametrize(("barrier", "in_turn"), [(False, False), (True, False), (False, True)])
