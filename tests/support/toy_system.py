@@ -19,6 +19,7 @@ import numpy as np
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
+from kernels.errors import OutOfMemory
 from kernels.interface.backend import DeviceInfo
 from kernels.interface.busy import QueueWatch
 from kernels.interface.entry import BackendEntry
@@ -85,6 +86,7 @@ class Faults:
     folder: Path
     bad_proof: dict[str, int] = field(default_factory=dict)
     fault: dict[str, int] = field(default_factory=dict)
+    out_of_memory: dict[str, int] = field(default_factory=dict)
     kill_prover: dict[str, int] = field(default_factory=dict)
     kill_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_prover: dict[str, int] = field(default_factory=dict)
@@ -247,6 +249,8 @@ class ToyProver:
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)
         faults.stop("stop_worker", process_name())
+        if faults.strikes("out_of_memory", name):
+            raise OutOfMemory("9 GiB")
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
         public = (int(witness.arrays["witness"][1]) ** 2, 0)
