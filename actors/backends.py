@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -136,6 +136,8 @@ class Placed:
     backend: Backend
     placement: Offload
     reason: str
+    leave: Callable[[], None] = lambda: None
+    """Releases what is beside the device."""
 
 
 def place_operations(
@@ -164,4 +166,5 @@ def place_operations(
     if not placement.host:
         host.close()
         return Placed(device, placement, reason)
-    return Placed(SplitBackend(device, host, placement), placement, reason)
+    split = SplitBackend(device, host, placement)
+    return Placed(split, placement, reason, split.close_host)

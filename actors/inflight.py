@@ -10,10 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from actors.lastwords import LastWords
 from distprove.system import (
     Partition,
     PartitionProof,
@@ -44,6 +46,8 @@ class Line:
         self._joined = 0
         self._head = _Passed()
         self._over = _Passed()
+        self.words: LastWords | None = None
+        """Where it is said which partition computes."""
 
     def join(self) -> Turn:
         """Take a place behind all others. It must be used as a context manager, or the line stops there."""
@@ -69,17 +73,24 @@ class Turn:
         self._line = line
         self._number = number
         self._joined = time.time()
+        self.begun = False
+        """Whether its own work has begun: what was in front is over, or has left the head."""
+        self.about: tuple[str, str] | None = None
+        """Job and partition that it is for."""
 
     def wait_for_room(self, others: int) -> float:
         """Wait until at most `others` of the places in front are not over; returns since when that has been so."""
         over = self._line._over
         self._line._wait(lambda: self._number - over.count <= others)
+        if not others:
+            self._begin()
         return max(self._joined, over.since)
 
     def wait_for_head(self) -> float:
         """Wait until all places in front have left the head; returns since when that has been so."""
         head = self._line._head
         self._line._wait(lambda: head.count == self._number)
+        self._begin()
         return max(self._joined, head.since)
 
     def leave_head(self) -> None:
@@ -88,7 +99,14 @@ class Turn:
 
     def leave(self) -> None:
         """End the place. A second call does nothing."""
+        if self.begun and self.about is not None and self._line.words is not None:
+            self._line.words.unsay(*self.about)
         self._line._pass(self._number, self._line._head, self._line._over)
+
+    def _begin(self) -> None:
+        if not self.begun and self.about is not None and self._line.words is not None:
+            self._line.words.say(*self.about)
+        self.begun = True
 
     def __enter__(self) -> Turn:
         return self
@@ -119,10 +137,15 @@ class _Passed:
 
 
 class InFlight:
-    """The partitions in flight on one prover. Every use of the prover and its backend goes through this object."""
+    """The partitions in flight on one device. Every use of its backend, and of the provers that share it, goes through
+    this object."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_way: Callable[[], bool] = lambda: False) -> None:
+        """`give_way` is called where memory is short and nothing else is in flight: whether some was given back."""
         self.line = Line()
+        self._give_way = give_way
+        self._staging = threading.Lock()
+        """Held while a partition is staged, which may otherwise be beside whatever is at the head of the line."""
         self._beside = 1
         """Number of partitions that may be in flight beside the one being staged. A loaded key leaves memory for these.
         """
@@ -130,11 +153,13 @@ class InFlight:
         self._ended = 0.0
         """Time at which the last proof was ready, in seconds since the epoch."""
 
-    def alone(self, call: Callable[[], Any], turn: Turn | None = None) -> Timed:
-        """Run `call()` while nothing else uses the prover. `turn` is its place, if one was taken earlier on `line`."""
+    def alone(self, call: Callable[[], Any], turn: Turn | None = None, *, staging: bool = True) -> Timed:
+        """Run `call()` while nothing else uses the device, except that the next partition may be staged: not even that
+        without `staging`. `turn` is its place, if one was taken earlier on `line`."""
         with turn or self.line.join() as place:
             started = place.wait_for_room(0)
-            return Timed(call(), started, time.time())
+            with nullcontext() if staging else self._staging:
+                return Timed(self._fitting(call), started, time.time())
 
     def prove(
         self,
@@ -156,11 +181,13 @@ class InFlight:
                 place.wait_for_room(self._beside)
                 staging = time.time()
                 try:
-                    staged = prover.stage(partition, witness)
+                    with self._staging:
+                        staged = prover.stage(partition, witness)
                 except OutOfMemory:
                     place.wait_for_room(0)
                     staging = time.time()
-                    staged = prover.stage(partition, witness)
+                    with self._staging:
+                        staged = self._fitting(lambda: prover.stage(partition, witness))
                 waiting = time.time()
                 ours = place.wait_for_head()
                 starting = time.time()
@@ -174,6 +201,15 @@ class InFlight:
                 if staged is not None:
                     staged.release()
             return self._told(proof, times, ours, (staging, waiting), starting)
+
+    def _fitting(self, call: Callable[[], Any]) -> Any:
+        """`call()`, once more where it found too little memory and some was given back for it."""
+        try:
+            return call()
+        except OutOfMemory:
+            if not self._give_way():
+                raise
+        return call()
 
     def _start(self, staged: StagedPartition, challenge: bytes | None) -> PendingProof:
         try:

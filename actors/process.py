@@ -70,8 +70,19 @@ def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
 
 
 @dataclass(frozen=True)
+class HostSpec:
+    """A process to be that serves the rooms of one device: a worker in each (`actors.rooms`)."""
+
+    name: str
+    """Name of its workers."""
+    choice: BackendChoice
+    """Its device; what is placed beside that is each room's own."""
+    in_flight: int
+
+
+@dataclass(frozen=True)
 class WorkerSpec:
-    """A worker to be, with synthesisers in processes of their own."""
+    """A worker to be, in a room of its own, with its synthesisers."""
 
     name: str
     system: ProofSystem
@@ -104,12 +115,12 @@ class VerifierSpec:
     system: ProofSystem
 
 
-Spec = WorkerSpec | SynthesiserSpec | VerifierSpec
+Spec = HostSpec | SynthesiserSpec | VerifierSpec
 
 
-def pickled(spec: Spec) -> bytes:
-    """Pickle a spec for `main`. What a script defines for itself goes by value: the script is not run again over
-    there."""
+def pickled(spec: Spec | WorkerSpec) -> bytes:
+    """Pickle a spec for another process. What a script defines for itself goes by value: the script is not run again
+    over there."""
     data = io.BytesIO()
     try:
         _ByName(data, pickle.HIGHEST_PROTOCOL).dump(spec)

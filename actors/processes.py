@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -20,8 +21,9 @@ import psutil
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
+from actors.lastwords import LastWords, new_page
 from actors.nursery import Nursery
-from actors.process import SentWitness, Spec, SynthesiserSpec, WitnessGone, WorkerSpec, pickled
+from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
 from kernels.host.shared_arrays import Receiver
@@ -29,6 +31,14 @@ from kernels.host.shared_arrays import Receiver
 
 class WorkerDied(Exception):
     """The process ended before it answered. It can be started again."""
+
+    def __init__(self, message: str, at: tuple[str, str] | None = None) -> None:
+        """`at`: job and partition that it computed at its end, if that is known."""
+        super().__init__(message, at)
+        self.at = at
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class HostProcess:
@@ -48,25 +58,27 @@ class HostProcess:
         self._spec = spec if isinstance(spec, bytes) else pickled(spec)
         self._nursery = nursery
         self._started = started
-        self._has_nursery = isinstance(spec, WorkerSpec) and not spec.given
+        self._has_nursery = isinstance(spec, HostSpec)
         self._governor = governor
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._child: _Child | None = None
         self._over = False
 
     def start(self) -> None:
-        """Start the process, unless it lives. Raises WorkerDied after `end`."""
-        with self._lock:
-            if self._over:
-                raise WorkerDied(f"{self._name} was ended")
-            if self._child is not None and not self._child.ended:
-                return
-            started, self._started = self._started, None
-            if started is None and self._nursery is not None:
-                started = _forked(self._name, self._nursery)
-            started = started or start_process(self._name, has_nursery=self._has_nursery)
-            self._child = child = _Child(self._name, self._governor, *started)
-        child.call("serve", self._spec, sys.path)
+        """Start the process, unless it lives; either way it knows what to serve. Raises WorkerDied after `end`."""
+        with self._starting:
+            with self._lock:
+                if self._over:
+                    raise WorkerDied(f"{self._name} was ended")
+                if self._child is not None and not self._child.ended:
+                    return
+                started, self._started = self._started, None
+                if started is None and self._nursery is not None:
+                    started = _forked(self._name, self._nursery)
+                started = started or start_process(self._name, has_nursery=self._has_nursery)
+                self._child = child = _Child(self._name, self._governor, *started)
+            child.call("serve", self._spec, sys.path)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call the method `name` in the process and return what it returns. Raises what it raises, or WorkerDied."""
@@ -211,6 +223,7 @@ class Started(NamedTuple):
 
     process: Process
     connection: Connection
+    words: LastWords | None = None
 
     def end(self) -> None:
         self.connection.close()
@@ -222,15 +235,22 @@ def start_process(name: str, *, has_nursery: bool, ahead: tuple[str, int] | None
     """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a backend and
     its device, which the process opens before it is told to."""
     ours, theirs = Pipe()
-    command = "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={}, ahead={!r})"
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", command.format(sys.path, theirs.fileno(), has_nursery, ahead), f"distprove-{name}"],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us; the process ends when we do
-            pass_fds=[theirs.fileno()],
-        )
-    return Started(process, ours)
+    page = new_page()
+    command = (
+        "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={}, ahead={!r}, page={})"
+    )
+    command = command.format(sys.path, theirs.fileno(), has_nursery, ahead, page)
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-c", command, f"distprove-{name}"],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us; the process ends when we do
+                pass_fds=[theirs.fileno(), page],
+            )
+        return Started(process, ours, LastWords(page))
+    finally:
+        os.close(page)
 
 
 def _forked(name: str, nursery: Nursery) -> Started | None:
@@ -245,8 +265,11 @@ def _forked(name: str, nursery: Nursery) -> Started | None:
 class _Child:
     """One life of a process."""
 
-    def __init__(self, name: str, governor: Governor, process: Process, connection: Connection) -> None:
+    def __init__(
+        self, name: str, governor: Governor, process: Process, connection: Connection, words: LastWords | None
+    ) -> None:
         """Take charge of a `process` that serves at the other end of the `connection`."""
+        self._words = words
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
@@ -274,7 +297,8 @@ class _Child:
         except ChannelClosed:
             code = self._process.wait()
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            raise WorkerDied(f"the process of {self._name} ended {how}") from None
+            at = self._words.read() if self._words is not None else None
+            raise WorkerDied(f"the process of {self._name} ended {how}", at) from None
 
     def drop_unused(self) -> None:
         """Have the process drop what nobody reads."""

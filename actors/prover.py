@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, Leases, Placed, make_backend, place_operations
 from actors.inflight import InFlight, Line, Timed, Turn
-from distprove.system import ChecksKey, Diagnoses, Partition, ProofSystem, Prover, StepTimes, Witness
+from distprove.system import ChecksKey, Diagnoses, KeepsCommitted, Partition, ProofSystem, Prover, StepTimes, Witness
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
 
@@ -23,25 +24,67 @@ SWITCH_INTERVAL = 1e-4
 proof of 17 ms that waits for its device 30 times took 25 beside a verification; with this, 20."""
 
 
+class Device:
+    """One device: its backend, which is opened once for all keys, and the line of all that use it."""
+
+    def __init__(self, choice: BackendChoice, leases: Leases | None = None, arena: HostArena | None = None) -> None:
+        """Computations on the processors hold `leases`. Large buffers on the host come from `arena`."""
+        self.choice = choice
+        self.leases = leases or Leases()
+        self.arena = arena
+        self.in_flight = InFlight(self._give_way)
+        self.provers: list[ProverWorker] = []
+        """Those that have loaded their key."""
+        self._backend: Backend | None = None
+
+    def backend(self) -> Backend:
+        """The backend. Called alone in the line. Raises BackendError."""
+        if self._backend is None:
+            self._backend = make_backend(self.choice, self.arena, self.leases.device)
+        return self._backend
+
+    def close(self) -> None:
+        """Give back the device, once whoever is in the line has left it."""
+        self.in_flight.alone(self._close, staging=False)
+
+    def _close(self) -> None:
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.close()
+
+    def _give_way(self) -> bool:
+        return any([prover.give_way() for prover in self.provers])  # noqa: C419 (all of them)
+
+
 class ProverWorker:
-    """Commits and proves, in the order in which it is asked. `load` must have succeeded before anything else is asked.
+    """Commits and proves with one key, in the order in which it is asked. `load` must have succeeded before anything
+    else is asked.
 
     Several threads may ask. One partition computes at a time; the next one's data travels meanwhile (see
     `actors.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
     """
 
     def __init__(
-        self, system: ProofSystem, choice: BackendChoice, leases: Leases | None = None, arena: HostArena | None = None
+        self,
+        system: ProofSystem,
+        choice: BackendChoice,
+        leases: Leases | None = None,
+        arena: HostArena | None = None,
+        device: Device | None = None,
     ) -> None:
-        """Computations on the processors hold `leases`. Large buffers on the host come from `arena`."""
+        """`leases` and `arena` as of `Device`. With a `device` it is one of several that share it."""
         self._system = system
         self._choice = choice
+        self._own = device is None
+        self._device = device or Device(choice, leases, arena)
         self._leases = leases or Leases()
         self._arena = arena
         self._shared: Shared = {}
         self._placed: Placed | None = None
         self._prover: Prover | None = None
-        self._in_flight = InFlight()
+        self._in_flight = self._device.in_flight
+        self.beside = 0
+        """Most bytes of the device's memory that loading took beside the key, and proofs will take."""
 
     @property
     def on_cpu(self) -> bool:
@@ -50,7 +93,7 @@ class ProverWorker:
 
     @property
     def line(self) -> Line:
-        """The line in which the worker's tasks wait for their turn."""
+        """The line in which all that use the device wait for their turn."""
         return self._in_flight.line
 
     def load(self, shared: Shared, turn: Turn | None = None) -> Timed:
@@ -58,7 +101,7 @@ class ProverWorker:
 
         Raises InputError when the key is at fault, BackendError when the device is.
         """
-        return self._in_flight.alone(lambda: self._load(shared), turn)
+        return self._in_flight.alone(lambda: self._load(shared), turn, staging=False)
 
     def commit(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
         """(commitment, StepTimes); the commitment is bytes or None."""
@@ -80,36 +123,64 @@ class ProverWorker:
         """Raise UnsatisfiedWitness after a bad proof if the witness is to blame and the system can tell."""
         return self._in_flight.alone(lambda: self._diagnose(partition, witness), turn)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether it keeps something for a job, of which it is to be told that it is over."""
+        return isinstance(self._prover, KeepsCommitted)
+
+    def drop(self, job: str) -> None:
+        """Give back what is kept for a job, which is over."""
+        self._in_flight.alone(lambda: self._drop(job))
+
+    def give_way(self) -> bool:
+        """Give back memory that it can do without; whether there was any. Called alone in the line."""
+        return isinstance(self._prover, KeepsCommitted) and self._prover.drop()
+
     def close(self) -> None:
-        """Give back the key's memory and the device."""
-        self._in_flight.alone(self._close)
+        """Give back the key's memory, and the device unless others share it."""
+        self._in_flight.alone(self._close, staging=False)
 
     def _load(self, shared: Shared) -> dict[str, Any]:
-        if self._placed is None:
-            self._placed = self._open(shared)
-        backend = self._placed.backend
+        device, took = self._device.backend(), 0
         if self._prover is None:
-            self._shared = shared
-            self._prover = self._system.prover(shared, backend)
-        info = backend.info()
+            took = self._bring(shared, device)
+        assert self._placed is not None
+        info = self._placed.backend.info()
         return {
             "device": info.name,
             "kind": info.kind,
             "memory_total": info.memory_total,
             "memory_budget": info.memory_budget,
+            "memory_used": _used(device),
+            "key_bytes": took,
             "gpus": [str(self._choice.device)] if info.kind != "cpu" else [],
             "placement": str(self._placed.placement),
             "placement_reason": self._placed.reason,
             **process_facts(),
         }
 
-    def _open(self, shared: Shared) -> Placed:
-        device: Backend = make_backend(self._choice, self._arena, self._leases.device)
+    def _bring(self, shared: Shared, device: Backend) -> int:
+        """Bring the key onto the device; returns the bytes that it takes there.
+
+        Meanwhile memory is held that proofs under the other keys take: a key may take what is free for tables that make
+        proofs faster.
+        """
+        others = max((prover.beside for prover in self._device.provers), default=0)
+        reserved = device.empty((others,), np.uint8) if others else None
+        before = _used(device)
         try:
-            return place_operations(device, self._choice, self._system, shared, self._leases.host, self._arena)
+            self._placed = place_operations(device, self._choice, self._system, shared, self._leases.host, self._arena)
+            self._shared = shared
+            self._prover = self._system.prover(shared, self._placed.backend)
         except BaseException:
-            device.close()
+            self._close()
             raise
+        finally:
+            del reserved
+        self._device.provers.append(self)
+        peak, after = device.memory_peak() or 0, _used(device)
+        self.beside = max(0, peak - after - others)
+        return max(0, after + others - before)
 
     def _commit(self, partition: Partition, witness: Witness) -> tuple[bytes | None, StepTimes]:
         prover = self._ready()
@@ -130,13 +201,24 @@ class ProverWorker:
         if isinstance(prover, Diagnoses):
             prover.diagnose(partition, witness)
 
+    def _drop(self, job: str) -> None:
+        if isinstance(self._prover, KeepsCommitted):
+            self._prover.drop(job)
+
     def _close(self) -> None:
         prover, self._prover = self._prover, None
         placed, self._placed = self._placed, None
+        if self in self._device.provers:
+            self._device.provers.remove(self)
         if prover is not None:
             prover.close()
+            del prover
+            gc.collect()  # what of the key is in a circle is the device's memory all the same
         if placed is not None:
-            placed.backend.close()
+            placed.leave()
+        self._shared = {}
+        if self._own:
+            self._device._close()
 
     def _ready(self) -> Prover:
         if self._prover is None:
@@ -147,3 +229,9 @@ class ProverWorker:
 def process_facts() -> dict[str, Any]:
     """Node and number of this process, for reports and for the test that kills it."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+def _used(backend: Backend) -> int:
+    """Bytes of the backend's memory in use; 0 where they are not counted. Counting the peak begins anew."""
+    backend.watch_memory()
+    return backend.memory_peak() or 0

@@ -1,4 +1,5 @@
-"""A worker as a Ray actor, which pins one GPU or none: a process beside the actor's, with the governor of its node.
+"""The workers of a device as a Ray actor, which pins one GPU or none: a process beside the actor's, with the governor
+of its node.
 
 What passes through Ray is small: orders there, batches of proofs back. The worker is the same process as without Ray.
 In the actor's own process it would share the interpreter with Ray's threads, which cost a prover of 4 ms a fifth of its
@@ -11,7 +12,9 @@ import os
 import pickle
 import platform
 import sys
+import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from ray import cloudpickle
 
 from actors.inflight import Timed
 from actors.leases import Governed
-from actors.process import MappedFile, VerifierSpec, WorkerSpec, mapped_file
+from actors.process import HostSpec, MappedFile, VerifierSpec, WorkerSpec, mapped_file, pickled
 from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
 from distprove.host.provenance import Identity, identity
@@ -47,7 +50,7 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 
 
 class RemoteWorker:
-    """One worker or verifier, once it is told which. `ask` calls a method of it by name, and several at once."""
+    """The rooms of a device, or a verifier, once it is told which. `ask` calls a method by name, several at once."""
 
     def __init__(self, name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> None:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
@@ -55,33 +58,51 @@ class RemoteWorker:
         self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=ahead)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)
-        self._copies: list[Any] = []
-        self._given: dict[str, Sent | MappedFile] = {}
+        self._lock = threading.Lock()
+        self._copies: dict[int, list[Any]] = {}
+        """What processes map of a room's files, for as long as it is open."""
+        self._given: dict[int, dict[str, Sent | MappedFile]] = {}
+        """A room's files as its processes get them."""
 
     def identity(self) -> tuple[Identity, str]:
         """The version of distprove on this node, and the node's name."""
         return identity(), platform.node()
 
-    def serve(
-        self, spec: WorkerSpec | VerifierSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]
-    ) -> None:
-        """Start the process of this worker; one that runs is ended first. `shared` are the system's files in the object
-        store, and `files` those of them that the driver has on a disk: where it is the same file here, the worker maps
-        that."""
-        self.kill()
-        if not self._given:
-            arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
-            self._given = {name: self._give(array, files.get(name)) for name, array in arrays.items()}
-        started, self._started = self._started, None
-        served = replace(spec, shared=self._given) if isinstance(spec, WorkerSpec) else spec
-        self._process = HostProcess(spec.name, served, Governed(), started=started)
+    def serve(self, spec: HostSpec | VerifierSpec) -> None:
+        """Start the process that serves this, unless it lives."""
+        with self._lock:
+            started, self._started = self._started, None
+            self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
         self._process.start()
 
-    def ask(self, name: str, arguments: bytes) -> Any:
-        """Call the worker's method `name` with pickled arguments and return what it returns. Raises what it raises, or
-        WorkerDied."""
+    def open(self, room: int, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+        """Open a room. `shared` are the system's files in the object store, and `files` those of them that the driver
+        has on a disk: where it is the same file here, the worker maps that."""
         assert self._process is not None, "serve first"
-        answer = self._process.call(name, *pickle.loads(arguments))
+        with self._lock:
+            if room not in self._given:
+                arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
+                self._copies[room] = []
+                self._given[room] = {name: self._give(room, array, files.get(name)) for name, array in arrays.items()}
+            given = replace(spec, shared=self._given[room])
+        self._process.call("open_sent", room, pickled(given), sys.path)
+
+    def shut(self, room: int) -> None:
+        """Shut a room."""
+        try:
+            if self._process is not None:
+                self._process.call("shut", room)
+        finally:
+            with self._lock:
+                self._given.pop(room, None)
+                self._copies.pop(room, None)
+
+    def ask(self, name: str, arguments: bytes) -> Any:
+        """Call the method `name` in the process with pickled arguments and return what it returns. Raises what it
+        raises, or WorkerDied."""
+        assert self._process is not None, "serve first"
+        call = self.shut if name == "shut" else partial(self._process.call, name)
+        answer = call(*pickle.loads(arguments))
         return _placed(answer) if isinstance(answer, Loaded) else answer
 
     @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]
@@ -91,13 +112,13 @@ class RemoteWorker:
         if self._process is not None:
             self._process.kill()
 
-    def _give(self, array: Any, file: MappedFile | None) -> Sent | MappedFile:
+    def _give(self, room: int, array: Any, file: MappedFile | None) -> Sent | MappedFile:
         """The form in which processes get a file: its name, where it is the same here, or else a copy in shared
         memory."""
         if file is not None and file == mapped_file(Path(file.path)):
             return file
         sent, kept = share(array, self._arena)
-        self._copies.append(kept)  # they map it for as long as this actor lives
+        self._copies[room].append(kept)
         return sent
 
 

@@ -1,4 +1,4 @@
-"""Serves the processes that `actors.processes` starts: a worker, a synthesiser or a verifier.
+"""Serves the processes that `actors.processes` starts: the workers of a device, a synthesiser or a verifier.
 
 Whoever started the process runs `main` there, at the other end of a connection, and calls methods of what is served.
 Leases are asked for in the other direction. The process ends when the connection does, whatever it is at: one whose
@@ -13,22 +13,23 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
-from actors.backends import leases_from, open_ahead
+from actors.backends import open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
+from actors.lastwords import LastWords
 from actors.nursery import Nursery
-from actors.process import Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
+from actors.process import HostSpec, Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
 from actors.processes import Given, SynthesiserProcess
-from actors.prover import SWITCH_INTERVAL, ProverWorker, Shared, process_facts
+from actors.prover import SWITCH_INTERVAL, Shared, process_facts
+from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
-from actors.worker import Maker, Worker
+from actors.worker import Maker
 from distprove.host.lease_class import LeaseClass
 from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
@@ -38,9 +39,10 @@ from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
 
 
-def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None) -> None:
+def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None, page: int) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
-    starts is forked from one. `ahead`: a backend and its device, to be opened meanwhile."""
+    starts is forked from one. `ahead`: a backend and its device, to be opened meanwhile. `page`: the descriptor of
+    `actors.lastwords`."""
     with suppress(OSError):  # where there is no such file
         os.dup2(2, 1)  # the executor's output is its own
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -51,11 +53,16 @@ def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None
     if nursery:
         with suppress(OSError):
             forks = Nursery(_serve, _warm, connection)
-    _serve(connection, forks, ahead)
+    _serve(connection, forks, ahead, LastWords(page))
 
 
-def _serve(connection: int, nursery: Nursery | None = None, ahead: tuple[str, int] | None = None) -> None:
-    server = _Server(connection, nursery)
+def _serve(
+    connection: int,
+    nursery: Nursery | None = None,
+    ahead: tuple[str, int] | None = None,
+    words: LastWords | None = None,
+) -> None:
+    server = _Server(connection, nursery, words)
     if ahead is not None:
         open_ahead(*ahead)
     server.ready.set()
@@ -72,8 +79,9 @@ def _warm(spec: bytes, path: list[str]) -> None:
 class _Server:
     """Serves one object, once it is known."""
 
-    def __init__(self, connection: int, nursery: Nursery | None) -> None:
+    def __init__(self, connection: int, nursery: Nursery | None, words: LastWords | None) -> None:
         self._nursery = nursery
+        self._words = words
         self._served: Any = None
         self._made = threading.Event()
         self.ready = threading.Event()
@@ -87,8 +95,8 @@ class _Server:
         self._made.wait()
         sys.path[:] = path
         wanted: Spec = pickle.loads(spec)
-        if isinstance(wanted, WorkerSpec):
-            self._served = worker_of(wanted, _Asking(self._channel), self._nursery)
+        if isinstance(wanted, HostSpec):
+            self._served = _Rooms(wanted, _Asking(self._channel), self._nursery, self._words)
         elif isinstance(wanted, SynthesiserSpec):
             self._served = _Synthesiser(wanted, self._channel)
         else:
@@ -131,19 +139,26 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
     }
 
 
-def worker_of(spec: WorkerSpec, governor: Governor, nursery: Nursery | None = None) -> Worker:
-    """A worker whose synthesisers are processes, forked from the `nursery` if there is one."""
-    arena = HostArena(lane=lambda: governor.lease(lane=True))
-    prover = ProverWorker(spec.system, spec.choice, leases_from(governor, spec.choice), arena)
-    made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
-    if nursery is not None:
-        nursery.prepare(made)
-    makers: dict[str, Maker] = {
-        name: Given(spec.given) if spec.given else SynthesiserProcess(name, made, governor, nursery)
-        for name in spec.synthesisers
-    }
-    files = partial(_files_of, spec)
-    return Worker(spec.name, spec.system, files, prover, makers, governor, spec.in_flight, spec.threads)
+class _Rooms(Rooms):
+    """Rooms of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
+
+    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
+        arena = HostArena(lane=lambda: governor.lease(lane=True))
+        super().__init__(spec, governor, arena, self._synthesisers, _files_of, words)
+        self._nursery = nursery
+
+    def open_sent(self, room: int, spec: bytes, path: list[str]) -> None:
+        """Open a room as a pickled spec says. `path` is `sys.path` of whoever asks, which may have grown."""
+        sys.path[:] = path
+        self.open(room, pickle.loads(spec))
+
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
+        if spec.given:
+            return {name: Given(spec.given) for name in spec.synthesisers}
+        made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
+        if self._nursery is not None:
+            self._nursery.prepare(made)
+        return {name: SynthesiserProcess(name, made, self._governor, self._nursery) for name in spec.synthesisers}
 
 
 class _Verifier:

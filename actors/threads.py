@@ -1,4 +1,4 @@
-"""A worker on threads of this process, with its synthesisers: nothing between it and whoever asks."""
+"""Workers on threads of this process, with their synthesisers: nothing between them and whoever asks."""
 
 from __future__ import annotations
 
@@ -6,45 +6,42 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from actors.backends import leases_from
 from actors.grants import Governor
 from actors.inflight import Timed
-from actors.process import WorkerSpec
+from actors.process import HostSpec, WorkerSpec
 from actors.processes import Given
-from actors.prover import ProverWorker
+from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
-from actors.worker import Maker, Worker
+from actors.worker import Maker
 from distprove.system import Partition, Witness
 from kernels.host.arena import HostArena
 
 
-class WorkerThreads:
-    """A worker, as whoever carries messages to it sees it."""
+class RoomsHere:
+    """The rooms of a device, as whoever carries messages to them sees them."""
 
-    def __init__(self, spec: WorkerSpec, governor: Governor, arena: HostArena) -> None:
-        system = spec.system
-        self.prover = ProverWorker(system, spec.choice, leases_from(governor, spec.choice), arena)
-        makers: dict[str, Maker] = {
-            name: Given(spec.given) if spec.given else SynthesiserThread(spec, arena) for name in spec.synthesisers
-        }
-        self._worker = Worker(
-            spec.name, system, system.shared, self.prover, makers, governor, spec.in_flight, spec.threads
-        )
+    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena) -> None:
+        def makers(room: WorkerSpec) -> dict[str, Maker]:
+            return {
+                name: Given(room.given) if room.given else SynthesiserThread(room, arena) for name in room.synthesisers
+            }
+
+        self.rooms = Rooms(spec, governor, arena, makers, lambda room: room.system.shared())
 
     def start(self) -> None:
         """Do nothing: a thread needs no start."""
 
     def call(self, name: str, *arguments: Any) -> Any:
-        return getattr(self._worker, name)(*arguments)
+        return getattr(self.rooms, name)(*arguments)
 
     def tell(self, name: str, *arguments: Any) -> None:
-        getattr(self._worker, name)(*arguments)
+        getattr(self.rooms, name)(*arguments)
 
     def kill(self) -> None:
         """Threads cannot be ended."""
 
     def end(self) -> None:
-        self._worker.stop()
+        self.rooms.stop()
 
 
 class SynthesiserThread:

@@ -149,6 +149,7 @@ class _Order:
 class _Job:
     """A job at work here: all that is known of its partitions, whose names are its own."""
 
+    name: str = ""
     rank: int = 0
     began: float = 0.0
     """Start of its session."""
@@ -174,6 +175,8 @@ class _Job:
     """Number of its last turn at the prover."""
     over: bool = False
     """Whether it was forgotten: nobody asks any more for what is under way."""
+    turns: dict[str, Turn] = field(default_factory=dict)
+    """Places at a prover that others use, too: whoever waits there for others does not hang."""
 
     @property
     def has_news(self) -> bool:
@@ -192,8 +195,79 @@ class _Job:
         """The news, which are then told."""
         self.heard = now
         batch, self.batch, self.changed = self.batch, Batch([], []), False
-        batch.under_way = [(name, *where) for name, where in self.under_way.items()]
+        for name, (stage, who) in self.under_way.items():
+            turn = self.turns.get(name)
+            batch.under_way.append((name, stage if turn is None or turn.begun else "ready", who))
         return batch
+
+
+class Crew:
+    """The threads that take partitions to a device's prover, as many as may be in flight there, for all workers that
+    share the device: partition by partition from the job whose turn it is."""
+
+    def __init__(self, name: str, count: int) -> None:
+        """`count` threads, named after the worker called `name`."""
+        self.lock = threading.Lock()
+        """Guards the jobs of all these workers."""
+        self.provable = threading.Condition(self.lock)
+        self.turns = itertools.count(1)
+        self._workers: list[Worker] = []
+        self._taking = threading.Lock()
+        self._over = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
+            for index in range(count)
+        ]
+
+    def join(self, worker: Worker) -> None:
+        """Take partitions of this worker, too. A second call does nothing."""
+        with self.lock:
+            if worker not in self._workers:
+                self._workers.append(worker)
+            begins = not self._threads[0].ident and not self._over
+            if begins:
+                for thread in self._threads:
+                    thread.start()
+
+    def leave(self, worker: Worker) -> None:
+        """Take nothing more of this worker."""
+        with self.lock:
+            if worker in self._workers:
+                self._workers.remove(worker)
+
+    def end(self) -> None:
+        """Begin nothing more, of any worker."""
+        with self.lock:
+            self._over = True
+            self.provable.notify_all()
+
+    def wait(self) -> None:
+        """Wait for what is under way after `end`."""
+        for thread in self._threads:
+            if thread.ident:
+                thread.join()
+
+    def _run(self) -> None:
+        """One of the partitions in flight."""
+        while True:
+            with self._taking:  # one at a time, so that they stand in line as they became ready
+                found = self._next()
+            if found is None:
+                return
+            worker, order, turn = found
+            worker.compute(order, turn)
+            del found, order
+
+    def _next(self) -> tuple[Worker, _Order, Turn] | None:
+        with self.lock:
+            while not self._over:
+                ready = [(job.rank, job.proven, worker, job) for worker in self._workers for job in worker.provable()]
+                if ready:
+                    _, _, worker, job = min(ready, key=lambda each: each[:2])
+                    job.proven = next(self.turns)
+                    return worker, *worker.take_ready(job, shared=len(self._workers) > 1)
+                self.provable.wait()
+        return None
 
 
 class Worker:
@@ -210,33 +284,32 @@ class Worker:
         governor: Governor,
         in_flight: int,
         threads: int,
+        crew: Crew | None = None,
     ) -> None:
         """`shared` gives the system's files. `makers` are the synthesisers by id, each of so many `threads`; up to
-        `in_flight` partitions are with the prover at once."""
+        `in_flight` partitions are with the prover at once. With a `crew` it is one of several that share a device."""
         self._name = name
         self._system = system
         self._shared = shared
-        self._prover = prover
+        self.prover = prover
         self._makers = dict(makers)
         self._governor = governor
-        self._in_flight = in_flight
         self._threads = threads
+        self._own = crew is None
+        self._crew = crew or Crew(name, in_flight)
         self._purse = Purse(governor)
         self._room = in_flight + len(self._makers)
         """Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
         that wait for a barrier are beside it."""
-        self._lock = threading.Lock()
+        self._lock = self._crew.lock
         self._makeable = threading.Condition(self._lock)
-        self._provable = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
         self._jobs: dict[str, _Job] = {}
-        self._turns = itertools.count(1)
         self._told = 0.0
         self._epoch = 0
         self._permitted = False
         self._over = False
         self._running: list[threading.Thread] = []
-        self._taking = threading.Lock()
         self._loading = threading.Lock()
 
     # -- what is asked ----------------------------------------------------------------------------------------------
@@ -262,7 +335,7 @@ class Worker:
         loading = [threading.Thread(target=load, args=item, daemon=True) for item in self._makers.items()]
         for thread in loading:
             thread.start()
-        loaded = self._prover.load(self._shared())
+        loaded = self.prover.load(self._shared())
         for thread in loading:
             thread.join()
         made = {name: result for name, result in results.items() if isinstance(result, Timed)}
@@ -280,7 +353,6 @@ class Worker:
             self._permitted |= permitted
         if not self._running:
             loops: list[Callable[[], None]] = [partial(self._make, name) for name in self._makers]
-            loops += [self._compute] * self._in_flight
             loops.append(self._tick)
             self._running = [
                 threading.Thread(target=loop, name=f"distprove-{self._name}-{index}", daemon=True)
@@ -288,6 +360,7 @@ class Worker:
             ]
             for thread in self._running:
                 thread.start()
+        self._crew.join(self)
         return Loaded(loaded, made)
 
     def _forget(self, name: str) -> None:
@@ -310,13 +383,13 @@ class Worker:
 
     def check(self) -> Timed:
         """Check the key on this worker's backend. Raises InvalidKey."""
-        return self._prover.check()
+        return self.prover.check()
 
     def permit(self) -> None:
         """The key is checked: what is ready may be proven."""
         with self._lock:
             self._permitted = True
-            self._provable.notify_all()
+            self._crew.provable.notify_all()
 
     def take(
         self,
@@ -334,7 +407,7 @@ class Worker:
         with self._lock:
             if epoch != self._epoch:
                 return
-            ours = self._jobs.setdefault(job, _Job())
+            ours = self._jobs.setdefault(job, _Job(job))
             ours.began, ours.parallel, ours.rank = began, parallel, rank
             for order in orders:
                 kept = ours.kept.pop(order.partition.name, None)
@@ -342,7 +415,7 @@ class Worker:
                 if kept is not None and order.ask is Ask.PROVE:
                     new.witness, new.outcome.witness_bytes = kept.witness, kept.outcome.witness_bytes
                     ours.ready.append(new)
-                    self._provable.notify()
+                    self._crew.provable.notify()
                 else:
                     if kept is not None and kept.witness is not None:
                         kept.witness.release()
@@ -363,6 +436,8 @@ class Worker:
         with self._lock:
             self._forget(job)
             self._makeable.notify_all()
+        if self.prover.keeps:  # who tells does not wait
+            threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
 
     def dismiss(self, synthesiser: str) -> None:
         """Give up a synthesiser."""
@@ -397,19 +472,25 @@ class Worker:
             return {name: job.told(now) for name, job in self._jobs.items() if job.has_news or job.heard <= heard}
 
     def close(self) -> None:
-        """Give back the device's memory, in the node's deallocation lane, and end the synthesisers."""
+        """Give back the key's memory, in the node's deallocation lane, and the device unless others share it; end the
+        synthesisers."""
         self.stop()
         for thread in self._running:
             thread.join()
+        if self._own:
+            self._crew.wait()
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
-            self._prover.close()
+            self.prover.close()
 
     def stop(self) -> None:
         """Begin nothing more, and end the synthesisers."""
         with self._lock:
             self._over = True
-            for changed in (self._makeable, self._provable, self._news):
+            for changed in (self._makeable, self._news):
                 changed.notify_all()
+        self._crew.leave(self)
+        if self._own:
+            self._crew.end()
         for maker in self._makers.values():
             maker.end()
 
@@ -435,7 +516,7 @@ class Worker:
             shift.end()
 
     def _next_to_make(self, name: str, shift: Shift) -> _Order | None:
-        patience = 0.0 if self._prover.on_cpu else IDLE
+        patience = 0.0 if self.prover.on_cpu else IDLE
         with self._lock:
             while True:
                 if self._over or name not in self._makers:
@@ -444,7 +525,7 @@ class Worker:
                 if job is not None:
                     job.held += 1
                     job.preparing += 1
-                    job.made = next(self._turns)
+                    job.made = next(self._crew.turns)
                     return job.waiting.popleft()
                 if not shift.held:
                     self._makeable.wait()
@@ -493,7 +574,7 @@ class Worker:
                 self._drop(order)
                 return
             job.ready.append(order)
-            self._provable.notify()
+            self._crew.provable.notify()
 
     def _again(self, name: str, maker: Maker) -> bool:
         """Load a synthesiser that died; whether it came back."""
@@ -510,61 +591,56 @@ class Worker:
 
     # -- proving ----------------------------------------------------------------------------------------------------
 
-    def _compute(self) -> None:
-        """One of the partitions in flight."""
-        while True:
-            with self._taking:  # one at a time, so that they stand in line as they became ready
-                order = self._next_to_prove()
-                if order is None:
-                    return
-                turn = self._prover.line.join()
-            ask = order.order.ask
-            started = time.time()
-            try:
-                with turn:  # so that it is left, whatever becomes of it
-                    timed = self._ask(order, turn)
-                value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
-                self._note(order, self._name, ask.value, timed.started, timed.ended, times)
-                order.outcome.value = value
-                order.outcome.times = None if times is None else replace(times, steps=[], on_device=None)
-            except BaseException as error:  # whatever it is, whoever gave the order must hear of it
-                order.outcome.worker, order.outcome.error = self._name, error
-                self._note(order, self._name, ask.value, started, time.time(), None)
-            with self._lock:
-                keeps = ask is Ask.COMMIT and order.outcome.error is None and not order.job.over
-                if keeps:
-                    order.job.kept[order.outcome.name] = order
-            if not keeps:
-                self._drop(order)
-            self._done(order)
-            del order
+    def provable(self) -> list[_Job]:
+        """Jobs with partitions that may be proven now. Called with the lock held."""
+        return [job for job in self._jobs.values() if job.ready] if self._permitted and not self._over else []
 
-    def _next_to_prove(self) -> _Order | None:
+    def take_ready(self, job: _Job, *, shared: bool) -> tuple[_Order, Turn]:
+        """A job's next partition, and its place in the prover's line, which may be `shared` with other workers. Called
+        with the lock held."""
+        order = job.ready.popleft()
+        if order.outcome.stretches:  # it was made for this order
+            job.preparing -= 1
+            if job.parallel is not None:
+                self._makeable.notify()
+        turn = self.prover.line.join()
+        turn.about = (job.name, order.outcome.name)
+        if shared:
+            job.turns[order.outcome.name] = turn
+        self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
+        return order, turn
+
+    def compute(self, order: _Order, turn: Turn) -> None:
+        """Have the prover do what was ordered."""
+        ask = order.order.ask
+        started = time.time()
+        try:
+            with turn:  # so that it is left, whatever becomes of it
+                timed = self._ask(order, turn)
+            value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
+            self._note(order, self._name, ask.value, timed.started, timed.ended, times)
+            order.outcome.value = value
+            order.outcome.times = None if times is None else replace(times, steps=[], on_device=None)
+        except BaseException as error:  # whatever it is, whoever gave the order must hear of it
+            order.outcome.worker, order.outcome.error = self._name, error
+            self._note(order, self._name, ask.value, started, time.time(), None)
         with self._lock:
-            while True:
-                if self._over:
-                    return None
-                ready = [job for job in self._jobs.values() if job.ready] if self._permitted else []
-                if ready:
-                    break
-                self._provable.wait()
-            job = min(ready, key=lambda job: (job.rank, job.proven))
-            job.proven = next(self._turns)
-            order = job.ready.popleft()
-            if order.outcome.stretches:  # it was made for this order
-                job.preparing -= 1
-                if job.parallel is not None:
-                    self._makeable.notify()
-            self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
-        return order
+            keeps = ask is Ask.COMMIT and order.outcome.error is None and not order.job.over
+            if keeps:
+                order.job.kept[order.outcome.name] = order
+        if not keeps:
+            self._drop(order)
+        self._done(order)
 
     def _ask(self, order: _Order, turn: Turn) -> Timed:
         assert order.witness is not None
         partition, witness = order.order.partition, order.witness.read()
+        if order.job.name:
+            partition = replace(partition, job=order.job.name)
         calls: dict[Ask, Callable[[], Timed]] = {
-            Ask.COMMIT: lambda: self._prover.commit(partition, witness, turn),
-            Ask.PROVE: lambda: self._prover.prove(partition, witness, order.order.challenge, turn),
-            Ask.DIAGNOSE: lambda: self._prover.diagnose(partition, witness, turn),
+            Ask.COMMIT: lambda: self.prover.commit(partition, witness, turn),
+            Ask.PROVE: lambda: self.prover.prove(partition, witness, order.order.challenge, turn),
+            Ask.DIAGNOSE: lambda: self.prover.diagnose(partition, witness, turn),
         }
         return calls[order.order.ask]()
 
@@ -606,6 +682,7 @@ class Worker:
                 if not at_prover:
                     job.preparing -= 1
             job.under_way.pop(outcome.name, None)
+            job.turns.pop(outcome.name, None)
             job.batch.outcomes.append(outcome)
             self._makeable.notify()
             if len(job.batch.outcomes) == 1 or job.is_urgent:

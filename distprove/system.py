@@ -36,6 +36,8 @@ class Partition:
     """32 bytes that bind the partition's content (its input) and the key it is proven under. Public."""
     source: dict[str, Any] = field(repr=False)
     """What `synthesise` needs: paths or small inputs. It may be secret and is never logged or written to a run."""
+    job: str = ""
+    """Name of its job, for a prover that serves several, whose partitions may be named alike. A worker sets it."""
 
 
 @dataclass
@@ -236,6 +238,14 @@ class Diagnoses(Protocol):
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness when the witness is at fault; return when it is not."""
+
+
+@runtime_checkable
+class KeepsCommitted(Protocol):
+    """Optional interface of a prover that keeps partitions it has committed to, so as not to do it again."""
+
+    def drop(self, job: str | None = None) -> bool:
+        """Give back what is kept for a job, or for all; whether there was any. It is made again when it is needed."""
 
 
 @runtime_checkable

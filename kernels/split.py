@@ -97,9 +97,13 @@ class SplitBackend(Backend):
     def host_waits(self) -> None:
         self._device.host_waits()
 
-    def close(self) -> None:
+    def close_host(self) -> None:
+        """Release what is the host's. The device is left to others that use it."""
         self._thread.shutdown(cancel_futures=True)
         self._host.close()
+
+    def close(self) -> None:
+        self.close_host()
         self._device.close()
 
 

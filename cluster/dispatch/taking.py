@@ -37,7 +37,7 @@ def take(state: State, finished: Finished) -> None:
     elif finished.kind is Kind.CHECK:
         _key_checked(state, worker, finished)
     elif finished.error is not None:
-        trouble.died(state, worker, str(finished.error))
+        trouble.died(state, worker, finished.error, blame=finished.blamed)
     else:
         _answered(state, worker, finished.value)
 
@@ -98,7 +98,7 @@ def _no_use(state: State, worker: WorkerState, error: BaseException, what: str, 
     if isinstance(error, InputError):
         raise error
     if isinstance(error, WorkerDied):
-        trouble.died(state, worker, str(error), was_ready)
+        trouble.died(state, worker, error, was_ready)
     else:
         trouble.retire(state, worker, f"could not {what} the key: {public_message(error)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from actors.processes import WorkerDied
 from cluster.dispatch import handing
 from cluster.dispatch.partitions import OVER, SAFE, PartitionState, Stage
 from cluster.dispatch.state import State
@@ -122,20 +123,25 @@ def again(state: State, partition: PartitionState, reason: str, charge: bool = T
 # -- of workers -------------------------------------------------------------------------------------------------
 
 
-def died(state: State, worker: WorkerState, reason: str, was_ready: bool = True) -> None:
+def died(
+    state: State, worker: WorkerState, error: BaseException, was_ready: bool = True, *, blame: bool = True
+) -> None:
     """Count the death of a worker's process once, however often it is reported, and have the worker loaded again.
-    What it had goes back; only the partition at work may be to blame and is charged for it."""
+    What it had goes back; only the partition at work may be to `blame` and is charged for it, unless the process was at
+    another job's."""
     if worker.retired or (was_ready and not worker.ready):
         return
-    blamed = worker.at_work_on()
+    reason, at = str(error), error.at if isinstance(error, WorkerDied) else None
+    blamed = at[1] if at is not None and at[1] in worker.handed else worker.at_work_on()
     state.watch.forget(worker.handle.id)
     _note_death(state, worker, reason)
-    _take_back(state, worker, "its worker died", blamed)
+    _take_back(state, worker, "its worker died", blamed if blame else None)
     for maker in state.workers.makers_of(worker.handle):
         maker.ready, maker.report.status = False, "starting"
     if state.checker == worker.handle.id:
         state.checker = None
-    _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
+    if blame:
+        _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
     if not worker.retired:
         worker.deadline = state.deadline()
         state.executor.load(worker.handle, state.key_checked)

@@ -160,7 +160,10 @@ class Executor(ABC):
 
             def verified(waiting: list[PartitionProof]) -> list[Verdict]:
                 with self.verifying() if leased else nullcontext():
-                    return _verdicts(verifies, waiting)
+                    verdicts = _verdicts(verifies, waiting)
+                if self.verifiers is not None:
+                    self.verifiers.done_with(waiting)
+                return verdicts
 
             spread = self.verifiers is not None
             self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=spread)
@@ -203,9 +206,10 @@ class Executor(ABC):
             found.append(self._done.get(timeout=timeout))
             while True:
                 found.append(self._done.get_nowait())
-        return [each for each in found if each.kind is not Kind.LOAD or each.epoch == self._epoch_of(each.worker)]
+        return [each for each in found if each.kind is not Kind.LOAD or each.epoch == self.epoch_of(each.worker)]
 
-    def _epoch_of(self, worker: str | None) -> int:
+    def epoch_of(self, worker: str | None) -> int:
+        """Number of a worker's last start."""
         return self._epochs.get(worker or "", 0)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
@@ -245,6 +249,11 @@ class Executor(ABC):
 
     def _report(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> bool:
         """Ask and report what comes of it; whether that was no error."""
+        self._ask(finished, transport, name, *arguments)
+        self.told(finished)
+        return finished.error is None
+
+    def _ask(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> None:
         finished.started = time.time()
         try:
             if finished.kind is Kind.LOAD:
@@ -255,8 +264,6 @@ class Executor(ABC):
             if finished.kind is Kind.BATCH and not isinstance(error, WorkerDied):
                 finished.error = WorkerDied(f"its news were lost: {public_message(error)}")
         finished.ended = time.time()
-        self.told(finished)
-        return finished.error is None
 
     def told(self, finished: Finished) -> None:
         """Take in what a worker reports, on any thread: its news for the only job that there is."""

@@ -7,15 +7,18 @@ time, and beside a GPU that proves in milliseconds that is too much. Processes c
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 
 from actors.backends import BackendChoice, device_backend
-from actors.process import SentWitness, WorkerSpec
+from actors.process import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, start_process
 from actors.prover import SWITCH_INTERVAL
-from actors.threads import WorkerThreads
-from cluster.executor.base import Executor, Worker, end_all
+from actors.threads import RoomsHere
+from cluster.executor.base import Worker
+from cluster.executor.fleet import Fleet, FleetExecutor, Site
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
@@ -26,8 +29,8 @@ from cluster.executor.placement import (
 )
 from cluster.executor.residents import of_node, of_prover
 from cluster.executor.transport import Transport
-from cluster.executor.verifiers import beside_driver
-from cluster.governor import Budget, LocalGovernor, node_budget
+from cluster.executor.verifiers import Verifiers, beside_driver
+from cluster.governor import Budget, LocalGovernor, memory_for_keys, node_budget
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
@@ -40,7 +43,7 @@ from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available
 
 
-class InProcessExecutor(Executor):
+class LocalFleet(Fleet):
     """Workers are threads of this process. Native code lets go of the interpreter lock, so they overlap."""
 
     kind = "local"
@@ -48,63 +51,67 @@ class InProcessExecutor(Executor):
     def __init__(self, settings: ExecutorSettings) -> None:
         super().__init__(settings)
         self._switch_interval = sys.getswitchinterval()
-        self._governor = LocalGovernor(Budget(threads=1, memory=1))
-        self._arena = HostArena(lane=lambda: self._governor.lease(lane=True))
-        self._given: tuple[SentWitness, ...] = ()
-        """Witnesses that are given, as in `WorkerSpec`."""
+        self.governor = LocalGovernor(Budget(threads=1, memory=1))
+        self._arena = HostArena(lane=lambda: self.governor.lease(lane=True))
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         settings = self.settings
         sys.setswitchinterval(SWITCH_INTERVAL)
-        self._system = system
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
-        choices = prover_choices(settings, system, devices, threads)
-        files = sum(array.nbytes for array in system.shared().values())
-        resident = of_node(files, [of_prover(system, choice) for choice in choices])
-        budget = node_budget(settings, resident.memory)
-        self._governor = LocalGovernor(budget, policy_for(settings, budget.threads), read_topology())
-        # For as long as there are workers, and before there are witnesses: none of them waits for room while it loads.
-        self._governor.keep(system.key_digest().hex(), memory=resident.memory, pinned=resident.pinned)
-        self._governor.start()
+        choices = prover_choices(settings, devices, threads)
+        keys = memory_for_keys()
+        if system is not None:
+            placing = parse_place(settings.place, system.name)
+            provers = [of_prover(system, replace(choice, placing=placing)) for choice in choices]
+            keys = of_node(_files(system), provers).memory
+        budget = node_budget(settings, keys)
+        self.governor = LocalGovernor(budget, policy_for(settings, budget.threads), read_topology())
+        self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         count = len(choices)
         if devices:
-            left = synthesis_threads(threads, choices[0].host_threads, len(choices), choices[0].placing)
+            left = synthesis_threads(threads, choices[0].host_threads, len(choices), parse_place(settings.place))
             count = min(SYNTHESISERS_PER_GPU * len(devices), left)
         count = max(len(choices), settings.synthesisers or count)
         names = [f"synthesiser-{index}" for index in range(count)]
-        workers = []
         for index, choice in enumerate(choices):
-            name, own = f"prover-{index}", tuple(names[index :: len(choices)])
-            spec = WorkerSpec(
-                name, system, choice, own, max(1, threads // count), settings.in_flight, given=self._given
-            )
-            self._transports[name] = self._transport(spec)
-            workers.append(Worker(name, "local", own))
-        return workers
+            name = f"prover-{index}"
+            worker = Worker(name, "local", tuple(names[index :: len(choices)]))
+            host = self._host(HostSpec(name, choice, settings.in_flight))
+            self.sites[name] = Site(worker, choice, max(1, threads // count), host)
 
-    def _transport(self, spec: WorkerSpec) -> Transport:
-        return WorkerThreads(spec, self._governor, self._arena)
+    def _host(self, spec: HostSpec) -> Transport:
+        return RoomsHere(spec, self.governor, self._arena)
 
-    def governor_report(self, began: float) -> list[dict[str, Any]]:
-        self._governor.watch.look(now=True)
-        return [{"node": "local", **self._governor.report(began)}]
+    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
+        return lambda: host.call("open", number, spec)
+
+    def keep(self, system: ProofSystem) -> Callable[[], None]:
+        resident = of_node(_files(system), self.residents(system).values())
+        name = f"{system.key_digest().hex()}-{next(self._rooms)}"
+        ticket = self.governor.keep(name, memory=resident.memory, pinned=resident.pinned)
+        return lambda: self.governor.release(ticket)
+
+    def verifiers(self, system: ProofSystem) -> Verifiers | None:
+        return None
 
     def verifying(self) -> AbstractContextManager[object]:
-        return self._governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
+        return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        self.governor.watch.look(now=True)
+        return [{"node": "local", **self.governor.report(began)}]
 
     def close(self, *, now: bool = False) -> None:
-        transports = self._transports
         super().close(now=now)
-        end_all(transports, now=now)
         self._arena.close()
-        self._governor.close()
+        self.governor.close()
         sys.setswitchinterval(self._switch_interval)
 
 
-class ProcessExecutor(InProcessExecutor):
+class ProcessFleet(LocalFleet):
     """Workers are processes, and their synthesisers processes of these. One that dies is started again when it is
     loaded again. The processes start at once, before it is known what they are to prove: they import meanwhile, and
     open their devices."""
@@ -114,28 +121,53 @@ class ProcessExecutor(InProcessExecutor):
         super().__init__(settings)
         self._started = start_ahead(settings) if started is None else started
 
-    def start(self, system: ProofSystem) -> list[Worker]:
-        workers = super().start(system)
+    def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
+        super()._open(system, waits_for)
         self._end_started()  # more than there are devices
-        self.verifiers = beside_driver(system, len(workers), self.settings)
-        return workers
 
-    def _transport(self, spec: WorkerSpec) -> Transport:
-        return HostProcess(spec.name, spec, self._governor, started=self._started.pop(spec.name, None))
+    def _host(self, spec: HostSpec) -> Transport:
+        return HostProcess(spec.name, spec, self.governor, started=self._started.pop(spec.name, None))
+
+    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
+        return lambda: host.call("open_sent", number, pickled(spec), sys.path)
+
+    def verifiers(self, system: ProofSystem) -> Verifiers | None:
+        return beside_driver(system, self.verifying_threads, self.settings)
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)
         self._end_started()
-        if self.verifiers is not None:
-            self.verifiers.close()
 
     def _end_started(self) -> None:
         while self._started:
             self._started.popitem()[1].end()
 
 
+class InProcessExecutor(FleetExecutor):
+    """The executor of a job whose workers are threads of this process."""
+
+    made_of: type[LocalFleet] = LocalFleet
+
+    def __init__(self, settings: ExecutorSettings, fleet: LocalFleet | None = None) -> None:
+        """`fleet` is its own from here on."""
+        self.fleet: LocalFleet
+        super().__init__(fleet or self.made_of(settings))
+
+
+class ProcessExecutor(InProcessExecutor):
+    """The executor of a job whose workers are processes."""
+
+    made_of = ProcessFleet
+
+
 def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
     """Make the executor of one machine that the settings ask for. Raises ClusterError."""
+    fleet = local_fleet(settings)
+    return (ProcessExecutor if isinstance(fleet, ProcessFleet) else InProcessExecutor)(settings, fleet)
+
+
+def local_fleet(settings: ExecutorSettings) -> LocalFleet:
+    """Make the fleet of one machine that the settings ask for; processes start at once. Raises ClusterError."""
     with ExitStack() as stack:
         started: dict[str, Started] = {}
         if settings.isolate is None and likely_devices(settings) and available():
@@ -143,9 +175,9 @@ def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
             for process in started.values():
                 stack.callback(process.end)
         if not isolates(settings):
-            return InProcessExecutor(settings)
+            return LocalFleet(settings)
         stack.pop_all()
-        return ProcessExecutor(settings, started or None)
+        return ProcessFleet(settings, started or None)
 
 
 def start_ahead(settings: ExecutorSettings) -> dict[str, Started]:
@@ -181,9 +213,12 @@ def isolates(settings: ExecutorSettings) -> bool:
     return bool(local_devices(settings)) and available() if settings.isolate is None else settings.isolate
 
 
-def prover_choices(
-    settings: ExecutorSettings, system: ProofSystem, devices: list[int], threads: int
-) -> list[BackendChoice]:
+def _files(system: ProofSystem) -> int:
+    """Bytes of a system's files."""
+    return sum(array.nbytes for array in system.shared().values())
+
+
+def prover_choices(settings: ExecutorSettings, devices: list[int], threads: int) -> list[BackendChoice]:
     """Backends of this machine's provers: the `devices`, or without any the CPU."""
     spread = shares(len(devices), settings.gpu_workers)
     name = settings.backend
@@ -194,7 +229,6 @@ def prover_choices(
         each, beside = min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
     else:
         each, beside = split_threads(max(1, threads // len(spread)), settings)
-    placing = parse_place(settings.place, system.name)
     return [
         BackendChoice(
             name,
@@ -202,7 +236,6 @@ def prover_choices(
             threads=max(1, each),
             budget=settings.device_memory,
             share=share,
-            placing=placing,
             host_threads=beside,
         )
         for index, share in enumerate(spread)

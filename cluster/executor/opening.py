@@ -6,8 +6,8 @@ import os
 import sys
 from typing import NamedTuple
 
-from cluster.executor.base import Executor
 from cluster.executor.connection import prepare
+from cluster.executor.fleet import Fleet, FleetExecutor
 from distprove.settings import ExecutorSettings
 
 
@@ -37,17 +37,26 @@ def choose(settings: ExecutorSettings) -> Choice:
     return Choice(True, "no cluster was named")
 
 
-def open_executor(settings: ExecutorSettings) -> Executor:
+def open_executor(settings: ExecutorSettings) -> FleetExecutor:
     """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it."""
     chosen = choose(settings)
     if chosen.local:
         from cluster.executor.local import local_executor  # it is made of what is here
 
-        executor: Executor = local_executor(settings)
+        executor: FleetExecutor = local_executor(settings)
     else:
-        prepare(settings)
-        from cluster.executor.ray import RayExecutor  # Ray takes seconds to import, and reads its environment then
-
-        executor = RayExecutor(settings)
+        executor = FleetExecutor(open_fleet(settings))
     executor.chosen = str(chosen)
     return executor
+
+
+def open_fleet(settings: ExecutorSettings) -> Fleet:
+    """The fleet the settings ask for. Processes of this machine start at once."""
+    if choose(settings).local:
+        from cluster.executor.local import local_fleet
+
+        return local_fleet(settings)
+    prepare(settings)
+    from cluster.executor.ray import RayFleet  # Ray takes seconds to import, and reads its environment then
+
+    return RayFleet(settings)

@@ -1,18 +1,24 @@
 """A pool of workers for many jobs and many keys: what a standing service proves with.
 
-    driver of a job --its Client, an ordinary executor--> Pool: the resident key --> workers
+    driver of a job --its Client, an ordinary executor--> resident key --a room on each worker--> the fleet
 
 Each job has a driver of its own, on a thread of its own, which takes its `Client` for an executor of its own. The
-workers' processes and devices are opened once, by `Pool.start`. A key comes with its first job, whose client loads it
+workers' processes and devices are opened once, by `Pool.start`. A key comes with its first job, for which it is loaded
 on every worker (`Client.cold`); it stays when that job is over, and the next job of the same key finds it loaded and
 checked. Jobs may name their partitions alike: whatever a worker knows of a partition it knows by job and name.
 
 Order: at a worker, jobs of the lowest rank go first, and jobs of one rank take turns, partition by partition, so that a
 large job does not hold up a small one. Priority is strict: under a steady load of a lower rank a job of a higher one
-gets nothing.
+gets nothing. What is with the prover already, three partitions as a rule, is not overtaken.
 
-Memory: a key that finds no room takes the place of the one that was used longest ago and that no job is at work with.
-Where every other key is in use, its job waits until one is not, and says so (`Executor.waits_for`).
+Memory: a key that finds no room, on a device or in a node's budget, takes the place of the one that was used longest
+ago and that no job is at work with. Where every other key is in use its job waits until one is not, and says so
+(`Executor.waits_for`).
+
+Trouble: a worker that dies is started again, and loads again the keys of the jobs that use it. Only the job at whose
+partition it died is blamed for it. A job whose driver gives up a worker goes on without it, and the others with it. A
+worker that several jobs give up in a row, or that dies again and again, with no good proof of any job in between, is
+given up for all.
 """
 
 from __future__ import annotations
@@ -21,8 +27,9 @@ import hashlib
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,15 +37,23 @@ from actors.process import files_of
 from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order
 from cluster.executor.base import Executor, Worker
-from cluster.executor.opening import open_executor
+from cluster.executor.fleet import Fleet, FleetExecutor
+from cluster.executor.opening import open_fleet
 from cluster.executor.tasks import Finished, Kind
+from cluster.executor.transport import Transport
 from distprove.errors import ClusterError, UsageError
 from distprove.settings import ExecutorSettings
-from distprove.system import ChecksKey, ProofSystem
+from distprove.system import ChecksKey, PartitionProof, ProofSystem
 from kernels.errors import OutOfMemory
 
 MINUTE = 60
 """Seconds over which a worker's share of busy time is told."""
+GIVEN_UP = 3
+"""Jobs in a row that give up a worker, with no good proof of any in between, before it is given up for all. Before the
+last its process is started anew."""
+DEATHS = 6
+"""Deaths of a worker in a row, with no good proof in between, before it is given up for all: twice as many as a job
+takes, so that it is a job's own partition that is found first."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +66,7 @@ class KeyFacts:
     workers: int
     """Workers that have loaded it."""
     bytes: int
+    """What it takes of a device's memory, or of the host's where provers compute there."""
     jobs: int
     """Jobs at work with it."""
     last_used: float
@@ -68,6 +84,7 @@ class WorkerFacts:
     """Share of the last minute for which its device computed, from 0 to 1."""
     proven: int
     memory_used: int | None = None
+    """Bytes of its device in use when it last loaded a key; None where they are not counted."""
     memory_total: int | None = None
     lost: str | None = None
     """Why it is not used, if it is not."""
@@ -80,58 +97,94 @@ class _Standing:
     worker: Worker
     facts: dict[str, Any] = field(default_factory=dict)
     proven: int = 0
-    peak: int | None = None
-    computed: dict[int, float] = field(default_factory=dict)
-    """Seconds that the device computed, by second since the epoch."""
+    computed: Counter[int] = field(default_factory=Counter)
+    """Microseconds that the device computed, by second since the epoch."""
+    given_up: int = 0
+    """Jobs in a row that gave it up."""
+    deaths: int = 0
+    """Deaths in a row."""
+    dead: bool = False
+    """Whether it died and has loaded nothing since."""
+    restarted: bool = False
+    """Whether the pool ended its process, for which no job is to blame."""
+    lost: str | None = None
+    loading: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it loads a key: one at a time, so that it is known of which it dies."""
 
     def computes(self, started: float, ended: float) -> None:
+        """Its device computed for that time."""
         for second in range(int(started), int(ended) + 1):
-            overlap = min(ended, second + 1.0) - max(started, float(second))
-            self.computed[second] = self.computed.get(second, 0.0) + max(0.0, overlap)
-        for second in [second for second in self.computed if second < ended - 2 * MINUTE]:
+            self.computed[second] += int(1e6 * (min(ended, second + 1.0) - max(started, float(second))))
+
+    def forget_before(self, late: float) -> None:
+        """Forget when its device computed before that time."""
+        for second in [second for second in self.computed if second < late]:
             del self.computed[second]
 
-    def busy(self, now: float) -> float:
-        return min(1.0, sum(took for second, took in self.computed.items() if second >= now - MINUTE) / MINUTE)
+    def told(self) -> WorkerFacts:
+        facts, late = self.facts, time.time() - MINUTE
+        busy = sum(took for second, took in self.computed.items() if second >= late) / (1e6 * MINUTE)
+        return WorkerFacts(
+            self.worker.id,
+            str(facts.get("node", self.worker.node)),
+            str(facts.get("device", "")),
+            str(facts.get("kind", "")),
+            min(1.0, busy),
+            self.proven,
+            facts.get("memory_used") or None,
+            facts.get("memory_total") or None,
+            self.lost,
+        )
 
 
 class Pool:
-    """See the module's text. Any thread may call; use `start` before and `close` after everything else."""
+    """See the module's text. Any thread may call; `start` comes first and `close` last."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
-        self._ahead: Executor | None = None
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
+        """Guards all that the pool and its keys know; notified when a key or a job comes, is ready, or goes."""
+        self.standing: dict[str, _Standing] = {}
+        """Workers by id."""
+        self._fleet: Fleet | None = None
         self._keys: dict[str, _Key] = {}
         """Resident keys, and those on their way, by identity."""
         self._clients: dict[str, Client] = {}
-        self._standing: dict[str, _Standing] = {}
+        self._shutting = 0
+        """Keys that are giving back their memory."""
         self._closed = False
+
+    @property
+    def fleet(self) -> Fleet:
+        assert self._fleet is not None, "start first"
+        return self._fleet
 
     def start(self) -> None:
         """Open the workers' processes and devices. Raises ClusterError."""
-        self._ahead = open_executor(self.settings)
-
-    def settle(self, timeout: float) -> None:
-        """Wait until every worker that was asked to load has, or has failed: a short job ends before they all have."""
-        late = time.monotonic() + timeout
-        with self._changed:
-            while any(key.loading for key in self._keys.values()) and time.monotonic() < late:
-                self._changed.wait(late - time.monotonic())
+        self._fleet = open_fleet(self.settings)
+        try:
+            self._fleet.open(None)
+        except BaseException:
+            self._fleet.close(now=True)
+            raise
+        sites = list(self._fleet.sites.values())
+        self.standing = {site.worker.id: _Standing(site.worker) for site in sites}
+        for site in sites:
+            threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
 
     def close(self, now: bool = False) -> None:
         """End the waiting of all jobs, then everything that the pool started; `now`: without waiting for what runs."""
-        with self._changed:
+        with self.changed:
             self._closed = True
             keys, self._keys = list(self._keys.values()), {}
-            self._changed.notify_all()
-        for client in list(self._clients.values()):
+            clients = list(self._clients.values())
+            self.changed.notify_all()
+        for client in clients:
             client.stop(ClusterError("the pool of workers was closed"))
         for key in keys:
-            key.close(now=now)
-        if self._ahead is not None:
-            self._ahead.close(now=now)
-            self._ahead = None
+            key.executor.abandon()
+        if self._fleet is not None:
+            self._fleet.close(now=now)
 
     def __enter__(self) -> Pool:
         self.start()
@@ -141,243 +194,429 @@ class Pool:
         self.close(now=error is not None)
 
     def lend(self, system: ProofSystem, *, job: str, rank: int = 2) -> Client:
-        """An executor for the driver of one job. Jobs have different names; those of the lowest rank go first. Loading
-        is left to the driver's `start`. Raises UsageError for a name that is in use."""
-        with self._changed:
+        """An executor for the driver of one job. Jobs have different names; those of the lowest rank go first. Its key
+        is found or loaded when the driver starts the executor. Raises UsageError for a name that is in use."""
+        if not job:
+            raise UsageError("a job needs a name")
+        with self.changed:
             if job in self._clients:
                 raise UsageError(f"a job named {job} is at work already")
             client = self._clients[job] = Client(self, system, job, rank)
             return client
 
     def keys(self) -> list[KeyFacts]:
-        """The keys that are resident."""
-        with self._changed:
-            return [key.told() for key in self._keys.values() if key.ready]
+        """The resident keys."""
+        with self.changed:
+            return [key.told() for key in self._keys.values() if key.loaded]
 
     def workers(self) -> list[WorkerFacts]:
-        """The workers, as far as they are known: a worker is known from the first key that it is to load."""
-        now = time.time()
-        with self._changed:
-            return [
-                WorkerFacts(
-                    standing.worker.id,
-                    str(standing.facts.get("node", standing.worker.node)),
-                    str(standing.facts.get("device", "")),
-                    str(standing.facts.get("kind", "")),
-                    standing.busy(now),
-                    standing.proven,
-                    standing.peak,
-                    int(standing.facts.get("memory_total", 0)) or None,
-                )
-                for standing in self._standing.values()
-            ]
+        """The workers, those that were given up included."""
+        with self.changed:
+            return [standing.told() for standing in self.standing.values()]
 
     def evict(self, digest: str) -> bool:
         """Give back the memory of a key that no job is at work with; whether it was resident and idle."""
-        with self._changed:
-            idle = [key for key in self._keys.values() if key.digest == digest and key.ready and not key.clients]
-            for key in idle:
-                del self._keys[key.identity]
-        for key in idle:
-            key.close()
-        with self._changed:
-            self._changed.notify_all()
+        with self.changed:
+            idle = [key for key in self._keys.values() if key.digest == digest and key.idle]
+            self._drop(idle)
+        self._shut(idle)
         return bool(idle)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """Reports of the nodes' governors, as an executor gives them."""
-        with self._changed:
-            keys = [key for key in self._keys.values() if key.ready]
-        return keys[-1].executor.governor_report(began) if keys else []
+        return self.fleet.governor_report(began)
 
-    # -- for clients ------------------------------------------------------------------------------------------------
+    def settle(self, timeout: float) -> None:
+        """Wait until every worker that was asked to load has, or has failed: a short job ends before they all have."""
+        late = time.monotonic() + timeout
+        with self.changed:
+            while any(key.pending for key in self._keys.values()) and (left := late - time.monotonic()) > 0:
+                self.changed.wait(left)
+
+    # -- for keys and clients ---------------------------------------------------------------------------------------
 
     def admit(self, client: Client) -> tuple[_Key, bool]:
-        """The resident key of a client's system, and whether it had to be loaded for it. Raises ClusterError."""
+        """The resident key of a client's system, and whether it had to be loaded for it. Raises ClusterError, and why
+        the client is stopped."""
         name = identity(client.system)
         while True:
-            with self._changed:
+            with self.changed:
                 if self._closed:
                     raise ClusterError("the pool of workers was closed")
                 key, cold = self._keys.get(name), False
                 if key is None:
-                    executor, self._ahead = self._ahead or open_executor(self.settings), None
-                    key, cold = _Key(self, name, client.system, executor), True
+                    key, cold = _Key(self, name, client), True
                     self._keys[name] = key
                 key.clients[client.job] = client
-                key.used = time.time()
-                if not cold:
-                    while not key.ready and key.failed is None and client.ended is None:
-                        self._changed.wait(1.0)
+                client.key = key
+                while not cold and not key.opened and key in self._keys.values():
                     client.check_ended()
-                    if key.failed is not None:
-                        key.clients.pop(client.job, None)
-                        continue  # whoever loaded it hears why; this one tries for itself
-                    return key, False
-            try:
-                key.open(client)
-            except BaseException as error:
-                with self._changed:
-                    key.failed = error
-                    self._keys.pop(name, None)
-                    self._changed.notify_all()
-                key.close(now=True)
-                raise
-            with self._changed:
-                key.ready = True
-                for worker in key.workers:
-                    self._standing.setdefault(worker.id, _Standing(worker))
-                self._changed.notify_all()
-            return key, True
+                    self.changed.wait(1.0)
+                if key is not self._keys.get(name):
+                    continue  # whoever was to open it could not, and hears why; this one tries for itself
+            if cold:
+                try:
+                    key.open(client)
+                except BaseException:
+                    with self.changed:
+                        self._drop([key])
+                    self._shut([key])
+                    raise
+            with self.changed:
+                cold = cold or not (key.loaded or key.pending)
+            key.wait(client)
+            return key, cold
 
-    def make_room(self, key: _Key, say: Callable[[str], None], ended: Callable[[], bool]) -> None:
-        """Evict the idle key that was used longest ago, or wait until there is one. Raises OutOfMemory where `key` is
-        the only one."""
-        while True:
-            with self._changed:
-                others = [other for other in self._keys.values() if other is not key and other.ready]
-                idle = sorted((other for other in others if not other.clients), key=lambda other: other.used)
-                if not others or ended() or self._closed:
-                    raise OutOfMemory("there is no room for the key")
-                if not idle:
+    def make_room(self, key: _Key, say: Callable[[str], None], needed: Callable[[], bool]) -> bool:
+        """Have the idle key that was used longest ago give back its memory; wait for one while all others are in use,
+        as long as room is `needed`. False where `key` is alone."""
+        told = False
+        while not self.evict_oldest(key):
+            with self.changed:
+                if self._closed or not needed() or not (len(self._keys) > 1 or self._shutting):
+                    return False
+                if not told:
                     say("room for its key beside those in use")
-                    self._changed.wait(1.0)
-                    continue
-                del self._keys[idle[0].identity]
-            idle[0].close()
-            return
+                    told = True
+                before = self._shutting
+                self.changed.wait(1.0)
+                if self._shutting < before:
+                    return True
+        return True
+
+    def evict_oldest(self, key: _Key) -> bool:
+        """Have the idle key that was used longest ago, beside `key`, give back its memory; whether there was one."""
+        with self.changed:
+            others = [other for other in self._keys.values() if other is not key and other.idle]
+            oldest = sorted(others, key=lambda other: other.used)[:1]
+            self._drop(oldest)
+        self._shut(oldest)
+        return bool(oldest)
 
     def leave(self, client: Client) -> None:
         """A job is over."""
-        with self._changed:
+        with self.changed:
             if self._clients.get(client.job) is client:
                 del self._clients[client.job]
-            if client.key is not None:
-                client.key.clients.pop(client.job, None)
-                client.key.used = time.time()
-            self._changed.notify_all()
+            key, gone = client.key, []
+            if key is not None and key.clients.pop(client.job, None) is not None:
+                key.used = time.time()
+                if not key.clients and not key.loaded and key.identity in self._keys:
+                    gone = [key]  # no worker could load it
+                    self._drop(gone)
+            self.changed.notify_all()
+        self._shut(gone)
 
-    def note(self, worker: str, batch: Batch) -> None:
-        """Take figures from a batch of a worker."""
-        with self._changed:
-            standing = self._standing.get(worker)
-            if standing is None:
+    def good(self, worker: str) -> None:
+        """A worker's proof holds. Called without the lock: what it resets is of no weight by itself."""
+        standing = self.standing[worker]
+        if standing.given_up or standing.deaths:
+            with self.changed:
+                standing.given_up = standing.deaths = 0
+
+    def died(self, worker: str, *, loading: bool) -> None:
+        """A worker's process ended. Several keys may say so of one death."""
+        with self.changed:
+            standing = self.standing[worker]
+            standing.deaths += loading or not standing.dead
+            standing.dead = True
+            lost = standing.deaths >= DEATHS
+        if lost:
+            self._lose(worker, f"it died {DEATHS} times in a row")
+
+    def given_up(self, worker: str) -> None:
+        """A job gave up a worker that had loaded its key."""
+        with self.changed:
+            standing = self.standing[worker]
+            standing.given_up += 1
+            count = standing.given_up
+        if count >= GIVEN_UP:
+            self._lose(worker, f"{count} jobs in a row gave it up")
+        elif count == GIVEN_UP - 1:
+            standing.restarted = True
+            self.fleet.sites[worker].host.kill()
+
+    def _lose(self, worker: str, reason: str) -> None:
+        """Give up a worker for all."""
+        with self.changed:
+            standing = self.standing[worker]
+            if standing.lost is not None:
                 return
-            for outcome in batch.outcomes:
-                standing.proven += outcome.times is not None and outcome.error is None
-                for stretch in outcome.stretches:
-                    if stretch.stage in ("prove", "commit"):
-                        standing.computes(stretch.started, stretch.ended)
-                if outcome.times is not None and outcome.times.device_peak:
-                    standing.peak = max(standing.peak or 0, outcome.times.device_peak)
+            standing.lost = reason
+            keys = list(self._keys.values())
+        self.fleet.retire(worker)
+        for key in keys:
+            key.lose(worker, reason)
 
-    def describe(self, worker: str, loaded: Loaded | None) -> None:
-        """A worker's loading is over: note its facts."""
-        with self._changed:
-            if worker in self._standing and loaded is not None:
-                self._standing[worker].facts = loaded.prover.value
-            self._changed.notify_all()
+    def _drop(self, keys: list[_Key]) -> None:
+        """Keys are not resident from here on; `_shut` is to follow. Called with the lock held."""
+        for key in keys:
+            if self._keys.pop(key.identity, None) is not None:
+                self._shutting += 1
+
+    def _shut(self, keys: list[_Key]) -> None:
+        for key in keys:
+            try:
+                key.executor.close()
+            finally:
+                with self.changed:
+                    self._shutting -= 1
+                    self.changed.notify_all()
+
+
+class _KeyExecutor(FleetExecutor):
+    """The executor of a resident key, whose reports go to the jobs at work with it."""
+
+    def __init__(self, key: _Key, pool: Pool) -> None:
+        super().__init__(pool.fleet, own=False)
+        self._key = key
+        self._pool = pool
+
+    @property
+    def transports(self) -> dict[str, Transport]:
+        """Ways for messages to its rooms, by worker."""
+        return self._transports
+
+    def told(self, finished: Finished) -> None:
+        self._key.take(finished)
+
+    def abandon(self) -> None:
+        """End what is here; the rooms end with the fleet."""
+        self._transports = {}
+        self.close(now=True)
+
+    def _report(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> bool:
+        loads = finished.kind is Kind.LOAD and finished.worker is not None
+        with self._pool.standing[finished.worker or ""].loading if loads else nullcontext():
+            self._ask(finished, transport, name, *arguments)
+        self.told(finished)
+        return finished.error is None
 
 
 class _Key:
-    """A resident key: the executor that serves it, and the jobs at work with it."""
+    """A resident key, and the jobs at work with it."""
 
-    def __init__(self, pool: Pool, name: str, system: ProofSystem, executor: Executor) -> None:
+    def __init__(self, pool: Pool, name: str, client: Client) -> None:
         self.identity = name
-        self.digest = system.key_digest().hex()
-        self.system = system
-        self.executor = executor
+        self.system = client.system
+        self.digest = client.system.key_digest().hex()
+        self.executor = _KeyExecutor(self, pool)
         self.workers: list[Worker] = []
         self.clients: dict[str, Client] = {}
         """Jobs at work with it."""
         self.used = time.time()
-        self.ready = False
-        self.failed: BaseException | None = None
+        self.opened = False
+        self.loaded: dict[str, Finished] = {}
+        """What loading came to, by worker, where it succeeded and the worker lives."""
+        self.pending: set[str] = set()
+        """Workers that are loading it."""
+        self._failed: dict[str, Finished] = {}
+        """Loadings that came to nothing, and that no job was told of."""
+        self._checked: Finished | None = None
+        """The check that found the key good."""
+        self._asked: dict[str, list[Client]] = {}
+        """Jobs that wait for a worker's loading."""
+        self._waits_for_room = 0
+        """Workers on whose devices it waits for room."""
+        self._checking: list[tuple[Client, Worker]] = []
+        """Jobs that wait for the key's check, which the first one's worker does."""
         self._pool = pool
-        self._lock = threading.Lock()
-        self._once: dict[tuple[Kind, str], Finished] = {}
-        """What loading and checking came to, which is done once for all jobs."""
-        self._waiting: dict[tuple[Kind, str], list[Client]] = {}
-        executor.told = self._deliver  # type: ignore[method-assign]
-
-    def open(self, client: Client) -> None:
-        """Place the workers for it."""
-        self.executor.waits_for = client.waits_for
-        self.workers = self.executor.start(self.system)
-
-    def close(self, *, now: bool = False) -> None:
-        """Give back what it takes."""
-        self.executor.close(now=now)
 
     @property
-    def loading(self) -> bool:
-        """Whether a worker is loading it."""
-        return any(kind is Kind.LOAD for kind, _ in self._waiting)
+    def idle(self) -> bool:
+        """Whether it may give way to others."""
+        return self.opened and not self.clients and not self.pending
+
+    def open(self, client: Client) -> None:
+        """Open a room for it on every worker, and begin to load. Raises ClusterError."""
+        while True:
+            try:
+                self.workers = self.executor.start(self.system)
+                break
+            except ClusterError:
+                if not self._pool.make_room(self, client.waits_for, lambda: client.ended is None):
+                    client.check_ended()
+                    raise
+        if not self.workers:
+            reasons = [standing.lost for standing in self._pool.standing.values() if standing.lost]
+            raise ClusterError(f"no worker is left: {reasons[0] if reasons else 'there is none'}")
+        with self._pool.changed:
+            self.pending = {worker.id for worker in self.workers}
+            self.opened = True
+            self._pool.changed.notify_all()
+        for worker in self.workers:
+            self.executor.load(worker, self._permitted)
+
+    def wait(self, client: Client) -> None:
+        """Wait until a worker has loaded it, or none will without the driver's doing."""
+        late = time.monotonic() + self._pool.settings.start_timeout
+        with self._pool.changed:
+            while not self.loaded and self.pending and (self._waits_for_room or time.monotonic() < late):
+                client.check_ended()
+                self._pool.changed.wait(1.0)
+            self.used = time.time()
+        client.check_ended()
 
     def told(self) -> KeyFacts:
-        loaded = sum(kind is Kind.LOAD for kind, _ in self._once)
-        size = sum(array.nbytes for array in self.system.shared().values())
-        return KeyFacts(
-            self.digest, self.system.name, title_of(self.system), loaded, size, len(self.clients), self.used
-        )
+        """Called with the lock held."""
+        took = max((int(loaded.value.prover.value.get("key_bytes", 0)) for loaded in self.loaded.values()), default=0)
+        size = took or sum(array.nbytes for array in self.system.shared().values())
+        title = title_of(self.system)
+        return KeyFacts(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
 
-    def once(self, client: Client, kind: Kind, worker: Worker) -> None:
-        """Load or check the key on a worker, unless that was done already; either way `client` is told what it came
-        to."""
-        name = (kind, worker.id)
-        with self._lock:
-            if name in self._once:
-                client.take(self._once[name])
+    # -- what jobs ask ----------------------------------------------------------------------------------------------
+
+    def load(self, client: Client, worker: Worker) -> None:
+        """Have a worker load it, unless it has; either way `client` is told what it came to."""
+        with self._pool.changed:
+            lost = self._pool.standing[worker.id].lost
+            known = self.loaded.get(worker.id) or self._failed.pop(worker.id, None)
+            if lost is not None:
+                now = time.time()
+                known = Finished(Kind.LOAD, worker.id, error=ClusterError(lost), started=now, ended=now)
+            if known is not None:
+                client.take(known)
                 return
-            waiting = self._waiting.setdefault(name, [])
-            waiting.append(client)
-            first = len(waiting) == 1
-        if first and kind is Kind.LOAD:
-            self.executor.load(worker, not isinstance(self.system, ChecksKey))
-        elif first:
-            self.executor.check(worker)
+            self._asked.setdefault(worker.id, []).append(client)
+            if worker.id in self.pending:
+                return
+            self.pending.add(worker.id)
+        self.executor.load(worker, self._permitted)
 
-    def _deliver(self, finished: Finished) -> None:
+    def check(self, client: Client, worker: Worker) -> None:
+        """Have the key checked, unless it has been; either way `client` is told what it came to."""
+        with self._pool.changed:
+            if self._checked is not None:
+                client.take(replace(self._checked, worker=worker.id))
+                return
+            self._checking.append((client, worker))
+            if len(self._checking) > 1:
+                return
+        self.executor.check(worker)
+
+    def lose(self, worker: str, reason: str) -> None:
+        """A worker was given up for all: jobs that use it are told so when they have it loaded again."""
+        self.executor.transports.pop(worker, None)
+        with self._pool.changed:
+            self.pending.discard(worker)
+            asked = self._asked.pop(worker, [])
+        now = time.time()
+        for client in asked:
+            client.take(Finished(Kind.LOAD, worker, error=ClusterError(reason), started=now, ended=now))
+        self._take_death(worker, Finished(Kind.BATCH, worker, error=WorkerDied(reason), started=now, ended=now))
+
+    # -- what workers report ----------------------------------------------------------------------------------------
+
+    def take(self, finished: Finished) -> None:
+        """Take to the jobs what a worker reports."""
         worker = finished.worker
         assert worker is not None, "clients verify and keep for themselves"
-        if finished.kind is Kind.BATCH and finished.error is None:
-            self._route(worker, finished)
-            return
-        with self._lock:
-            if isinstance(finished.error, WorkerDied):  # it must be loaded again, for everybody
-                self._once = {name: value for name, value in self._once.items() if name[1] != worker}
-            if finished.kind is Kind.BATCH:
-                told = list(self.clients.values())
-            else:
-                told = self._waiting.pop((finished.kind, worker), [])
-                if finished.error is None:
-                    self._once[finished.kind, worker] = finished
         if finished.kind is Kind.LOAD:
-            self._pool.describe(worker, finished.value)
-        for client in told:
-            client.take(finished)
+            self._take_loading(worker, finished)
+        elif finished.kind is Kind.CHECK:
+            self._take_check(worker, finished)
+        elif finished.error is not None:
+            self._take_death(worker, finished)
+        else:
+            self._take_news(worker, finished)
 
-    def _route(self, worker: str, finished: Finished) -> None:
+    def _take_loading(self, worker: str, finished: Finished) -> None:
+        pool = self._pool
+        if finished.epoch != self.executor.epoch_of(worker):
+            return
+        if isinstance(finished.error, OutOfMemory) and self._make_room():
+            handle = next(handle for handle in self.workers if handle.id == worker)
+            self.executor.load(handle, self._permitted)
+            return
+        if isinstance(finished.error, WorkerDied):
+            pool.died(worker, loading=True)
+        with pool.changed:
+            self.pending.discard(worker)
+            asked = self._asked.pop(worker, [])
+            if finished.error is None:
+                self.loaded[worker] = finished
+                standing, loaded = pool.standing[worker], finished.value
+                assert isinstance(loaded, Loaded)
+                standing.facts, standing.dead, standing.restarted = loaded.prover.value, False, False
+            elif not asked:
+                self._failed[worker] = finished
+            for client in asked:
+                client.take(finished)
+            pool.changed.notify_all()
+
+    def _make_room(self) -> bool:
+        """Have another key give way on the devices; whether one did."""
+        with self._pool.changed:
+            clients = list(self.clients.values())
+            self._waits_for_room += 1
+
+        def say(what: str) -> None:
+            for client in clients:
+                client.waits_for(what)
+
+        try:
+            return self._pool.make_room(
+                self, say, lambda: any(client.ended is None for client in self.clients.values())
+            )
+        finally:
+            with self._pool.changed:
+                self._waits_for_room -= 1
+
+    def _take_check(self, worker: str, finished: Finished) -> None:
+        with self._pool.changed:
+            asked, self._checking = self._checking, []
+            if finished.error is None:
+                self._checked = finished
+        for client, where in asked:
+            if isinstance(finished.error, WorkerDied) and where.id != worker:
+                self.check(client, where)  # that one lives
+            else:
+                client.take(replace(finished, worker=where.id))
+
+    def _take_death(self, worker: str, finished: Finished) -> None:
+        self._pool.died(worker, loading=False)
+        with self._pool.changed:
+            at = finished.error.at if isinstance(finished.error, WorkerDied) else None
+            if self._pool.standing[worker].restarted:
+                at = None
+            self.loaded.pop(worker, None)
+            for client in self.clients.values():
+                client.take(replace(finished, blamed=at is not None and at[0] == client.job))
+
+    def _take_news(self, worker: str, finished: Finished) -> None:
         """Tell each job its part of a worker's news; now and then also a job that has nothing there, for which the
         worker would else be silent."""
         news: dict[str, Batch] = finished.value
-        silent = time.monotonic() - self.executor.quiet
-        for job, client in list(self.clients.items()):
-            batch = news.get(job) or news.get("")
-            if batch is None and client.heard.get(worker, 0.0) > silent:
-                continue
-            batch = batch or Batch([], [])
-            client.heard[worker] = time.monotonic()
-            self._pool.note(worker, batch)
-            client.take(replace(finished, value=batch))
+        now = time.monotonic()
+        if any(isinstance(outcome.error, OutOfMemory) for batch in news.values() for outcome in batch.outcomes):
+            self._pool.evict_oldest(self)  # the driver has the partition tried again
+        with self._pool.changed:
+            standing = self._pool.standing[worker]
+            for batch in news.values():
+                for outcome in batch.outcomes:
+                    standing.proven += outcome.times is not None and outcome.error is None
+                    for stretch in outcome.stretches:
+                        if stretch.stage in ("prove", "commit"):
+                            standing.computes(stretch.started, stretch.ended)
+            standing.forget_before(finished.ended - 2 * MINUTE)
+            for job, client in self.clients.items():
+                told = news.get(job) or news.get("")
+                if told is not None or client.heard.get(worker, 0.0) < now - self.executor.quiet:
+                    client.heard[worker] = now
+                    client.take(replace(finished, value=told or Batch([], [])))
+
+    @property
+    def _permitted(self) -> bool:
+        return self._checked is not None or not isinstance(self.system, ChecksKey)
 
 
 class Client(Executor):
     """The executor of one job, on the workers of a pool. Made by `Pool.lend`; close it when the job is over."""
 
+    kind = "pool"
+
     def __init__(self, pool: Pool, system: ProofSystem, job: str, rank: int) -> None:
         super().__init__(pool.settings)
-        self.kind = "pool"
         self.system = system
         self.job = job
         self.rank = rank
@@ -386,20 +625,26 @@ class Client(Executor):
         self.key: _Key | None = None
         self.ended: BaseException | None = None
         """Why this job is not to go on, if it is not."""
+        self._pool = pool
         self.heard: dict[str, float] = {}
         """Time at which each worker was last heard, on the monotonic clock."""
-        self._pool = pool
+        self._made_by: dict[str, str] = {}
+        """Workers of the proofs that are being verified, by partition."""
 
     def start(self, system: ProofSystem) -> list[Worker]:
+        """The workers that may be used. At least one has loaded the key, unless all failed to. Raises ClusterError, and
+        why this job was stopped."""
+        key, self.cold = self._pool.admit(self)
         self._system = system
-        self.key, self.cold = self._pool.admit(self)
-        self.verifiers = self.key.executor.verifiers
-        self.verifying_threads = self.key.executor.verifying_threads
-        return self.key.workers
+        self._transports = key.executor.transports
+        self.verifiers = key.executor.verifiers
+        self.verifying_threads = key.executor.verifying_threads
+        return [worker for worker in key.workers if self._pool.standing[worker.id].lost is None]
 
     def stop(self, reason: BaseException) -> None:
         """End the job's waiting: its driver gets `reason`. Any thread may call."""
         self.ended = reason
+        self._done.put(Finished(Kind.LOAD, epoch=-1))  # of no start, so that it is told to nobody, and ends a wait
 
     def check_ended(self) -> None:
         """Raise why this job is not to go on."""
@@ -407,13 +652,10 @@ class Client(Executor):
             raise self.ended
 
     def load(self, worker: Worker, permitted: bool = True) -> None:
-        self._resident.once(self, Kind.LOAD, worker)
+        self._resident.load(self, worker)
 
     def check(self, worker: Worker) -> None:
-        self._resident.once(self, Kind.CHECK, worker)
-
-    def permit(self, worker: Worker) -> None:
-        self._resident.executor.permit(worker)
+        self._resident.check(self, worker)
 
     def hand(
         self,
@@ -424,43 +666,57 @@ class Client(Executor):
         job: str = "",
         rank: int = 0,
     ) -> None:
-        self._resident.executor.hand(worker, orders, began, parallel, self.job, self.rank)
+        super().hand(worker, orders, began, parallel, self.job, self.rank)
 
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
-        self._resident.executor.ask_back(worker, count, self.job)
-
-    def interrupt(self, worker: Worker, who: str) -> None:
-        self._resident.executor.interrupt(worker, who)
+        super().ask_back(worker, count, self.job)
 
     def dismiss(self, worker: Worker, synthesiser: str) -> None:
-        """Nothing is done: the other jobs still use it."""
+        """This job gives up a synthesiser. The others still use it, and it is started again whenever it dies."""
 
     def retire(self, worker: Worker) -> None:
-        """Nothing is done: the other jobs still use it."""
+        """This job gives up a worker; the pool decides what that means for the others."""
+        self.forget(worker, self.job)
+        if worker.id in self._resident.loaded:
+            self._pool.given_up(worker.id)
+
+    def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
+        self._made_by |= dict.fromkeys((proof.name for proof in proofs), worker.id)
+        super().verify(proofs, worker, last=last)
+
+    def keep(
+        self,
+        proofs: Sequence[PartitionProof],
+        store: Callable[[Sequence[PartitionProof]], None],
+        *,
+        last: bool = False,
+    ) -> None:
+        for worker in {self._made_by.pop(proof.name) for proof in proofs}:
+            self._pool.good(worker)
+        super().keep(proofs, store, last=last)
 
     def verifying(self) -> AbstractContextManager[object]:
-        return self._resident.executor.verifying()
+        return self._pool.fleet.verifying()
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
-        return [] if self.key is None else self.key.executor.governor_report(began)
+        return self._pool.governor_report(began)
 
     def take(self, finished: Finished) -> None:
         """Take in something that is over."""
-        self._done.put(replace(finished, epoch=0))  # it is of the start that there is: clients count none
+        if finished.kind is Kind.LOAD and finished.worker is not None:
+            self._epochs[finished.worker] = finished.epoch  # orders are for this life
+        self._done.put(finished)
 
     def wait(self, timeout: float) -> list[Finished]:
-        deadline = time.monotonic() + timeout
-        while True:
-            self.check_ended()
-            found = super().wait(min(0.1, max(0.0, deadline - time.monotonic())))
-            if found or time.monotonic() >= deadline:
-                return found
+        self.check_ended()
+        found = super().wait(timeout)
+        self.check_ended()
+        return found
 
     def close(self, *, now: bool = False) -> None:
+        for worker in self.key.workers if self.key is not None else ():
+            self.forget(worker, self.job)
         super().close(now=now)
-        if self.key is not None:
-            for worker in self.key.workers:
-                self.key.executor.forget(worker, self.job)
         self._pool.leave(self)
 
     @property
@@ -469,14 +725,20 @@ class Client(Executor):
         return self.key
 
 
+def _start(host: Transport) -> None:
+    with suppress(Exception):  # what fails here fails again, and is told, when a key is loaded
+        host.start()
+
+
 def identity(system: ProofSystem) -> str:
-    """What two systems must have in common to be served by the same workers: key, program and files."""
+    """What two systems must have in common to be served by the same rooms: key, program and files."""
     facts = json.dumps(system.describe(), sort_keys=True, default=str)
     state = hashlib.sha256(f"{system.name} {system.key_digest().hex()} {facts}".encode())
     shared = system.shared()
     files = files_of(shared)
     for name, array in sorted(shared.items()):
-        state.update(repr(files[name]).encode() if name in files else hashlib.sha256(array.tobytes()).digest())
+        content = repr(files[name]).encode() if name in files else hashlib.sha256(array.tobytes()).digest()
+        state.update(name.encode() + content)
     return state.hexdigest()
 
 

@@ -6,7 +6,9 @@ import pickle
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,21 +24,22 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.process import VerifierSpec, WorkerSpec, files_of
+from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
-from cluster.executor.base import Executor, Worker, end_all
+from cluster.executor.base import Worker
 from cluster.executor.connection import cluster_nodes, connect
+from cluster.executor.fleet import Fleet, FleetExecutor, Site
 from cluster.executor.placement import Node, Place, place
-from cluster.executor.residents import Residents, of_node, of_prover
+from cluster.executor.residents import Residents, of_node
+from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
-from cluster.governor import NodeGovernor
+from cluster.governor import NodeGovernor, memory_for_keys
 from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
-from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
@@ -45,7 +48,9 @@ BEAT = 5.0
 PATIENCE = 10.0
 """Seconds that governors have to answer at the end, and actors to end a worker that hangs."""
 CALLS = 8
-"""Calls that an actor serves at once: one waits for news, the others come and go."""
+"""Calls that an actor of one key serves at once: one waits for news, the others come and go."""
+POOL_CALLS = 64
+"""Calls that an actor of several keys serves at once: one for each key waits for news."""
 ENDING = "ending"
 """The calls that end a worker's process have a thread of their own: a worker that hangs may hold all others."""
 
@@ -53,20 +58,27 @@ ENDING = "ending"
 class RayTransport:
     """Messages to an actor."""
 
-    def __init__(self, actor: Any, *arguments: Any) -> None:
-        """`arguments` tell the actor, in each of its lives, what it is."""
+    def __init__(self, actor: Any, spec: HostSpec | VerifierSpec) -> None:
+        """`spec` tells the actor, in each of its lives, what it is."""
         self.actor = actor
-        self._arguments = arguments
+        self._spec = Carried(spec)
 
     def start(self) -> None:
-        """Start the worker's process. Raises ClusterError, before anything is sent, for a node with another version."""
+        """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
         try:
             theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
             if not theirs.agrees(identity()):
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            ray.get(self.actor.serve.options(max_task_retries=-1).remote(*self._arguments))
+            ray.get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+        except RayError as error:
+            raise told(error) from None
+
+    def open(self, number: int, spec: Carried, shared: dict[str, ray.ObjectRef], files: dict[str, Any]) -> None:
+        """Open a room. Raises what that raises, or WorkerDied."""
+        try:
+            ray.get(self.actor.open.remote(number, spec, shared, files))
         except RayError as error:
             raise told(error) from None
 
@@ -94,8 +106,19 @@ class RayTransport:
         return self.actor.ask.remote(name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
 
 
-class RayExecutor(Executor):
-    """Workers are actors. Starts or joins Ray in `start`, and in `close` stops what it started."""
+@dataclass
+class _KeptKey:
+    """A key that is resident, and the memory that it takes on each node, by node id."""
+
+    own: dict[str, tuple[str, Residents]]
+    """Each worker's node, and its part."""
+    resident: dict[str, Residents]
+    tickets: dict[str, int]
+
+
+class RayFleet(Fleet):
+    """Workers are actors, each of which pins a GPU or none for as long as the fleet is there. Starts or joins Ray when
+    it is opened, and in `close` stops what it started."""
 
     kind = "ray"
 
@@ -103,67 +126,104 @@ class RayExecutor(Executor):
         super().__init__(settings)
         self._stack = ExitStack()
         self._governors: dict[str, Any] = {}
-        self._shared: dict[str, ray.ObjectRef] = {}
         self._name = f"job-{secrets.token_hex(8)}"
         """Name among the drivers that share the governors."""
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
-        self._resident: dict[str, Residents] = {}
-        """Memory that workers keep on each node, by node."""
-        self._own: dict[str, tuple[str, Residents]] = {}
-        """A prover's node, and its part of that."""
-        self._tickets: dict[str, int] = {}
-        """Lease tickets of the resident keys, by node id."""
+        self._nodes: list[Node] = []
+        self._used: set[str] = set()
+        """Nodes with workers or synthesisers."""
+        self._keys: dict[int, _KeptKey] = {}
+        self._expected: dict[str, int] = {}
+        """Bytes that keys are expected to take of each node, by node id."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
 
-    def start(self, system: ProofSystem) -> list[Worker]:
-        self._system = system
-        placing = parse_place(self.settings.place, system.name)
-        shared = system.shared()
-        files = sum(array.nbytes for array in shared.values())
-        self.waits_for("Ray")
+    def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
+        files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
+        waits_for("Ray")
         self._stack.enter_context(connect(self.settings, files + (256 << 20)))
-        nodes = cluster_nodes()
+        nodes = self._nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed()
-        self.waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
-        choices = [self._choice(spot, placing) for spot in provers]
-        kept = [(spot.node.id, of_prover(system, choice)) for spot, choice in zip(provers, choices, strict=True)]
-        used = {spot.node.id for spot in (*provers, *synthesisers)}
-        # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
-        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
-        self._shared = {name: ray.put(np.asarray(array)) for name, array in shared.items()}
+        waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
+        self._used = {spot.node.id for spot in (*provers, *synthesisers)}
         numbers = iter(range(len(synthesisers) + len(provers)))
-        workers = []
-        for index, (spot, choice) in enumerate(zip(provers, choices, strict=True)):
+        for index, spot in enumerate(provers):
             beside = [other for other in provers if other.node == spot.node]
             # A node without a prover makes no witnesses: they would have to travel.
             own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
             names = tuple(f"synthesiser-{next(numbers)}" for _ in own or (spot,))
-            threads = own[0].threads if own else 1
-            spec = WorkerSpec(f"prover-{index}", system, choice, names, threads, self.settings.in_flight)
             num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
             if num_cpus > 1:
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
-            workers.append(self._hire(spec, spot, num_cpus, files_of(shared)))
-            self._own[spec.name] = kept[index]
+            spec = HostSpec(f"prover-{index}", self._choice(spot), self.settings.in_flight)
+            calls = CALLS if system is not None else POOL_CALLS
+            host = RayTransport(_actor(spec, spot.node, num_cpus, spot.num_gpus, calls), spec)
+            worker = Worker(spec.name, spot.node.address, names, spot.node.id)
+            self.sites[spec.name] = Site(worker, spec.choice, own[0].threads if own else 1, host)
+        self._expected = {node.id: memory_for_keys() for node in nodes}
+        if system is not None:
+            self._expected = {node: resident.memory for node, resident in self._predicted(system).resident.items()}
         for node in nodes:  # while the workers' processes start
-            here = [own for where, own in kept if where == node.id]
-            self._resident[node.id] = of_node(files if node.id in used else 0, here)
             self._governors[node.id] = self._govern(node)
         self._join(nodes)
-        self._keep_keys()
         self.verifying_threads = min(len(provers), usable_threads())
-        self.verifiers = self._spread(system, nodes) or beside_driver(system, len(provers), self.settings)
-        return workers
 
-    def retire(self, worker: Worker) -> None:
+    def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
+        # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
+        # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
+        return {name: ray.put(np.asarray(array)) for name, array in system.shared().items()}
+
+    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
+        assert isinstance(host, RayTransport)
+        carried, files = Carried(spec), files_of(spec.system.shared())
+        return lambda: host.open(number, carried, shared, files)
+
+    def keep(self, system: ProofSystem) -> Callable[[], None]:
+        key, number = self._predicted(system), next(self._rooms)
+        asked = {
+            node: self._governors[node].keep.remote(self._name, resident.memory, resident.pinned, str(number))
+            for node, resident in key.resident.items()
+            if resident.memory and node in self._governors
+        }
+        try:
+            for node, ref in asked.items():
+                key.tickets[node] = ray.get(ref)
+        except RayTaskError as error:
+            self._release(key)
+            if isinstance(error.cause, ClusterError):
+                raise ClusterError(str(error.cause)) from None
+            raise
+        self._keys[number] = key
+        return lambda: self._release(self._keys.pop(number, None))
+
+    def _release(self, key: _KeptKey | None) -> None:
+        for node, ticket in key.tickets.items() if key is not None else ():
+            if node in self._governors:
+                self._governors[node].release.remote(ticket)
+
+    def _predicted(self, system: ProofSystem) -> _KeptKey:
+        """What a key will take, without a lease of it."""
+        files = sum(array.nbytes for array in system.shared().values())
+        own = {
+            name: (self.sites[name].worker.node_id or "", resident) for name, resident in self.residents(system).items()
+        }
+        resident = {
+            node.id: of_node(
+                files if node.id in self._used else 0, [part for where, part in own.values() if where == node.id]
+            )
+            for node in self._nodes
+        }
+        return _KeptKey(own, resident, {})
+
+    def retire(self, worker: str) -> None:
         super().retire(worker)
-        node, own = self._own.pop(worker.id, ("", Residents(0)))
-        if node in self._tickets:
-            left = self._resident[node] = self._resident[node].without(own)
-            self._governors[node].shrink_key.remote(self._tickets[node], left.memory, left.pinned)
+        for key in self._keys.values():
+            node, own = key.own.pop(worker, ("", Residents(0)))
+            if node in key.tickets:
+                left = key.resident[node] = key.resident[node].without(own)
+                self._governors[node].shrink_key.remote(key.tickets[node], left.memory, left.pinned)
 
     def verifying(self) -> AbstractContextManager[object]:
         return nullcontext() if self._here is None else self._here.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
@@ -178,24 +238,19 @@ class RayExecutor(Executor):
         return reports
 
     def close(self, *, now: bool = False) -> None:
-        transports = self._transports
-        super().close(now=now)  # first: the verifier's lease is of a governor that ends here
-        if self.verifiers is not None:
-            self.verifiers.close()
-        if (transports or self._governors) and ray.is_initialized():
-            end_all(transports, now=now)
+        if (self.sites or self._governors) and ray.is_initialized():
+            super().close(now=now)
             self._leave()
-        self._governors, self._shared = {}, {}
+        self._governors = {}
         self._stack.close()
 
-    def _choice(self, spot: Place, placing: OffloadRequest) -> BackendChoice:
+    def _choice(self, spot: Place) -> BackendChoice:
         assert spot.backend is not None
         return BackendChoice(
             spot.backend,
             threads=spot.threads,
             share=spot.share,
             budget=self.settings.device_memory,
-            placing=placing,
             host_threads=spot.host_threads,
         )
 
@@ -242,43 +297,21 @@ class RayExecutor(Executor):
                 if ray.get(ref):
                     ray.kill(left[ref], no_restart=True)
 
-    def _keep_keys(self) -> None:
-        """Lease what the workers will keep, on all nodes, before anything is loaded. Raises ClusterError.
-
-        For as long as there are workers, those that die and come back included, and before there are witnesses: a
-        prover never waits for memory that witnesses hold until they are proven.
-        """
-        asked = {
-            node: self._governors[node].keep.remote(self._name, resident.memory, resident.pinned)
-            for node, resident in self._resident.items()
-            if resident.memory and node in self._governors
-        }
-        try:
-            self._tickets = dict(zip(asked, ray.get(list(asked.values())), strict=True))
-        except RayTaskError as error:
-            if isinstance(error.cause, ClusterError):
-                raise ClusterError(str(error.cause)) from None
-            raise
-
-    def _hire(self, spec: WorkerSpec, spot: Place, num_cpus: float, files: dict[str, Any]) -> Worker:
-        actor = _actor(spec, spot.node, num_cpus, spot.num_gpus)
-        self._transports[spec.name] = RayTransport(actor, Carried(spec), self._shared, files)
-        return Worker(spec.name, spot.node.address, spec.synthesisers, spot.node.id)
-
-    def _spread(self, system: ProofSystem, nodes: list[Node]) -> Verifiers | None:
-        """Verifiers on each node that can verify something, which is what another node proves; None if there is none,
-        or threads will do."""
-        homes = [home for home, _ in self._own.values()] if system.verifies_in_python else []
+    def verifiers(self, system: ProofSystem) -> Verifiers | None:
+        """Verifiers on each node that can verify something, which is what another node proves, or else beside the
+        driver; None where threads will do."""
+        homes = [site.worker.node_id for site in self.sites.values()] if system.verifies_in_python else []
         found = []
-        for node in nodes:
+        for node in self._nodes:
             elsewhere = sum(home != node.id for home in homes)
             for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
-                found.append(Verifier(node.id, RayTransport(_actor(spec, node), Carried(spec), {}, {})))
-        return Verifiers(system, found, self.settings) if found else None
+                found.append(Verifier(node.id, RayTransport(_actor(spec, node), spec)))
+        return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 
     def _govern(self, node: Node) -> Any:
-        """The node's governor: the one that another job made, or a new one of our settings."""
+        """The node's governor: the one that another job made, or a new one of our settings, which leaves room for the
+        keys that are expected."""
         settings = self.settings
         options = ray.remote(NodeGovernor).options(
             name=governor_name(node.id),
@@ -293,17 +326,26 @@ class RayExecutor(Executor):
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         policy = policy_for(settings, threads)
-        return options.remote(threads, settings.memory, policy, keys=self._resident[node.id].memory)
+        return options.remote(threads, settings.memory, policy, keys=self._expected[node.id])
 
 
-def _actor(spec: WorkerSpec | VerifierSpec, node: Node, num_cpus: float = 0, num_gpus: float = 0) -> Any:
+class RayExecutor(FleetExecutor):
+    """The executor of a job whose workers are actors."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(RayFleet(settings))
+
+
+def _actor(
+    spec: HostSpec | VerifierSpec, node: Node, num_cpus: float = 0, num_gpus: float = 0, calls: int = CALLS
+) -> Any:
     """Start the actor that serves `spec` on that node."""
     options = ray.remote(concurrency_groups={ENDING: 1})(RemoteWorker).options(
         num_cpus=num_cpus,
         num_gpus=num_gpus,
         max_restarts=-1,
         max_task_retries=0,
-        max_concurrency=CALLS,
+        max_concurrency=calls,
         # Hard: a worker that moved to another node could take the room of the workers planned there. When a node is
         # gone, its workers are retired.
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),

@@ -54,6 +54,8 @@ class Finished:
     ended: float = 0.0
     epoch: int = 0
     """Number of the start that a LOAD is of."""
+    blamed: bool = True
+    """Whether the job may be to blame for the error, and not another one that the worker serves."""
 
 
 class _Beside:

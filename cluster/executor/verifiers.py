@@ -58,8 +58,8 @@ class Verifiers:
         self._free: list[Verifier] = []
         self._changed = threading.Condition()
         self._closed = False
-        self._homes: dict[str, str | None] = {}
-        """The node on which each partition was proven last."""
+        self._homes: dict[int, str | None] = {}
+        """The node on which each proof that is to be verified was made, by its identity: names are a job's own."""
         self._longest: float | None = None
         """Seconds that a verdict took, at most."""
         self._factor = float(FACTOR)
@@ -68,12 +68,17 @@ class Verifiers:
 
     def made_on(self, node: str | None, proofs: Sequence[PartitionProof]) -> None:
         """These proofs come from that node; None: it is not known, and they are verified beside the driver."""
-        self._homes.update((proof.name, node) for proof in proofs)
+        self._homes.update((id(proof), node) for proof in proofs)
+
+    def done_with(self, proofs: Sequence[PartitionProof]) -> None:
+        """These proofs are verified."""
+        for proof in proofs:
+            self._homes.pop(id(proof), None)
 
     def verify(self, proof: PartitionProof) -> bool:
         """`system.verify(proof)`, in a process that may and is free."""
         for _ in range(TRIES):
-            verifier = self._take(self._homes.get(proof.name))
+            verifier = self._take(self._homes.get(id(proof)))
             if verifier is None:
                 break
             started = time.monotonic()

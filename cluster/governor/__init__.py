@@ -7,7 +7,7 @@ has.
 """
 
 from cluster.governor.actor import NodeGovernor
-from cluster.governor.budget import default_memory, node_budget
+from cluster.governor.budget import default_memory, memory_for_keys, node_budget
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 
@@ -20,5 +20,6 @@ __all__ = [
     "NodeGovernor",
     "Request",
     "default_memory",
+    "memory_for_keys",
     "node_budget",
 ]

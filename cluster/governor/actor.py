@@ -100,12 +100,12 @@ class NodeGovernor:
             Request(_process(pid), threads, memory, lane, LeaseClass(lease_class), thread=thread, least=least)
         )
 
-    async def keep(self, driver: str, memory: int, pinned: int = 0) -> int:
-        """Keep a driver's key resident until it leaves, once there is room for it; the lease's ticket. Raises
-        ClusterError if there never is."""
+    async def keep(self, driver: str, memory: int, pinned: int = 0, key: str = "") -> int:
+        """Keep a driver's key, of that name among its own, resident until it leaves or releases it, once there is room
+        for it; the lease's ticket. Raises ClusterError if there never is."""
         known = self._drivers.get(driver)  # one unknown after a restart of this actor soon says that it lives
         holder = known.holder if known is not None else NOBODY
-        ticket, _ = await self._granted(Request(holder, memory=memory, pinned=pinned, key=driver))
+        ticket, _ = await self._granted(Request(holder, memory=memory, pinned=pinned, key=f"{driver}{key}"))
         return ticket
 
     async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:

@@ -22,6 +22,11 @@ def budget_of(threads: int, memory: int | None = None, pinned: int | None = None
     return Budget(threads, memory, memory // 2 if pinned is None else pinned)
 
 
+def memory_for_keys() -> int:
+    """Bytes that a budget leaves room for where it is not known which keys there will be."""
+    return memory_total() // 4
+
+
 def default_memory(keys: int = 0) -> int:
     """Half of the memory that is free, in bytes, and `keys` more, within what there is in all.
 

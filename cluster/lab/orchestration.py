@@ -25,7 +25,7 @@ from actors.backends import leases_from
 from actors.inflight import Timed
 from actors.process import Kept
 from actors.prover import ProverWorker
-from actors.threads import WorkerThreads
+from actors.threads import RoomsHere
 from cluster.dispatch import draw_challenge
 from cluster.driver import prove
 from cluster.executor.base import Worker
@@ -33,15 +33,12 @@ from cluster.executor.local import (
     InProcessExecutor,
     ProcessExecutor,
     isolates,
-    local_devices,
-    prover_choices,
 )
 from cluster.executor.tasks import Finished, Kind
 from cluster.record.analysis import devices
 from cluster.record.run import Run
 from cluster.record.timeline import Place, Session, Span, read_timeline
 from distprove.errors import JobFailed, UsageError
-from distprove.host.machine import usable_threads
 from distprove.proof import invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, StepTimes, Witness
@@ -190,7 +187,8 @@ class PreparedThreads(InProcessExecutor):
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
         """The pipeline's own provers."""
-        return [each.prover for each in self._transports.values() if isinstance(each, WorkerThreads)]
+        hosts = [site.host for site in self.fleet.sites.values()]
+        return [prover for host in hosts if isinstance(host, RoomsHere) for prover in host.rooms.provers]
 
 
 class PreparedProcesses(PreparedThreads, ProcessExecutor):
@@ -198,9 +196,8 @@ class PreparedProcesses(PreparedThreads, ProcessExecutor):
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
         """As many provers as the pipeline has, on the same devices, made in this process."""
-        threads = self.settings.threads or usable_threads()
-        choices = prover_choices(self.settings, system, local_devices(self.settings), threads)
-        self._bare = [ProverWorker(system, choice, leases_from(self._governor, choice)) for choice in choices]
+        choices = [site.placing(system, self.settings) for site in self.fleet.sites.values()]
+        self._bare = [ProverWorker(system, choice, leases_from(self.fleet.governor, choice)) for choice in choices]
         return self._bare
 
     def close(self, *, now: bool = False) -> None:

@@ -13,6 +13,7 @@ has the id that the client gives it, and a job that is submitted twice is one jo
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from cluster.service.contact import Contact, find
+from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
 from cluster.service.wire import read
@@ -92,17 +93,7 @@ class Client:
         self.contact = contact
         self._patience = patience
         self._connection: http.client.HTTPConnection | None = None
-        url = urlsplit(contact.url)
-        try:
-            port = url.port
-        except ValueError:
-            port = -1
-        if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/") or port == -1:
-            raise UsageError("the URL of a service is http://HOST:PORT or https://HOST:PORT")
-        if url.username is not None or url.query or url.fragment:
-            raise UsageError("the URL of a service holds no user and no query; a token is in a file of its own")
-        self._host, self._port = url.hostname, port
-        self._context = _context(contact) if url.scheme == "https" else None
+        self._closed_connection()  # that what is wrong with the URL is told at once
         self._token = read_token(Path(contact.token_file))
 
     # -- jobs -------------------------------------------------------------------------------------------------------
@@ -250,6 +241,8 @@ class Client:
                 return self._once(method, target, data, seconds, take)
             except QueueFull as full:
                 error, least = full, full.retry_after
+            except ServiceGone as gone:
+                error, least = gone, 0.0
             except (OSError, http.client.HTTPException) as lost:
                 self.close()
                 if isinstance(lost, ssl.SSLCertVerificationError):
@@ -287,15 +280,42 @@ class Client:
             raise
 
     def _connected(self, seconds: float) -> http.client.HTTPConnection:
+        """An open connection to the service."""
         if self._connection is None:
-            if self._context is not None:
-                self._connection = http.client.HTTPSConnection(self._host, self._port, context=self._context)
-            else:
-                self._connection = http.client.HTTPConnection(self._host, self._port)
-        self._connection.timeout = seconds
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(seconds)
+            if self.contact.folder is not None:
+                # It may have been started again elsewhere; and whoever listens where a dead one did gets no token.
+                self.contact = contact_in(Path(self.contact.folder))
+            connection = self._closed_connection()
+            connection.timeout = seconds
+            connection.connect()
+            connection.auto_open = 0  # another connection is opened here, after the same checks
+            self._connection = connection
+            self._check_fingerprint(connection)
+        self._connection.sock.settimeout(seconds)
         return self._connection
+
+    def _closed_connection(self) -> http.client.HTTPConnection:
+        url = urlsplit(self.contact.url)
+        try:
+            port = url.port
+        except ValueError:
+            port = -1
+        if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/") or port == -1:
+            raise UsageError("the URL of a service is http://HOST:PORT or https://HOST:PORT")
+        if url.username is not None or url.query or url.fragment:
+            raise UsageError("the URL of a service holds no user and no query; a token is in a file of its own")
+        if url.scheme == "http":
+            return http.client.HTTPConnection(url.hostname, port)
+        return http.client.HTTPSConnection(url.hostname, port, context=_context(self.contact))
+
+    def _check_fingerprint(self, connection: http.client.HTTPConnection) -> None:
+        """Raise AccessDenied unless the certificate is the one that the contact names, if it names one."""
+        if self.contact.fingerprint is None:
+            return
+        shown = connection.sock.getpeercert(binary_form=True) if isinstance(connection.sock, ssl.SSLSocket) else b""
+        if hashlib.sha256(shown or b"").hexdigest() != self.contact.fingerprint:
+            self.close()
+            raise AccessDenied(f"{self.contact.url}: its certificate is not the service's")
 
 
 def request_of(
@@ -377,6 +397,9 @@ def _seconds(text: str | None) -> float:
 
 def _context(contact: Contact) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=contact.ca_file)
+        context = ssl.create_default_context(cafile=contact.ca_file)
     except (OSError, ssl.SSLError):
         raise InputError(f"{contact.ca_file}: not a file of certificates") from None
+    if contact.fingerprint is not None:  # which is checked before anything is sent
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

@@ -1,15 +1,17 @@
 """Where a service of this user is found: its folder, how it is reached, and whether it is alive.
 
 lock            held while the service runs (cluster/record/run.py)
-contact.json    {"url", "token_file", "ca_file", "pid"}, written when it is ready
+contact.json    how it is reached (`Contact`), written when it is ready
 tokens          who may speak to it (cluster/service/http/access.py)
 service.log     what it says, when it runs detached
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ from kernels.host.private import NotPrivate, require_private
 CONTACT = "contact.json"
 LOG = "service.log"
 MAX_FILE = 1 << 16
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 VARIABLE = "DISTPROVE_SERVICE"
 """Environment variable with the URL or the folder of the service to ask."""
 TOKEN_VARIABLE = "DISTPROVE_SERVICE_TOKEN_FILE"
@@ -39,7 +42,11 @@ class Contact:
     """A file with a line NAME TOKEN, which nobody but this user can read."""
     ca_file: str | None = None
     """Certificates that TLS is checked with; None for the system's."""
+    fingerprint: str | None = None
+    """SHA-256 of the service's own certificate, in place of that check: names in it need not be those of the URL."""
     pid: int | None = None
+    folder: str | None = None
+    """The service's folder, on this machine."""
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -57,6 +64,12 @@ def make_folder(folder: Path) -> None:
         raise UsageError(f"{folder} cannot be a service's folder, which is private: {error}") from None
     with Folder.open_ours(folder) as opened:
         opened.close_to_others()
+
+
+def fingerprint_of(certificate: Path) -> str:
+    """The SHA-256 of the first certificate in a PEM file."""
+    first = certificate.read_text(encoding="ascii").partition(_END)[0] + _END
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first[first.index(_BEGIN) :])).hexdigest()
 
 
 def write_contact(folder: Path, contact: Contact) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cluster.eventlog import job_logger
-from cluster.service.contact import Contact, make_folder, remove_contact, write_contact
+from cluster.service.contact import Contact, fingerprint_of, make_folder, remove_contact, write_contact
 from cluster.service.http.access import TOKENS, make_tokens
 from cluster.service.http.server import Options, Server
 from cluster.service.requests import Limits
@@ -48,7 +48,11 @@ def serve(
         service.start()
         server.start()
         contact = Contact(
-            server.url, str(options.tokens), str(options.tls_cert) if options.tls_cert else None, os.getpid()
+            server.url,
+            str(options.tokens),
+            fingerprint=fingerprint_of(options.tls_cert) if options.tls_cert else None,
+            pid=os.getpid(),
+            folder=str(folder),
         )
         write_contact(folder, contact)
         with ending.on_signals():

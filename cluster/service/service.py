@@ -456,7 +456,8 @@ class Service:
             raise ServiceGone("the service takes no more jobs: it is closing")
         if len(self._waiting) < self.limits.queued:
             return
-        recent = [when for when in self._ended if when > time.time() - RECENT]
+        ended = tuple(self._ended)  # at once: jobs end meanwhile, and the lock need not be held
+        recent = [when for when in ended if when > time.time() - RECENT]
         after = (time.time() - recent[0]) / len(recent) if recent else 10.0
         after = min(60.0, max(1.0, after))
         raise QueueFull(f"{len(self._waiting)} jobs wait already; try again in {after:.0f} s", after)

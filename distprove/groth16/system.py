@@ -210,7 +210,8 @@ class Groth16Prover:
             )
 
     def close(self) -> None:
-        """Does nothing: the key's memory is freed with the backend, which belongs to the caller."""
+        """Let go of the key, whose memory the backend then uses for other things. Nothing may be in flight."""
+        del self._key
 
 
 class StagedGroth16:

@@ -182,7 +182,8 @@ class StarkProver:
         if self._key.key.digest != system.key_digest():
             raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
         self._partitions = system.partitions
-        self._kept: dict[str, Committed] = {}
+        self._kept: dict[tuple[str, str], Committed] = {}
+        """Those that are committed, by job and name."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes:
         """Commit to the main trace, and keep the commitment for `prove` while there is room."""
@@ -191,7 +192,7 @@ class StarkProver:
         if self._partitions == 1 or leaves_room(
             committed.shape, plan, self._budget, self._held(), key_streamed=streamed
         ):
-            self._kept[partition.name] = committed
+            self._kept[partition.job, partition.name] = committed
         return committed.commitment.to_bytes()
 
     def prove(
@@ -204,7 +205,7 @@ class StarkProver:
             raise UsageError("a STARK partition is proven under its job's challenge")
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         steps = Steps()
-        committed = self._kept.pop(partition.name, None)
+        committed = self._kept.pop((partition.job, partition.name), None)
         if committed is not None and self._held() + committed.plan.peak > self._budget:
             committed = None
         if committed is None:
@@ -237,8 +238,15 @@ class StarkProver:
             where = first.rule if first.row is None else f"{first.table}: {first.rule}, row {first.row}"
             raise UnsatisfiedWitness(f"partition {partition.name}: the trace breaks a rule: {where}")
 
+    def drop(self, job: str | None = None) -> bool:
+        """Give back what is kept for a job, or for all; whether there was any."""
+        dropped = [key for key in self._kept if job is None or key[0] == job]
+        for key in dropped:
+            del self._kept[key]
+        return bool(dropped)
+
     def close(self) -> None:
-        self._kept.clear()
+        self.drop()
 
     @property
     def _budget(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from cluster.service.contact import contact_in, is_alive
+from cluster.service.contact import is_alive
 from distprove.cli.app import app
 from distprove.cli.through_service import table_of
 from distprove.job import Job
@@ -68,12 +68,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     found = Shell(tmp_path_factory.mktemp("service"))
     (found.folder / "job.toml").write_text(JOB)
     (found.folder / "long.toml").write_text(LONG)
-    told = found.json("up", "--local", "--port", "0")
+    found.json("up", "--local", "--port", "0")
     try:
         yield found
     finally:
         if is_alive(found.service):
-            os.kill(contact_in(found.service).pid or told["pid"], signal.SIGKILL)
+            os.kill(json.loads((found.service / "contact.json").read_text())["pid"], signal.SIGKILL)
 
 
 def test_a_job_from_its_submission_to_its_proof(shell: Shell) -> None:

@@ -77,7 +77,8 @@ def test_two_keys_and_three_jobs_at_once_with_equal_names(pool: Pool, faults: Ma
         jobs.start("d", other)
         jobs.proven("d", other)
         assert jobs.clients["d"].cold is False
-        assert sorted((key.digest, key.workers, key.jobs) for key in pool.keys()) == sorted(
+        resident = pool.keys()
+        assert sorted((key.digest, key.workers, key.jobs) for key in resident) == sorted(
             (system.key_digest().hex(), 1, 0) for system in (one, other)
         )
         assert sum(worker.proven for worker in pool.workers()) == 4 + 5 + 4 + 5

@@ -136,7 +136,7 @@ def actor_of(executor: Executor) -> int | None:
     """The process of prover-0's actor; None while it is being started again."""
     import ray
 
-    actor = executor._transports["prover-0"].actor  # type: ignore[attr-defined]
+    actor = executor._transports["prover-0"].host.actor  # type: ignore[attr-defined]
     try:
         return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
     except ray.exceptions.RayError:

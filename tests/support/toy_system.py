@@ -39,6 +39,12 @@ class ToyBackend:
     def watch_busy(self) -> QueueWatch:
         return QueueWatch()
 
+    def watch_memory(self) -> None:
+        pass
+
+    def memory_peak(self) -> None:
+        return None
+
     def close(self) -> None:
         pass
 

@@ -137,23 +137,29 @@ class Server:
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
         for route in self._table.routes:
             app.router.add_route(route.method, route.path, partial(self._handle, shared, route))
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            keepalive_timeout=IDLE_SECONDS,
-            lingering_time=2.0,
-            auto_decompress=False,
-            max_line_size=LINE,
-            max_field_size=LINE,
-            max_headers=HEADERS,
-            logger=_unheard,
-            handler_cancellation=True,
-            shutdown_timeout=1.0,
-        )
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
-        assert runner.server is not None
+        manager = runner.server
+        assert manager is not None
+
+        def connection() -> asyncio.BaseProtocol:
+            if len(manager.connections) >= CONNECTIONS:
+                return _Full()
+            return _Connection(
+                manager,
+                loop=self._loop,
+                access_log=_unheard,
+                keepalive_timeout=IDLE_SECONDS,
+                lingering_time=2.0,
+                auto_decompress=False,
+                max_line_size=LINE,
+                max_field_size=LINE,
+                max_headers=HEADERS,
+                logger=_unheard,
+            )
+
         server = await self._loop.create_server(
-            partial(_connection, runner.server),
+            connection,
             sock=self._socket,
             ssl=self._ssl,
             backlog=256,
@@ -273,8 +279,21 @@ class _Full(asyncio.Protocol):
         transport.close()
 
 
-def _connection(server: web.Server) -> asyncio.BaseProtocol:
-    return server() if len(server.connections) < CONNECTIONS else _Full()
+class _Connection(web.RequestHandler):
+    """A connection whose errors are told as all others are."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is not a request of HTTP. What was sent is not quoted."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun")
+        response = problem(Refused(status, "not a request of HTTP, or one with too large a head"))
+        response.headers.update(SAFE)
+        response.force_close()
+        return response
 
 
 def _listen(host: str, port: int, any_port: bool) -> socket.socket:

@@ -12,9 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from cluster.record.run import take_lock
 from cluster.service import client as client_module
 from cluster.service.client import Client, connect
-from cluster.service.contact import CONTACT, Contact, contact_in, find, local_folder, make_folder, write_contact
+from cluster.service.contact import (
+    CONTACT,
+    Contact,
+    contact_in,
+    find,
+    fingerprint_of,
+    local_folder,
+    make_folder,
+    write_contact,
+)
 from cluster.service.views import JobRequest, JobState, Priority
 from distprove.errors import (
     AccessDenied,
@@ -26,6 +36,7 @@ from distprove.errors import (
     ServiceGone,
     UsageError,
 )
+from distprove.formats.folder import Folder
 from tests.support.fake_service import Served, served
 
 JOB = {"system": "toy"}
@@ -197,7 +208,7 @@ def test_the_service_that_is_meant_is_found(tmp_path: Path, monkeypatch: pytest.
         contact_in(folder)
     make_folder(folder)
     token = written(folder, "t" * 43)
-    write_contact(folder, Contact("http://127.0.0.1:1", str(token), None, 4711))
+    write_contact(folder, Contact("http://127.0.0.1:1", str(token), pid=4711))
     with pytest.raises(ServiceGone, match=r"died.*4711.*distprove up"):
         connect(str(folder))
     with pytest.raises(UsageError, match="token"):
@@ -224,3 +235,44 @@ def test_a_folder_that_others_can_change_is_not_believed(tmp_path: Path) -> None
     (tmp_path / "laid").write_text('{"url": "http://127.0.0.1:1", "token_file": "t"}')
     with pytest.raises(InputError):
         contact_in(folder)
+
+
+def test_who_takes_a_dead_services_port_gets_no_token(tmp_path: Path) -> None:
+    """The service is killed while a client waits; another user of the machine listens where it did."""
+    folder = tmp_path / "service"
+    make_folder(folder)
+    lock = take_lock(Folder.open_ours(folder))
+    with served(folder) as here:
+        address = here.address
+        write_contact(folder, Contact(here.server.url, str(here.tokens), folder=str(folder)))
+        client = connect(str(folder), patience=0.5)
+        client.submit(JOB, id="a")
+    lock.close()
+    with socket.create_server(address) as listening:
+        with pytest.raises(ServiceGone, match="died"):
+            client.status("a")
+        listening.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    lock = take_lock(Folder.open_ours(folder))
+    with served(folder) as again:
+        again.service.submit(JobRequest("a", JOB))
+        write_contact(folder, Contact(again.server.url, str(again.tokens), folder=str(folder)))
+        client.contact = Contact("http://127.0.0.1:1", str(again.tokens), folder=str(folder))
+        assert client.wait("a", 0.0).id == "a"
+    lock.close()
+
+
+def test_a_certificate_of_the_service_is_known_again_and_no_other(
+    tmp_path: Path, certificate: tuple[Path, Path], other_certificate: tuple[Path, Path]
+) -> None:
+    with served(tmp_path, tls_cert=certificate[0], tls_key=certificate[1]) as here:
+        right = Contact(here.server.url, str(here.tokens), fingerprint=fingerprint_of(certificate[0]))
+        assert Client(right).overview().queued == 0
+        for wrong in (
+            Contact(here.server.url, str(here.tokens), fingerprint=fingerprint_of(other_certificate[0])),
+            Contact(here.server.url, str(here.tokens), ca_file=str(other_certificate[0])),
+            Contact(here.server.url, str(here.tokens)),
+        ):
+            with pytest.raises(AccessDenied, match="certificate"):
+                Client(wrong).overview()

@@ -1,0 +1,106 @@
+"""The rooms of a process: a worker for each key that is resident there, on one device.
+
+    host --open(number, spec)--> room: Worker, ProverWorker, synthesisers of its own
+                                   '--> one Device (backend, line) and one Crew for all rooms
+
+Whoever gives keys to workers numbers the rooms, opens one for each key, asks in it, and shuts it: that gives back the
+key's memory and ends its synthesisers, and the device stays open for the others. A number is used once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from actors.backends import leases_from
+from actors.grants import Governor
+from actors.lastwords import LastWords
+from actors.process import HostSpec, WorkerSpec
+from actors.processes import WorkerDied
+from actors.prover import Device, ProverWorker, Shared
+from actors.worker import Crew, Maker, Worker
+from kernels.host.arena import HostArena
+
+
+class Rooms:
+    """See the module's text. Any thread may call."""
+
+    def __init__(
+        self,
+        spec: HostSpec,
+        governor: Governor,
+        arena: HostArena,
+        makers: Callable[[WorkerSpec], Mapping[str, Maker]],
+        files: Callable[[WorkerSpec], Shared],
+        words: LastWords | None = None,
+    ) -> None:
+        """`makers` gives the synthesisers of a room, and `files` its system's files. `words`: as of `Line`."""
+        self._governor = governor
+        self._makers = makers
+        self._files = files
+        self._device = Device(spec.choice, leases_from(governor, spec.choice), arena)
+        self._device.in_flight.line.words = words
+        self._crew = Crew(spec.name, spec.in_flight)
+        self._lock = threading.Lock()
+        self._workers: dict[int, Worker] = {}
+        self.provers: list[ProverWorker] = []
+        """Those of the open rooms."""
+
+    def open(self, room: int, spec: WorkerSpec) -> None:
+        """Make the worker of a room, unless it is there; nothing is loaded before it is told to load."""
+        with self._lock:
+            if room in self._workers:
+                return
+            leases = leases_from(self._governor, spec.choice)
+            prover = ProverWorker(spec.system, spec.choice, leases, device=self._device)
+            self._workers[room] = Worker(
+                spec.name,
+                spec.system,
+                partial(self._files, spec),
+                prover,
+                self._makers(spec),
+                self._governor,
+                spec.in_flight,
+                spec.threads,
+                self._crew,
+            )
+            self.provers.append(prover)
+
+    def ask(self, room: int, name: str, *arguments: Any) -> Any:
+        """Call a method of a room's worker. Raises what it raises, and WorkerDied where there is no such room: it was
+        in a process that is gone."""
+        worker = self._workers.get(room)
+        if worker is None:
+            raise WorkerDied("the key is not loaded in this process")
+        return getattr(worker, name)(*arguments)
+
+    def tell(self, room: int, name: str, *arguments: Any) -> None:
+        """Call a method of a room's worker, if there is such a room."""
+        with suppress(WorkerDied):
+            self.ask(room, name, *arguments)
+
+    def shut(self, room: int) -> None:
+        """End a room, once what is under way in it is done: its key's memory and its synthesisers are given back."""
+        with self._lock:
+            worker = self._workers.pop(room, None)
+        if worker is not None:
+            worker.close()
+            self.provers.remove(worker.prover)
+
+    def close(self) -> None:
+        """Shut all rooms, then give back the device."""
+        for room in list(self._workers):
+            self.shut(room)
+        self._crew.end()
+        self._crew.wait()
+        with self._governor.lease(lane=True):
+            self._device.close()
+
+    def stop(self) -> None:
+        """Begin nothing more, and end all synthesisers."""
+        for worker in list(self._workers.values()):
+            worker.stop()
+        self._crew.end()

@@ -1,0 +1,208 @@
+"""A fleet: the workers of a machine or of a cluster, with their processes and devices, and without any key.
+
+    executor of a key --room on each worker--> fleet --host of each worker--> a process of one device
+
+An executor for one key (`FleetExecutor`) has a room on each worker. The executor of a single job has a fleet of its
+own; the executors of a pool share one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from actors.backends import BackendChoice
+from actors.process import SentWitness, WorkerSpec
+from cluster.executor.base import PATIENCE, Executor, Worker, end_all
+from cluster.executor.residents import Residents, of_prover
+from cluster.executor.transport import Transport
+from cluster.executor.verifiers import Verifiers
+from distprove.offload import parse_place
+from distprove.settings import ExecutorSettings
+from distprove.system import ProofSystem
+
+
+@dataclass(frozen=True)
+class Site:
+    """A worker's place in the fleet."""
+
+    worker: Worker
+    choice: BackendChoice
+    threads: int
+    """CPU threads of each of its synthesisers."""
+    host: Transport
+
+    def placing(self, system: ProofSystem, settings: ExecutorSettings) -> BackendChoice:
+        """Its backend, with what is offloaded from it for this system."""
+        return replace(self.choice, placing=parse_place(settings.place, system.name))
+
+
+class Fleet(ABC):
+    """See the module's text. Any thread may call."""
+
+    kind: str
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        self.settings = settings
+        self.sites: dict[str, Site] = {}
+        """Workers that were not given up, by id."""
+        self.verifying_threads = 1
+        """Threads of this process that verify."""
+        self._rooms = itertools.count(1)
+        self._opening = threading.Lock()
+        self._opened = False
+
+    def open(self, system: ProofSystem | None, waits_for: Callable[[str], None] = lambda what: None) -> None:
+        """Place the workers and open their processes, once. `system`: the only one, where there is one; memory for keys
+        is planned for it. Raises ClusterError."""
+        with self._opening:
+            if not self._opened:
+                self._open(system, waits_for)
+                self._opened = True
+
+    @abstractmethod
+    def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None: ...
+
+    def share(self, system: ProofSystem) -> Any:
+        """Give a system's files to all nodes, for `room`; here they have them."""
+        return None
+
+    def room(self, spec: WorkerSpec, shared: Any) -> Transport:
+        """A way for messages to a worker's room for one key, which is opened when it is started."""
+        host, number = self.sites[spec.name].host, next(self._rooms)
+        return Room(host, number, self.opener(spec, host, number, shared))
+
+    @abstractmethod
+    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
+        """What opens that room."""
+
+    @abstractmethod
+    def keep(self, system: ProofSystem) -> Callable[[], None]:
+        """Lease the memory that workers will keep of a key, on all nodes, before anything is loaded; what gives it back
+        is returned. Raises ClusterError where that does not fit beside the keys that are kept.
+
+        For as long as the key is resident, workers that die and come back included, and before there are witnesses of
+        its own: a prover never waits for memory that these hold until they are proven.
+        """
+
+    def residents(self, system: ProofSystem) -> dict[str, Residents]:
+        """What each worker keeps of its own, by its id."""
+        return {name: of_prover(system, site.placing(system, self.settings)) for name, site in self.sites.items()}
+
+    @abstractmethod
+    def verifiers(self, system: ProofSystem) -> Verifiers | None:
+        """Processes that verify, for a system for which threads would not do."""
+
+    @abstractmethod
+    def verifying(self) -> AbstractContextManager[object]:
+        """A lease of a thread to verify on, from the governor of the driver's node."""
+
+    @abstractmethod
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        """As `Executor.governor_report`."""
+
+    def retire(self, worker: str) -> None:
+        """Stop a worker for good."""
+        site = self.sites.pop(worker, None)
+        if site is not None:
+            site.host.end()
+
+    def close(self, *, now: bool = False) -> None:
+        """End all workers; unless `now`, once they have given back their devices."""
+        hosts = {name: site.host for name, site in self.sites.items()}
+        self.sites = {}
+        end_all(hosts, now=now)
+
+
+class Room:
+    """Messages to a room of a host, which may have others."""
+
+    def __init__(self, host: Transport, number: int, opens: Callable[[], object]) -> None:
+        self.host = host
+        self.number = number
+        self._opens = opens
+
+    def start(self) -> None:
+        self.host.start()
+        self._opens()
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        return self.host.call("ask", self.number, name, *arguments)
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        self.host.tell("tell", self.number, name, *arguments)
+
+    def kill(self) -> None:
+        self.host.kill()
+
+    def end(self) -> None:
+        """Shut the room; what it had may or may not be told. The host stays."""
+        with suppress(Exception):  # the host may be gone
+            self.host.call("shut", self.number)
+
+
+class FleetExecutor(Executor):
+    """An executor for one key: a room on each worker of a fleet, which is its own or is lent to it."""
+
+    def __init__(self, fleet: Fleet, *, own: bool = True) -> None:
+        super().__init__(fleet.settings)
+        self.kind = fleet.kind
+        self.fleet = fleet
+        self._own = own
+        self._give_back: Callable[[], None] = lambda: None
+        self._given: tuple[SentWitness, ...] = ()
+        """Witnesses that are given, as in `WorkerSpec`."""
+
+    def start(self, system: ProofSystem) -> list[Worker]:
+        fleet = self.fleet
+        fleet.open(system if self._own else None, self.waits_for)
+        self._give_back = fleet.keep(system)
+        self._system = system
+        sites, shared = list(fleet.sites.values()), fleet.share(system)
+        for site in sites:
+            choice = site.placing(system, self.settings)
+            worker = site.worker
+            spec = WorkerSpec(
+                worker.id, system, choice, worker.synthesisers, site.threads, self.settings.in_flight, given=self._given
+            )
+            self._transports[worker.id] = fleet.room(spec, shared)
+        self.verifying_threads = fleet.verifying_threads
+        self.verifiers = fleet.verifiers(system)
+        return [site.worker for site in sites]
+
+    def retire(self, worker: Worker) -> None:
+        if self._transports.pop(worker.id, None) is not None and self._own:
+            self.fleet.retire(worker.id)
+
+    def verifying(self) -> AbstractContextManager[object]:
+        return self.fleet.verifying()
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        return self.fleet.governor_report(began)
+
+    def close(self, *, now: bool = False) -> None:
+        rooms = self._transports
+        super().close(now=now)  # first: the verifier's lease is of a governor that may end here
+        if self.verifiers is not None:
+            self.verifiers.close()
+        if self._own:
+            self.fleet.close(now=now)
+        else:
+            _end_at_once(rooms.values(), 0.0 if now else PATIENCE)
+        self._give_back()
+
+
+def _end_at_once(rooms: Iterable[Transport], patience: float) -> None:
+    """Shut rooms, and wait for that for so many seconds, at most: a host that hangs is another's business."""
+    ending = [threading.Thread(target=room.end, name="distprove-shut", daemon=True) for room in rooms]
+    for thread in ending:
+        thread.start()
+    late = time.monotonic() + patience
+    for thread in ending:
+        thread.join(max(0.0, late - time.monotonic()))
