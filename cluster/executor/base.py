@@ -83,6 +83,11 @@ class Executor(ABC):
         self.verifying_threads = 1
         """Number of threads that verify, without these."""
 
+    @property
+    def replaceable(self) -> bool:
+        """Whether what the workers ran on is lost, and another executor of these settings would start its own."""
+        return False
+
     @abstractmethod
     def start(self, system: ProofSystem) -> list[Worker]:
         """Place the workers. Each must be loaded before it is used. Raises ClusterError for missing resources."""
@@ -137,7 +142,7 @@ class Executor(ABC):
         if transport is None:
             return
         if who == worker.id:
-            transport.kill()
+            self._beside("kill", transport.kill)  # over a network that may take its time
         else:
             transport.tell("interrupt", who)
 
