@@ -366,12 +366,13 @@ class Service:
     def _prove(self, ticket: _Ticket) -> None:
         job = ticket.job
         assert job is not None, "it is not over"
-        system = self._systems.load(job)
+        system, known_as = self._systems.load(job)
         plan = system.plan()
         with self._lock:
             self._change(ticket, partitions=len(plan))
         with self._open(ticket, job, system) as run:
-            lent = self._pool.lend(system, job=ticket.view.id, rank=ticket.view.priority.rank)
+            rank = ticket.view.priority.rank
+            lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
             with lent:
                 with self._lock:
                     if ticket.view.cancelling or self._closing:

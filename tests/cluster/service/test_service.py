@@ -435,7 +435,7 @@ def test_a_key_is_read_once_until_its_file_changes(place: Place, monkeypatch: py
 
     def loaded(*witnesses: str) -> Any:
         files = [str(place.folder / f"{name}.wtns") for name in witnesses]
-        return systems.load(Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=files))
+        return systems.load(Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=files))[0]
 
     first, second = loaded("w0"), loaded("w1", "w2")
     assert loads == ["groth16"]
