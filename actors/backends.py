@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,13 +103,28 @@ def device_backend(asked: str) -> tuple[str, BackendEntry] | None:
     return None
 
 
-def open_ahead(name: str, device: int) -> None:
-    """Open a device of the backend, in the process that will use it, before it is known for what. Whatever fails here
-    fails again, and is told, when the backend is made."""
+class Ahead(NamedTuple):
+    """A device that a process opens before it is told for what."""
+
+    backend: str
+    device: int
+    early: str
+    """As in `BackendEntry`."""
+
+
+def ahead_of(backend: str, device: int) -> Ahead | None:
+    """What a process needs to know to open that device ahead; None where there is nothing to open."""
+    entry = find_backend(backend)
+    return Ahead(backend, device, entry.early) if isinstance(entry, BackendEntry) else None
+
+
+def open_ahead(ahead: Ahead) -> None:
+    """Open a device, in the process that will use it. Whatever fails here fails again, and is told, when the backend is
+    made."""
     with suppress(Exception):
-        entry = find_backend(name)
+        entry = find_backend(ahead.backend)
         if isinstance(entry, BackendEntry):
-            entry.ahead(device)
+            entry.ahead(ahead.device)
 
 
 def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: Lease | None = None) -> Backend:

@@ -12,8 +12,11 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -74,12 +77,23 @@ class Channel:
         """Have the other side's handler run; it must be quick. Raises ChannelClosed where that is known."""
         self._send(("tell", 0, name, arguments))
 
+    def send_within(self, seconds: int) -> None:
+        """End the connection where a message cannot be sent for so long, because the other side does not read."""
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
+
+    def cut(self) -> None:
+        """End the connection from this side: calls under way raise ChannelClosed."""
+        with suppress(OSError, ValueError), socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
     def _send(self, message: tuple[Any, ...]) -> None:
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)  # before the lock: it may be long
         with self._sending:
             try:
                 self._connection.send_bytes(data)
             except (OSError, ValueError):  # the latter: a peer that went while it was being written to
+                self.cut()  # nothing that follows half a message is understood
                 raise ChannelClosed from None
 
     def _read(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import select
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -32,8 +34,9 @@ Warm = Callable[[bytes, list[str]], None]
 class Nursery:
     """The worker's end. Several threads may use it."""
 
-    def __init__(self, serve: Serve, warm: Warm, connection: int) -> None:
-        """Fork the nursery, which forks processes that run `serve`. To be called before this process has any thread.
+    def __init__(self, serve: Serve, warm: Warm, connection: int, born: Callable[[], None] = lambda: None) -> None:
+        """Fork the nursery, which forks processes that run `serve`, and calls `born` at once. To be called before this
+        process has any thread.
 
         `connection` is a descriptor of this process that others must not hold. Raises OSError where that cannot be.
         """
@@ -45,7 +48,7 @@ class Nursery:
             if os.fork() == 0:
                 self._line.close()
                 os.close(connection)
-                _ends(lambda: _attend(theirs, serve, warm))
+                _ends(lambda: _attend(theirs, serve, warm, born))
 
     def prepare(self, spec: bytes) -> None:
         """Have the nursery call `warm(spec, sys.path)` before it forks. Not waited for."""
@@ -74,10 +77,14 @@ class Forked:
         self._code: int | None = None
         self._lock = threading.Lock()
 
-    def wait(self) -> int:
-        """Wait for its end: its exit code, or the negative number of the signal that ended it."""
-        with suppress(ChildProcessError):  # another thread was told of its end
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end: its exit code, or the negative number of the signal that ended it. Raises TimeoutExpired
+        after `timeout` seconds."""
+        ended = select.poll()
+        with suppress(ProcessLookupError), open(os.pidfd_open(self.pid), "rb", buffering=0) as process:
+            ended.register(process, select.POLLIN)
+            if self._code is None and not ended.poll(None if timeout is None else timeout * 1000):
+                raise TimeoutExpired(f"process {self.pid}", timeout or 0.0)
         with self._lock:
             if self._code is None:
                 self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -89,9 +96,10 @@ class Forked:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def _attend(line: Connection, serve: Serve, warm: Warm) -> None:
+def _attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None]) -> None:
     """The nursery's life: until the worker's end."""
     _rename("nursery")
+    born()
     while True:
         try:
             asked: str | tuple[bytes, list[str]] = line.recv()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import psutil
 
+from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
@@ -27,6 +28,12 @@ from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, Witness
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
 from kernels.host.shared_arrays import Receiver
+
+ENDS = 3.0
+"""Seconds in which a process that was killed ends. One that a driver of the system holds in an uninterruptible state
+may never end, and nobody waits for it longer."""
+READS = 10
+"""Seconds for which a process that is stopped, or hangs, may keep whoever tells it something waiting."""
 
 
 class WorkerDied(Exception):
@@ -39,6 +46,10 @@ class WorkerDied(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class WorkerStuck(WorkerDied):
+    """The process was killed and does not end. What it holds, perhaps a device, is lost for as long as that lasts."""
 
 
 class HostProcess:
@@ -213,7 +224,8 @@ class Process(Protocol):
     @property
     def pid(self) -> int: ...
 
-    def wait(self) -> int: ...
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, and return its exit code. Raises TimeoutExpired."""
 
     def kill(self) -> None: ...
 
@@ -228,18 +240,18 @@ class Started(NamedTuple):
     def end(self) -> None:
         self.connection.close()
         self.process.kill()
-        self.process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(ENDS)
 
 
-def start_process(name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> Started:
-    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a backend and
-    its device, which the process opens before it is told to."""
+def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> Started:
+    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
+    the process opens before it is told to."""
     ours, theirs = Pipe()
     page = new_page()
-    command = (
-        "import sys; sys.path[:] = {!r}; from actors.server import main; main({}, nursery={}, ahead={!r}, page={})"
-    )
-    command = command.format(sys.path, theirs.fileno(), has_nursery, ahead, page)
+    command = "import sys; sys.path[:] = {!r}; from actors.birth import main; main({}, {}, nursery={}, ahead={!r})"
+    early = None if ahead is None else tuple(ahead)
+    command = command.format(sys.path, theirs.fileno(), page, has_nursery, early)
     try:
         with theirs:
             process = subprocess.Popen(
@@ -278,12 +290,16 @@ class _Child:
         self._tickets: set[int] = set()
         """Leases that the process holds."""
         self._process = process
+        self._stuck = False
+        """Whether it was killed and did not end."""
         handlers: Mapping[str, Handler] = {
             "acquire": self._acquire,
             "release": self._release,
             "shrink": governor.shrink,
         }
         self.channel = Channel(connection, handlers, self._gone)
+        with suppress(OSError, ValueError):  # it ended already
+            self.channel.send_within(READS)
 
     @property
     def ended(self) -> bool:
@@ -295,10 +311,20 @@ class _Child:
         try:
             return self.channel.call(name, *arguments)
         except ChannelClosed:
-            code = self._process.wait()
+            try:
+                code = self._ended()
+            except subprocess.TimeoutExpired:
+                raise WorkerStuck(f"the process of {self._name} was killed and does not end") from None
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             at = self._words.read() if self._words is not None else None
             raise WorkerDied(f"the process of {self._name} ended {how}", at) from None
+
+    def _ended(self) -> int:
+        """The exit code of a process whose connection has ended. Raises TimeoutExpired where it cannot be ended."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(0.0 if self._stuck else ENDS)
+        self._process.kill()
+        return self._process.wait(0.0 if self._stuck else ENDS)
 
     def drop_unused(self) -> None:
         """Have the process drop what nobody reads."""
@@ -307,18 +333,27 @@ class _Child:
                 self.channel.tell("tell", "drop", self.unused.popleft())
 
     def kill(self) -> None:
-        """Kill the process, and those that it started."""
+        """Kill the process, and those that it started. Where it does not end, what is asked of it ends all the same."""
         with suppress(psutil.Error):
             started = psutil.Process(self._process.pid).children(recursive=True)
             self._process.kill()
             for process in started:
                 with suppress(psutil.Error):
                     process.kill()
+        threading.Thread(target=self._give_up, name="distprove-ending", daemon=True).start()
 
     def end(self) -> None:
-        """Kill the process, and wait for its end."""
+        """Kill the process, and wait for its end, but not for one that does not end."""
         self._process.kill()
-        self._process.wait()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """End the connection of a process that was killed, where that does not do so."""
+        try:
+            self._process.wait(ENDS)
+        except subprocess.TimeoutExpired:
+            self._stuck = True
+            self.channel.cut()
 
     def _acquire(self, lease_class: str, threads: int, memory: int, lane: bool, least: int) -> tuple[int, int]:
         """A lease for the process: its ticket, and of how many threads it is."""
@@ -343,4 +378,5 @@ class _Child:
             tickets, self._tickets = self._tickets, set()
         for ticket in tickets:
             self._governor.release(ticket)
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.0 if self._stuck else ENDS)  # so that it leaves no zombie

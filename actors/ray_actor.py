@@ -21,6 +21,7 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
+from actors.backends import Ahead
 from actors.inflight import Timed
 from actors.leases import Governed
 from actors.process import HostSpec, MappedFile, VerifierSpec, WorkerSpec, mapped_file, pickled
@@ -52,9 +53,9 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """The rooms of a device, or a verifier, once it is told which. `ask` calls a method by name, several at once."""
 
-    def __init__(self, name: str, *, has_nursery: bool, ahead: tuple[str, int] | None = None) -> None:
+    def __init__(self, name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> None:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
-        rest. A worker has a nursery for its synthesisers. `ahead`: its backend and device."""
+        rest. A worker has a nursery for its synthesisers. `ahead`: the device."""
         self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=ahead)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)

@@ -1,6 +1,7 @@
 """Serves the processes that `actors.processes` starts: the workers of a device, a synthesiser or a verifier.
 
-Whoever started the process runs `main` there, at the other end of a connection, and calls methods of what is served.
+Whoever started the process runs `actors.birth.main` there, at the other end of a connection, and calls methods of what
+is served.
 Leases are asked for in the other direction. The process ends when the connection does, whatever it is at: one whose
 parent dies leaves nobody behind.
 """
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.backends import open_ahead
+from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
@@ -31,6 +32,7 @@ from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
 from distprove.host.lease_class import LeaseClass
+from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
@@ -38,36 +40,28 @@ from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
 
 
-def main(connection: int, *, nursery: bool, ahead: tuple[str, int] | None = None, page: int) -> None:
-    """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
-    starts is forked from one. `ahead`: a backend and its device, to be opened meanwhile. `page`: the descriptor of
-    `actors.lastwords`."""
-    with suppress(OSError):  # where there is no such file
-        os.dup2(2, 1)  # the executor's output is its own
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    give_back_large_blocks()
-    forks = None
-    if nursery:
-        with suppress(OSError):
-            forks = Nursery(_serve, _warm, connection)
-    _serve(connection, forks, ahead, LastWords(page))
-
-
-def _serve(
+def serve(
     connection: int,
     nursery: Nursery | None = None,
-    ahead: tuple[str, int] | None = None,
-    words: LastWords | None = None,
+    ahead: tuple[str, int, str] | None = None,
+    page: int | None = None,
 ) -> None:
-    server = _Server(connection, nursery, words)
+    """Serve whoever is at the other end of this descriptor, until the connection ends. What a worker starts is forked
+    from the `nursery`, if there is one. `ahead` is the `Ahead` of a device, to be opened meanwhile. `page` is the
+    descriptor of `actors.lastwords`, if there is one."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    give_back_large_blocks()
+    if wants_json():
+        set_up_logging()
+    server = _Server(connection, nursery, None if page is None else LastWords(page))
     if ahead is not None:
-        open_ahead(*ahead)
+        open_ahead(Ahead(*ahead))
     server.ready.set()
     threading.Event().wait()
 
 
-def _warm(spec: bytes, path: list[str]) -> None:
-    sys.path[:] = path
+def warm(spec: bytes) -> None:
+    """Import what those need that serve a pickled spec."""
     system = pickle.loads(spec).system
     if isinstance(system, ImportsAhead):
         system.import_ahead()

@@ -173,6 +173,8 @@ class _Job:
     """Number of its last turn at a synthesiser; the job that has not been served for longest has the next."""
     proven: int = 0
     """Number of its last turn at the prover."""
+    first: bool = True
+    """Whether none of its outcomes was told yet: somebody waits to see whether it goes well."""
     over: bool = False
     """Whether it was forgotten: nobody asks any more for what is under way."""
     turns: dict[str, Turn] = field(default_factory=dict)
@@ -189,12 +191,13 @@ class _Job:
         batch = self.batch
         if batch.lost or batch.loaded or batch.returned or (batch.outcomes and batch.outcomes[-1].error is not None):
             return True
-        return bool(batch.outcomes) and not self.under_way and not self.ready and not self.waiting
+        return bool(batch.outcomes) and (self.first or not (self.under_way or self.ready or self.waiting))
 
     def told(self, now: float) -> Batch:
         """The news, which are then told."""
         self.heard = now
         batch, self.batch, self.changed = self.batch, Batch([], []), False
+        self.first = self.first and not batch.outcomes
         for name, (stage, who) in self.under_way.items():
             turn = self.turns.get(name)
             batch.under_way.append((name, stage if turn is None or turn.begun else "ready", who))

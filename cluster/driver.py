@@ -22,6 +22,7 @@ from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
+from distprove.host.memory import most_resident
 from distprove.proof import Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
@@ -54,7 +55,7 @@ def prove(
         session = Session(executor=executor.kind)
         status = StatusFile(run.folder, lambda: executor.governor_report(session.began))
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
-        report.started = session.began
+        report.started, report.chosen = session.began, executor.chosen
         try:
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
             plan = plan if plan is not None else system.plan()
@@ -67,6 +68,8 @@ def prove(
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
             shown = _harmless(progress, run)
+            if shown is not None and executor.chosen:
+                shown(Progress("chosen", None, None, None, 0, 0, len(plan), executor.chosen))
             state = State(system, plan, done, barrier, executor, run, settings, report, session, shown)
             with status:
                 proofs = dispatch(state, status.post)
@@ -104,6 +107,7 @@ def prove(
         finally:
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
+            report.driver_memory = most_resident()
             report.governors = executor.governor_report(session.began)
             busy = session.busy()
             for worker in report.workers:

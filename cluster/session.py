@@ -8,15 +8,19 @@ from pathlib import Path
 
 from cluster.dispatch import Progress
 from cluster.driver import prove
+from cluster.executor.base import Executor
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run, require_free
-from distprove.errors import UsageError
+from distprove.errors import ClusterError, UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import Job
 from distprove.proof import Proof
-from distprove.settings import Settings
+from distprove.settings import ExecutorSettings, Settings
 from distprove.system import ProofSystem
 from kernels.host.scratch import remove_left_over
+
+RESTARTS = 3
+"""Number of times that a Ray of a job's own is started again after it was lost."""
 
 
 def prove_job(
@@ -38,7 +42,7 @@ def prove_job(
         executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
         system = system or job.load()
         with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
-            return prove(system, executor, run, job.executor, progress)
+            return _prove(system, executor, run, job.executor, progress)
 
 
 def resume_job(
@@ -70,4 +74,24 @@ def resume_job(
         with open_executor(job.executor) as executor:
             system = job.load()
             run.keep_key(system)
-            return prove(system, executor, run, job.executor, progress)
+            return _prove(system, executor, run, job.executor, progress)
+
+
+def _prove(
+    system: ProofSystem,
+    executor: Executor,
+    run: Run,
+    settings: ExecutorSettings,
+    progress: Callable[[Progress], None] | None,
+    restarts: int = RESTARTS,
+) -> Proof:
+    """`driver.prove`, and where the Ray that was started for the job is lost, go on with another one, some times."""
+    try:
+        return prove(system, executor, run, settings, progress)
+    except ClusterError:
+        if not executor.replaceable or not restarts:
+            raise
+    executor.close(now=True)
+    run.read_again()
+    with open_executor(settings) as another:
+        return _prove(system, another, run, settings, progress, restarts - 1)

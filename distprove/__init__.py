@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cluster.service.client import Client as Client
+    from cluster.service.client import connect as connect
     from distprove.api import ProveResult as ProveResult
     from distprove.api import Verified as Verified
     from distprove.api import prove as prove
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
     from distprove.settings import ExecutorSettings as ExecutorSettings
 
 _HOMES = {
+    **dict.fromkeys(("Client", "connect"), "cluster.service.client"),
     **dict.fromkeys(("ProveResult", "Verified", "prove", "resume", "verify"), "distprove.api"),
     "ExecutorSettings": "distprove.settings",
     "Job": "distprove.job",
 }
 
-__all__ = ["ExecutorSettings", "Job", "ProveResult", "Verified", "prove", "resume", "verify"]
+__all__ = ["Client", "ExecutorSettings", "Job", "ProveResult", "Verified", "connect", "prove", "resume", "verify"]
 
 
 def __getattr__(name: str) -> Any:

@@ -116,6 +116,10 @@ class QueueFull(EnvironmentFailed):
         self.retry_after = retry_after
 
 
+class AccessDenied(UsageError):
+    """A service does not know the token that it was shown, or was shown none."""
+
+
 class ServiceGone(EnvironmentFailed):
     """No service answers, or it went away."""
 

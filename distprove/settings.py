@@ -29,13 +29,17 @@ class ExecutorSettings:
     """How a job is run. None means: chosen from what the machine or cluster has. Bounds are beyond what a machine has,
     and within what one survives."""
 
-    local: bool = setting("run on this machine, without Ray", False, flag="--local")
+    local: bool | None = setting(
+        "run on this machine without Ray, or over Ray; by default without, unless a cluster is named by `address` or "
+        "RAY_ADDRESS, as inside a submitted job",
+        flag="--local/--ray",
+    )
     isolate: bool | None = setting(
-        "with `local`: each worker in a process of its own, the default with GPUs, or all on threads of this one",
+        "without Ray: each worker in a process of its own, the default with GPUs, or all on threads of this one",
         flag="--isolate/--no-isolate",
     )
     address: str | None = setting(
-        "join this Ray cluster (auto: your own on this machine, or host:port) instead of starting one", flag="--address"
+        "join this Ray cluster: host:port, or auto for your own on this machine", flag="--address"
     )
     backend: str = setting("auto, cpu, cuda, or module:factory for one of your own", "auto", flag="--backend")
     gpus: int | None = setting("GPUs to use, at most; 0 for none", bounds=(0, 4096), flag="--gpus")
@@ -86,7 +90,7 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         if self.local and self.address is not None:
             raise UsageError("local and address exclude each other")
-        if self.isolate is not None and not self.local:
+        if self.isolate is not None and (self.local is False or self.address is not None):
             raise UsageError("isolate is for local: over Ray every worker is a process")
         if self.policy == GONE:
             raise UsageError(
@@ -108,10 +112,12 @@ class ExecutorSettings:
         """These settings with those of `given` that are not None in their place. Raises UsageError."""
         changes = {name: value for name, value in given.items() if value is not None}
         # Being told to stay on this machine is an answer to an address, and the other way round.
-        if "local" in changes and "address" not in changes:
+        if changes.get("local") and "address" not in changes:
             changes["address"] = None
         if "address" in changes and "local" not in changes:
-            changes = {"isolate": None, **changes, "local": False}
+            changes["local"] = None
+        if changes.get("address") or changes.get("local") is False:
+            changes.setdefault("isolate", None)
         if changes.get("policy", "static") != "static":
             changes["limits"] = {}  # those that were there belong to "static"
         return replace(self, **changes)

@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # Ray reads these when it is imported, which a test module may do while tests are collected.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
 
+# No test is proved by a service that whoever runs the tests has running.
+os.environ["XDG_STATE_HOME"] = "/nonexistent"
+os.environ.pop("DISTPROVE_SERVICE", None)
+
 # How long an example takes, or is made, says how busy the machine is.
 hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("patient")

@@ -285,6 +285,12 @@ def test_small_values_that_cost_many_times_the_file_are_refused(small: bytes) ->
         canonical.decode(b"\xdd" + (260_000).to_bytes(4, "big") + small * 260_000, "test")
 
 
+def test_many_partitions_with_small_public_values_fit_in_a_file() -> None:
+    """A job of 100,000 partitions with ten public values of 0 or 1 each could be proven and not be bound."""
+    many = [[b"\x01"] * 100] * 6000
+    assert canonical.decode(canonical.encode(many), "test") == many
+
+
 def test_no_value_costs_more_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     data = canonical.encode([[{} for _ in range(3000)], [{"a": [i]} for i in range(3000)], list(range(3000))])
     allowed = 1 << 12

@@ -29,6 +29,7 @@ partitions by stage, the workers with their synthesisers, and what is told of th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,12 @@ from cluster.dispatch.state import State
 from cluster.dispatch.taking import take
 from cluster.dispatch.trouble import see_to_workers
 from distprove.system import PartitionProof
+
+MANY = 64
+"""Workers from which on news are gathered before they are taken in: to hand out costs a walk over all workers, and a
+round for each piece of news would take the driver all its time."""
+GATHER = 2e-5
+"""Seconds for each worker that they are gathered."""
 
 __all__ = ["Progress", "State", "dispatch", "draw_challenge", "made_under"]
 
@@ -59,7 +66,11 @@ def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None])
         tell.loading()
     while partitions.open:
         hand_out(state)
-        for finished in executor.wait(timeout=1.0):
+        news = executor.wait(timeout=1.0)
+        if len(workers.by_id) >= MANY:
+            time.sleep(GATHER * len(workers.by_id))
+            news += executor.wait(timeout=0.0)
+        for finished in news:
             take(state, finished)
         see_to_workers(state)
         tell.moved()

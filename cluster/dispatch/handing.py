@@ -43,7 +43,7 @@ def check_key(state: State) -> None:
     """Have the key checked by a worker that is ready, unless that is done or under way."""
     ready = next((worker for worker in state.workers.by_id.values() if worker.usable), None)
     if not state.key_checked and state.checker is None and ready is not None:
-        state.checker = ready.handle.id
+        state.checker, ready.deadline = ready.handle.id, state.deadline()
         state.executor.check(ready.handle)
         state.tell.wait(f"the key's check on {state.checker}")
 

@@ -23,8 +23,8 @@ class Progress(NamedTuple):
     """Something happened; for the live display. `done`, `failed` and `total` count partitions."""
 
     event: str
-    """A journal event; "stage", ten times a second at most: partitions moved from one stage to another; or "waiting"
-    before there is work: `detail` says for what."""
+    """A journal event; "stage", ten times a second at most: partitions moved from one stage to another; "waiting"
+    before there is work: `detail` says for what; or "chosen", once: `detail` says which executor was, and why."""
     partition: str | None
     worker: str | None
     stage: str | None
@@ -34,6 +34,8 @@ class Progress(NamedTuple):
     detail: str | None = None
     stages: Mapping[str, int] | None = None
     """Number of partitions at each stage. Set for the event "stage" only."""
+    gpus: tuple[str, ...] = ()
+    """GPUs of the worker."""
 
 
 class Teller:
@@ -70,6 +72,7 @@ class Teller:
                 len(self._partitions),
                 detail,
                 self._partitions.stages() if event == "stage" else None,
+                tuple(map(str, worker.report.facts.get("gpus", ()))) if worker else (),
             )
         )
 

@@ -36,6 +36,8 @@ class State:
     progress: Callable[[Progress], None] | None
     checker: str | None = None
     """The worker that is checking the key."""
+    look_due: float = 0.0
+    """Time of the next look for workers that are late or hang, on the monotonic clock."""
 
     def __post_init__(self) -> None:
         self.partitions = Partitions(self.plan, self.report.partitions, self.proofs)

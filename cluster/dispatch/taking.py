@@ -22,11 +22,12 @@ from distprove.system import StepTimes
 
 
 def take(state: State, finished: Finished) -> None:
-    """Take in what is over. Raises InputError when the key is at fault, and what keeping a proof raised."""
+    """Take in what is over. Raises InputError when the key is at fault, ClusterError when Ray is lost, and what keeping
+    a proof raised."""
     worker = state.workers.by_id[finished.worker] if finished.worker is not None else None
     if finished.kind is Kind.VERIFY:
         _verified(state, finished)
-    elif finished.kind is Kind.KEEP:
+    elif finished.kind in (Kind.KEEP, Kind.LOST):
         if finished.error is not None:
             raise finished.error
         _kept(state, [state.partitions[name] for name in finished.value])
@@ -37,6 +38,7 @@ def take(state: State, finished: Finished) -> None:
     elif finished.kind is Kind.CHECK:
         _key_checked(state, worker, finished)
     elif finished.error is not None:
+        assert isinstance(finished.error, WorkerDied)
         trouble.died(state, worker, finished.error, blame=finished.blamed)
     else:
         _answered(state, worker, finished.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from actors.processes import WorkerDied
+from actors.processes import WorkerDied, WorkerStuck
 from cluster.dispatch import handing
 from cluster.dispatch.partitions import OVER, SAFE, PartitionState, Stage
 from cluster.dispatch.state import State
@@ -13,14 +13,21 @@ from cluster.record.report import public_message
 from distprove.errors import ClusterError, InputError
 from kernels.errors import OutOfMemory
 
+LOOK = 0.25
+"""Seconds between two looks for workers that are late or hang: each is a walk over all workers."""
 MAX_STRIKES = 3
 """Bad proofs, faults or deaths of one worker in a row before it is retired."""
+MAX_HANGS = 2
+"""Times that a worker hangs before it is retired, whatever it did in between, where there is another one."""
 
 
 def see_to_workers(state: State) -> None:
-    """Look for workers that are late or hang, and whether any is left."""
-    _retire_the_late(state)
-    _end_the_hung(state)
+    """Look for workers that are late or hang, some times a second, and whether any is left."""
+    now = time.monotonic()
+    if now >= state.look_due:
+        state.look_due = now + min(LOOK, state.settings.hang_timeout / 8)
+        _retire_the_late(state)
+        _end_the_hung(state)
     _fail_if_stranded(state)
 
 
@@ -123,15 +130,14 @@ def again(state: State, partition: PartitionState, reason: str, charge: bool = T
 # -- of workers -------------------------------------------------------------------------------------------------
 
 
-def died(
-    state: State, worker: WorkerState, error: BaseException, was_ready: bool = True, *, blame: bool = True
-) -> None:
+def died(state: State, worker: WorkerState, error: WorkerDied, was_ready: bool = True, *, blame: bool = True) -> None:
     """Count the death of a worker's process once, however often it is reported, and have the worker loaded again.
     What it had goes back; only the partition at work may be to `blame` and is charged for it, unless the process was at
-    another job's."""
+    another job's. A worker whose process cannot be ended is given up: what it holds of its device, nobody else can
+    have."""
     if worker.retired or (was_ready and not worker.ready):
         return
-    reason, at = str(error), error.at if isinstance(error, WorkerDied) else None
+    reason, at = str(error), error.at
     blamed = at[1] if at is not None and at[1] in worker.handed else worker.at_work_on()
     state.watch.forget(worker.handle.id)
     _note_death(state, worker, reason)
@@ -140,7 +146,9 @@ def died(
         maker.ready, maker.report.status = False, "starting"
     if state.checker == worker.handle.id:
         state.checker = None
-    if blame:
+    if isinstance(error, WorkerStuck):
+        retire(state, worker, reason)
+    elif blame:
         _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
     if not worker.retired:
         worker.deadline = state.deadline()
@@ -227,10 +235,27 @@ def _end_the_hung(state: State) -> None:
     for worker in state.workers.by_id.values():
         hung = state.watch.hung(worker.handle.id) if worker.usable else None
         if hung is not None:
-            state.run.note("hung", worker=hung.who, reason=hung.reason)
-            state.tell("hung", None, worker, hung.reason)
+            state.note("hung", state.workers.makers.get(hung.who, worker), hung.reason)
             state.watch.forget(worker.handle.id)  # until it says something
-            state.executor.interrupt(worker.handle, hung.who)
+            _end(state, worker, hung.who, hung.reason)
+    checker = state.workers.by_id.get(state.checker or "")
+    if checker is not None and time.monotonic() > checker.deadline:
+        checker.deadline = state.deadline()
+        reason = f"the key's check takes longer than {state.settings.start_timeout:.0f} s"
+        state.note("hung", checker, reason)
+        _end(state, checker, checker.handle.id, reason)
+
+
+def _end(state: State, worker: WorkerState, who: str, reason: str) -> None:
+    """End a process that hangs, and set its worker or synthesiser aside when that was not the first time, unless it is
+    the last one that is left."""
+    one = state.workers.makers.get(who, worker)
+    one.hangs += 1
+    others = state.workers.live() if one.proves else state.workers.makers_of(one.handle)
+    if one.hangs >= MAX_HANGS and len(others) > 1:
+        (retire if one.proves else retire_maker)(state, one, f"hung {one.hangs} times, the last: {reason}")
+    else:
+        state.executor.interrupt(worker.handle, who)
 
 
 def _fail_if_stranded(state: State) -> None:

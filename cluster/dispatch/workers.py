@@ -21,6 +21,8 @@ class WorkerState:
     ready: bool = False
     retired: bool = False
     strikes: int = 0
+    hangs: int = 0
+    """Number of times that it was ended because it hung."""
     handed: dict[str, None] = field(default_factory=dict)
     """Partitions it was handed, oldest first."""
     under_way: list[tuple[str, str, str]] = field(default_factory=list)

@@ -58,6 +58,8 @@ class Executor(ABC):
     """Owns workers and carries orders to them. Use as a context manager; `start` once, then ask and wait."""
 
     kind: str
+    chosen = ""
+    """Why this kind of executor was chosen, in words for reports; empty where there was no choice."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
@@ -80,6 +82,11 @@ class Executor(ABC):
         """Processes that verify, where threads would not do; whoever started them closes them."""
         self.verifying_threads = 1
         """Number of threads that verify, without these."""
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether what the workers ran on is lost, and another executor of these settings would start its own."""
+        return False
 
     @abstractmethod
     def start(self, system: ProofSystem) -> list[Worker]:
@@ -135,7 +142,7 @@ class Executor(ABC):
         if transport is None:
             return
         if who == worker.id:
-            transport.kill()
+            self._beside("kill", transport.kill)  # over a network that may take its time
         else:
             transport.tell("interrupt", who)
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import psutil
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
 from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
+from cluster.executor.reach import PATIENCE, require_ray
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
@@ -29,6 +31,8 @@ from distprove.settings import ExecutorSettings
 
 AUTO = "auto"
 """The address that stands for a cluster that is looked for."""
+_LATE = "timed out during startup"
+"""Part of what Ray says of a node that did not come up in Ray's own time."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Largest share of free memory for the object store, which lives in shared memory beside the provers."""
@@ -44,14 +48,12 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     objects are in a private folder. Raises ClusterError.
     """
     prepare(settings)
-    address = _address(settings)
     import ray
 
     if ray.is_initialized():
         yield "joined"
         return
-    if address == AUTO:
-        address = own_cluster()
+    address = joined_address(settings)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
     quiet["job_config"] = _job_config()
     with ExitStack() as stack:
@@ -68,18 +70,48 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     "_temp_dir": str(folder / SESSIONS),
                 }
             stack.callback(ray.shutdown)
-            # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
-            ray.init(address=address or "local", **own, **quiet)
+            late = time.monotonic() + settings.start_timeout
+            while True:
+                try:
+                    # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
+                    ray.init(address=address or "local", **own, **quiet)
+                    break
+                except Exception as error:
+                    # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
+                    if address is not None or _LATE not in str(error) or time.monotonic() > late:
+                        raise
+                    ray.shutdown()
+                    _end_processes()
         except ray.exceptions.AuthenticationError as error:
-            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {_first_line(error)}") from None
+            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
             what = (
                 f"no Ray to join at {address}"
                 if address is not None
-                else "Ray does not start here (--local needs none)"
+                else "Ray does not start here (a job without --ray needs none)"
             )
-            raise ClusterError(f"{what}: {_first_line(error)}") from None
+            raise ClusterError(f"{what}: {first_line(error)}") from None
         yield "joined" if address is not None else "started"
+
+
+def joined_address(settings: ExecutorSettings) -> str | None:
+    """The address of the cluster that is joined; None where one is started. Raises ClusterError, within seconds, where
+    none is there or it refuses our token."""
+    address = _address(settings)
+    if address is None:
+        return None
+    address = own_cluster() if address == AUTO else address
+    require_ray(address)
+    return address
+
+
+def _end_processes() -> None:
+    """End the processes of a Ray that did not come up, which Ray leaves."""
+    for process in psutil.Process().children():
+        with suppress(psutil.Error):
+            if process.name() in ("gcs_server", "raylet") or any("/ray/" in word for word in process.cmdline()):
+                process.kill()
+                process.wait(PATIENCE)
 
 
 def cluster_nodes() -> list[Node]:
@@ -153,5 +185,6 @@ def _store(wanted: int) -> int:
     return int(max(MIN_STORE, min(1.25 * wanted, room)))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of an error of Ray's, whose texts may have a hundred."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -21,8 +21,10 @@ from actors.backends import BackendChoice
 from actors.process import SentWitness, WorkerSpec
 from cluster.executor.base import PATIENCE, Executor, Worker, end_all
 from cluster.executor.residents import Residents, of_prover
+from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
+from distprove.errors import ClusterError
 from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
@@ -54,6 +56,8 @@ class Fleet(ABC):
         """Workers that were not given up, by id."""
         self.verifying_threads = 1
         """Threads of this process that verify."""
+        self.tenants: list[Callable[[ClusterError], None]] = []
+        """Who is to be told when all workers are lost at once."""
         self._rooms = itertools.count(1)
         self._opening = threading.Lock()
         self._opened = False
@@ -106,6 +110,16 @@ class Fleet(ABC):
     @abstractmethod
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """As `Executor.governor_report`."""
+
+    @property
+    def replaceable(self) -> bool:
+        """As `Executor.replaceable`."""
+        return False
+
+    def tell_lost(self, error: ClusterError) -> None:
+        """All workers are lost: tell those that use them."""
+        for tenant in list(self.tenants):
+            tenant(error)
 
     def retire(self, worker: str) -> None:
         """Stop a worker for good."""
@@ -162,6 +176,7 @@ class FleetExecutor(Executor):
     def start(self, system: ProofSystem) -> list[Worker]:
         fleet = self.fleet
         fleet.open(system if self._own else None, self.waits_for)
+        fleet.tenants.append(self._lose)
         self._give_back = fleet.keep(system)
         self._system = system
         sites, shared = list(fleet.sites.values()), fleet.share(system)
@@ -180,6 +195,13 @@ class FleetExecutor(Executor):
         if self._transports.pop(worker.id, None) is not None and self._own:
             self.fleet.retire(worker.id)
 
+    @property
+    def replaceable(self) -> bool:
+        return self.fleet.replaceable
+
+    def _lose(self, error: ClusterError) -> None:
+        self.told(Finished(Kind.LOST, error=error))
+
     def verifying(self) -> AbstractContextManager[object]:
         return self.fleet.verifying()
 
@@ -188,6 +210,8 @@ class FleetExecutor(Executor):
 
     def close(self, *, now: bool = False) -> None:
         rooms = self._transports
+        if self._lose in self.fleet.tenants:
+            self.fleet.tenants.remove(self._lose)
         super().close(now=now)  # first: the verifier's lease is of a governor that may end here
         if self.verifiers is not None:
             self.verifiers.close()

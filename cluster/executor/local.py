@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 
-from actors.backends import BackendChoice, device_backend
+from actors.backends import BackendChoice, ahead_of, device_backend
 from actors.process import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, start_process
 from actors.prover import SWITCH_INTERVAL
@@ -101,6 +101,7 @@ class LocalFleet(Fleet):
         return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
+        self.governor.watch.look(now=True)
         return [{"node": "local", **self.governor.report(began)}]
 
     def close(self, *, now: bool = False) -> None:
@@ -191,7 +192,7 @@ def start_ahead(settings: ExecutorSettings) -> dict[str, Started]:
         f"prover-{index}": start_process(
             f"prover-{index}",
             has_nursery=True,
-            ahead=(chosen[0], index // share) if chosen is not None and devices else None,
+            ahead=ahead_of(chosen[0], index // share) if chosen is not None and devices else None,
         )
         for index, share in enumerate(spread)
     }

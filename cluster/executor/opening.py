@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
-from cluster.executor.connection import prepare
+import os
+import sys
+from typing import NamedTuple
+
+from cluster.executor.connection import joined_address, prepare
 from cluster.executor.fleet import Fleet, FleetExecutor
 from distprove.settings import ExecutorSettings
 
 
+class Choice(NamedTuple):
+    """Whether a job runs on this machine without Ray, and the reason, which reports quote."""
+
+    local: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{'without Ray' if self.local else 'over Ray'}: {self.reason}"
+
+
+def choose(settings: ExecutorSettings) -> Choice:
+    """Choose between this machine alone and Ray. A Ray of its own, which takes seconds to start, must be asked for."""
+    if settings.local is not None:
+        return Choice(settings.local, "asked for")
+    if settings.address is not None:
+        return Choice(False, "an address was given")
+    if settings.isolate is not None:
+        return Choice(True, "isolate was given")
+    if os.environ.get("RAY_ADDRESS"):
+        return Choice(False, "RAY_ADDRESS names a cluster, as inside a submitted job")
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return Choice(False, "this process is connected to one")
+    return Choice(True, "no cluster was named")
+
+
 def open_executor(settings: ExecutorSettings) -> FleetExecutor:
-    """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it."""
-    if settings.local:
+    """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it. Raises
+    ClusterError for a Ray that is not there."""
+    chosen = choose(settings)
+    if chosen.local:
         from cluster.executor.local import local_executor  # it is made of what is here
 
-        return local_executor(settings)
-    return FleetExecutor(open_fleet(settings))
+        executor: FleetExecutor = local_executor(settings)
+    else:
+        executor = FleetExecutor(open_fleet(settings))
+    executor.chosen = str(chosen)
+    return executor
 
 
 def open_fleet(settings: ExecutorSettings) -> Fleet:
-    """The fleet the settings ask for. Processes of this machine start at once."""
-    if settings.local:
+    """The fleet the settings ask for. Processes of this machine start at once. Raises ClusterError for a Ray that is
+    not there."""
+    if choose(settings).local:
         from cluster.executor.local import local_fleet
 
         return local_fleet(settings)
     prepare(settings)
+    if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
+        joined_address(settings)  # before anything is made for the job
     from cluster.executor.ray import RayFleet  # Ray takes seconds to import, and reads its environment then
 
     return RayFleet(settings)

@@ -152,6 +152,7 @@ class Pool:
         self._clients: dict[str, Client] = {}
         self._shutting = 0
         """Keys that are giving back their memory."""
+        self._opening = threading.Lock()
         self._closed = False
 
     @property
@@ -160,15 +161,20 @@ class Pool:
         return self._fleet
 
     def start(self) -> None:
-        """Open the workers' processes and devices. Raises ClusterError."""
-        self._fleet = open_fleet(self.settings)
-        try:
-            self._fleet.open(None)
-        except BaseException:
-            self._fleet.close(now=True)
-            raise
-        sites = list(self._fleet.sites.values())
-        self.standing = {site.worker.id: _Standing(site.worker) for site in sites}
+        """Open the workers' processes and devices, unless they are. Raises ClusterError."""
+        with self._opening:
+            if self._fleet is not None:
+                return
+            fleet = open_fleet(self.settings)
+            try:
+                fleet.open(None)
+            except BaseException:
+                fleet.close(now=True)
+                raise
+            sites = list(fleet.sites.values())
+            with self.changed:
+                self.standing = {site.worker.id: _Standing(site.worker) for site in sites}
+                self._fleet = fleet
         for site in sites:
             threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
 
@@ -225,7 +231,8 @@ class Pool:
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """Reports of the nodes' governors, as an executor gives them."""
-        return self.fleet.governor_report(began)
+        fleet = self._fleet
+        return [] if fleet is None else fleet.governor_report(began)
 
     def settle(self, timeout: float) -> None:
         """Wait until every worker that was asked to load has, or has failed: a short job ends before they all have."""
@@ -236,11 +243,24 @@ class Pool:
 
     # -- for keys and clients ---------------------------------------------------------------------------------------
 
+    def lose_all(self, fleet: Fleet) -> None:
+        """What the workers ran on is gone: the next job has others started."""
+        with self.changed:
+            if self._fleet is not fleet:
+                return
+            keys, self._keys, self._fleet = list(self._keys.values()), {}, None
+            self.changed.notify_all()
+        for key in keys:
+            key.executor.abandon()
+        # On another thread: it waits for the one that looks whether all is there, which may be this one.
+        threading.Thread(target=fleet.close, kwargs={"now": True}, name="distprove-lost", daemon=True).start()
+
     def admit(self, client: Client) -> tuple[_Key, bool]:
         """The resident key of a client's system, and whether it had to be loaded for it. Raises ClusterError, and why
         the client is stopped."""
         name = client.known_as or identity(client.system)
         while True:
+            self.start()
             with self.changed:
                 if self._closed:
                     raise ClusterError("the pool of workers was closed")
@@ -508,6 +528,13 @@ class _Key:
     def take(self, finished: Finished) -> None:
         """Take to the jobs what a worker reports."""
         worker = finished.worker
+        if finished.kind is Kind.LOST:
+            with self._pool.changed:
+                clients = list(self.clients.values())
+            for client in clients:
+                client.take(finished)
+            self._pool.lose_all(self.executor.fleet)
+            return
         assert worker is not None, "clients verify and keep for themselves"
         if finished.kind is Kind.LOAD:
             self._take_loading(worker, finished)
@@ -602,10 +629,10 @@ class _Key:
                             standing.computes(stretch.started, stretch.ended)
             standing.forget_before(finished.ended - 2 * MINUTE)
             for job, client in self.clients.items():
-                told = news.get(job) or news.get("")
-                if told is not None or client.heard.get(worker, 0.0) < now - self.executor.quiet:
+                part = news.get(job) or news.get("")
+                if part is not None or now - client.heard.get(worker, 0.0) > self.executor.quiet:
                     client.heard[worker] = now
-                    client.take(replace(finished, value=told or Batch([], [])))
+                    client.take(replace(finished, value=part or Batch([], [])))
 
     @property
     def _permitted(self) -> bool:

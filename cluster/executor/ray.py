@@ -22,7 +22,7 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, ahead_of
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of
 from actors.processes import WorkerDied
@@ -31,6 +31,7 @@ from cluster.executor.base import Worker
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, FleetExecutor, Site
 from cluster.executor.placement import Node, Place, place
+from cluster.executor.reach import watching
 from cluster.executor.residents import Residents, of_node
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
@@ -138,11 +139,15 @@ class RayFleet(Fleet):
         """Bytes that keys are expected to take of each node, by node id."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
+        self._started = False
+        """Whether Ray was started here."""
+        self._lost = False
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
         waits_for("Ray")
-        self._stack.enter_context(connect(self.settings, files + (256 << 20)))
+        self._started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        self._stack.enter_context(watching(self._lose, own=self._started))
         nodes = self._nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed()
@@ -238,11 +243,21 @@ class RayFleet(Fleet):
         return reports
 
     def close(self, *, now: bool = False) -> None:
-        if (self.sites or self._governors) and ray.is_initialized():
+        if self._lost:
+            self._over.set()  # nothing of it answers
+        elif (self.sites or self._governors) and ray.is_initialized():
             super().close(now=now)
             self._leave()
         self._governors = {}
         self._stack.close()
+
+    @property
+    def replaceable(self) -> bool:
+        return self._lost and self._started
+
+    def _lose(self, reason: str) -> None:
+        self._lost = True
+        self.tell_lost(ClusterError(f"Ray is lost: {reason}"))
 
     def _choice(self, spot: Place) -> BackendChoice:
         assert spot.backend is not None
@@ -352,7 +367,7 @@ def _actor(
     )
     if isinstance(spec, VerifierSpec):
         return options.remote(spec.name, has_nursery=False)
-    ahead = (spec.choice.name, spec.choice.device) if num_gpus else None
+    ahead = ahead_of(spec.choice.name, spec.choice.device) if num_gpus else None
     return options.remote(spec.name, has_nursery=True, ahead=ahead)
 
 

@@ -18,13 +18,15 @@ LINGER = 0.25
 
 
 class Kind(str, Enum):
-    """Kinds of reports of an executor. VERIFY and KEEP run beside the driver and have no worker."""
+    """Kinds of reports of an executor. VERIFY and KEEP run beside the driver and have no worker, nor has LOST."""
 
     LOAD = "load"
     CHECK = "check"
     BATCH = "batch"
     VERIFY = "verify"
     KEEP = "keep"
+    LOST = "lost"
+    """What the workers run on is gone, and with it all of them. Comes with its error."""
 
 
 @dataclass(frozen=True)

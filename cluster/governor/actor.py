@@ -14,6 +14,7 @@ import psutil
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Holder, Request
+from cluster.governor.watch import NodeWatch
 from cluster.policy import Policy
 from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import read_topology
@@ -52,7 +53,9 @@ class NodeGovernor:
     ) -> None:
         """`memory`, `pinned` and `keys` are those of `budget_of`."""
         self._threads = threads
-        self._governor = LocalGovernor(budget_of(threads, memory, pinned, keys), policy, read_topology(), self._lives)
+        self._governor = LocalGovernor(
+            budget_of(threads, memory, pinned, keys), policy, read_topology(), self._lives, NodeWatch(beside=True)
+        )
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)
         self._ever = False
@@ -119,6 +122,7 @@ class NodeGovernor:
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
         self._look()
+        await asyncio.to_thread(self._governor.watch.look, now=True)
         return self._governor.report(began)
 
     async def _granted(self, request: Request) -> tuple[int, int]:
@@ -144,6 +148,7 @@ class NodeGovernor:
             await asyncio.sleep(self.POLL)
             self._look()
             self._governor.sample()
+            await asyncio.to_thread(self._governor.watch.look)
             if self._over:
                 self._end()
 

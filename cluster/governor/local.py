@@ -15,6 +15,7 @@ from actors import grants
 from actors.grants import Grant, Wanted
 from cluster.governor.samples import PERIOD, Samples
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
+from cluster.governor.watch import NodeWatch
 from cluster.policy import Policy, fitted, static
 from distprove.errors import ClusterError
 from distprove.host.topology import Topology
@@ -43,9 +44,10 @@ class LocalGovernor(grants.Governor):
         policy: Policy | None = None,
         topology: Topology | None = None,
         lives: Callable[[Holder], bool] | None = None,
+        watch: NodeWatch | None = None,
     ) -> None:
         """`policy`: None is `static` with no limits but the budget's threads; it is fitted to `topology`. `lives` tells
-        whether a holder still does; None: all do, until `reclaim`."""
+        whether a holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process starts."""
         self._policy = fitted(policy or static(budget.threads), topology or Topology())
         self._topology = topology
         self._lives = lives
@@ -55,6 +57,7 @@ class LocalGovernor(grants.Governor):
         """Futures of the requests that wait, by ticket."""
         self._numbers = itertools.count(1)
         self._samples = Samples()
+        self.watch = watch or NodeWatch()
         self._epoch = time.time() - time.monotonic()
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -70,6 +73,7 @@ class LocalGovernor(grants.Governor):
             self._stop.set()
             self._ticker.join()
             self._ticker = None
+        self.watch.close()
 
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         return self.hold(Request((os.getpid(), 0.0), thread=next(self._numbers), **wanted))
@@ -127,12 +131,14 @@ class LocalGovernor(grants.Governor):
     def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
         shift = self._epoch - (began or 0.0)
+        seen = self.watch.report()
         with self._lock:
             taken = self._samples.taken
             if began is not None:  # a pool's governor was there before the job
                 taken = [sample for sample in taken if sample.t + shift >= -PERIOD] or taken[-1:]
             return {
                 **self._state.report(),
+                **seen,
                 "policy": self._policy.name,
                 "topology": asdict(self._topology) if self._topology is not None else {},
                 "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in taken],
@@ -160,3 +166,4 @@ class LocalGovernor(grants.Governor):
     def _tick(self) -> None:
         while not self._stop.wait(PERIOD):
             self.sample()
+            self.watch.look()

@@ -12,7 +12,7 @@ from kernels.interface.busy import BACK_TO_BACK, DeviceTime, Stretch, merged
 DEVICE_STAGES = ("commit", "prove")
 """Stages that use a prover's device."""
 FASTEST = 0.1
-"""The share of samples that stands for a stage undisturbed, where there is nothing measured in isolation."""
+"""The share of samples that `Spread.fastest` is of."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,22 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Inflation:
-    """Comparison of a stage's durations with those of the same stage undisturbed."""
+class StageTime:
+    """The time that a stage took, or a step of it ("stage: step")."""
 
     stage: str
     spread: Spread
-    undisturbed: float
-    """Seconds: of an isolated run, or the fastest tenth of the same run."""
+    total: float
+    """Seconds in all. Of a step, what it cost: without what passed behind another partition."""
+    share: float
+    """Part of the total of all stages, 0 to 1."""
+    alone: float | None = None
+    """Median in a run without competition, in seconds; None where there is none."""
 
     @property
     def ratio(self) -> float | None:
-        """Median over undisturbed; None where that is too short for the clock."""
-        return self.spread.median / self.undisturbed if self.undisturbed > 1e-6 else None
+        """Median over that in the run without competition; None without one, or where it is too short for the clock."""
+        return self.spread.median / self.alone if self.alone is not None and self.alone > 1e-6 else None
 
 
 @dataclass(frozen=True)
@@ -142,11 +146,26 @@ def step_seconds(span: Span) -> Mapping[str, float]:
     return seconds
 
 
-def inflation(spans: Iterable[Span], isolated: Iterable[Span] = ()) -> list[Inflation]:
-    """Each stage's times against those of `isolated`, or where it is not there against its own fastest tenth."""
-    alone = {stage: statistics.median(samples) for stage, samples in stage_samples(isolated).items()}
-    spreads = {stage: Spread.of(samples) for stage, samples in stage_samples(spans).items()}
-    return [Inflation(stage, spread, alone.get(stage, spread.fastest)) for stage, spread in spreads.items()]
+def stage_times(spans: Sequence[Span], isolated: Iterable[Span] = ()) -> list[StageTime]:
+    """The time of every stage and step, those of the key first; with that in `isolated`, where it is there."""
+    good = [span for span in spans if span.outcome == "ok"]
+    samples: dict[str, list[float]] = {}
+    totals: dict[str, float] = {}
+    for span in good:
+        if span.partition is None:  # a worker loads its key, or checks it
+            samples.setdefault(span.stage, []).append(span.end - span.start)
+        totals[span.stage] = totals.get(span.stage, 0.0) + span.end - span.start
+        for step, seconds in span.inner.items():
+            name = f"{span.stage}: {step}"
+            totals[name] = totals.get(name, 0.0) + seconds
+    samples |= stage_samples(good)
+    everything = sum(seconds for name, seconds in totals.items() if ":" not in name)
+    alone = {stage: statistics.median(taken) for stage, taken in stage_samples(isolated).items()}
+    return [
+        StageTime(name, Spread.of(taken), total, total / everything if everything else 0.0, alone.get(name))
+        for name, taken in samples.items()
+        for total in [totals.get(name, 0.0)]
+    ]
 
 
 def witnesses_in_flight(session: Session, nbytes: Mapping[str, int]) -> list[Level]:

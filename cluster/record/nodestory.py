@@ -1,6 +1,6 @@
 """Reads what a node's governor wrote into report.json, as far as it is there: its limits, and samples of the node.
 
-    {"node", "policy", "limits": {lease class: n}, "samples": [sample...]}
+    {"node", "policy", "limits": {lease class: n}, "samples": [sample...], "processes": {name: bytes}, "gpus": [gpu...]}
     sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {lease class: n}, "queue": {lease class: n}}
 
 Times are seconds since the session began. Reports of other versions have other fields; what is missing stays empty.
@@ -39,6 +39,10 @@ class NodeStory:
     samples: tuple[Sample, ...]
     peak_memory: float | None
     """The most memory that was leased, in bytes."""
+    processes: Mapping[str, float]
+    """The most bytes that each process of ours was resident in, by its name."""
+    gpus: tuple[Mapping[str, Any], ...]
+    """What was seen of each GPU (`cluster.governor.watch`): numbers, and texts."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> NodeStory:
@@ -49,19 +53,21 @@ class NodeStory:
             str(record.get("policy", "")),
             _numbers(record.get("limits")),
             tuple(sorted((s for s in samples if s is not None), key=lambda s: s.time)),
-            _number(record.get("peak_memory")),
+            number(record.get("peak_memory")),
+            _numbers(record.get("processes")),
+            tuple(_items(record.get("gpus"))),
         )
 
 
 def _sample(item: Mapping[str, Any]) -> Sample | None:
-    time = _number(item.get("t"))
+    time = number(item.get("t"))
     if time is None:
         return None
     return Sample(
         time,
-        _number(item.get("cpu")),
-        _number(item.get("memory_used")),
-        _number(item.get("memory_leased")),
+        number(item.get("cpu")),
+        number(item.get("memory_used")),
+        number(item.get("memory_leased")),
         _numbers(item.get("leases")),
         _numbers(item.get("queue")),
     )
@@ -71,11 +77,11 @@ def _items(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if good else None
 
 
 def _numbers(value: Any) -> dict[str, float]:
     pairs = value.items() if isinstance(value, dict) else ()
-    return {str(key): number for key, item in pairs if (number := _number(item)) is not None}
+    return {str(key): found for key, item in pairs if (found := number(item)) is not None}

@@ -103,6 +103,10 @@ class Report:
     """Version, commit, command line, user and host."""
     started: float = 0.0
     wall_seconds: float = 0.0
+    driver_memory: int = 0
+    """The most memory that the driver's process was resident in, in bytes; its workers' are in `governors`."""
+    chosen: str = ""
+    """Why the job ran over this executor, in words."""
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for report.json. What it holds is this report's own: to be written, not to be changed."""

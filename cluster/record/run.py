@@ -280,6 +280,10 @@ class Run(StoredRun):
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
         self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
 
+    def read_again(self) -> None:
+        """Forget what was read of the stored proofs, for another session with this run open."""
+        self.__dict__.pop("_packed", None)
+
     def remove_damaged_packs(self) -> dict[str, str]:
         """The reason why each damaged pack cannot be read, by name; damaged files are removed. Which partitions were in
         them is not known: what is not stored elsewhere is not stored."""

@@ -121,6 +121,7 @@ _REPORT = {
     "counters": {str: int},
     "governors": [dict],
     "facts": dict,
+    "driver_memory": (int, NoneType),
 }
 _SECURITY = {**dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), NUMBER), "regime": str}
 _PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURITY}

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from cluster.dispatch import Progress
 from cluster.driver import collecting_seldom, prove
+from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
@@ -395,6 +396,7 @@ class Service:
 
     def _heard(self, ticket: _Ticket, event: Progress) -> None:
         """A job's driver tells how far it is."""
+        log_progress(ticket.view.id, event)
         if event.done == ticket.view.done:
             return
         now, proved = time.time(), event.event == "proved"
@@ -455,7 +457,8 @@ class Service:
             raise ServiceGone("the service takes no more jobs: it is closing")
         if len(self._waiting) < self.limits.queued:
             return
-        recent = [when for when in self._ended if when > time.time() - RECENT]
+        ended = tuple(self._ended)  # at once: jobs end meanwhile, and the lock need not be held
+        recent = [when for when in ended if when > time.time() - RECENT]
         after = (time.time() - recent[0]) / len(recent) if recent else 10.0
         after = min(60.0, max(1.0, after))
         raise QueueFull(f"{len(self._waiting)} jobs wait already; try again in {after:.0f} s", after)
@@ -477,9 +480,13 @@ class Service:
                 old = [*old, *(t for t in over[len(old) :] if (t.view.ended or 0.0) < time.time() - since)]
             for ticket in old:
                 del self._tickets[ticket.view.id]
+        forgotten = []
         for ticket in old:
+            if self._over.is_set():
+                break  # the service ends; the others are forgotten after its next start
+            forgotten.append(ticket)
             path = Path(ticket.view.run)
             if path.parent == self.folder / RUNS and path.is_dir():
                 with suppress(DistproveError):  # somebody reads it, or it was never made
                     delete_run(path)
-        self._store.forget(old)
+        self._store.forget(forgotten)

@@ -9,7 +9,8 @@ from typing import Any
 
 from distprove.errors import UsageError
 
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+ID_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+ID = re.compile(rf"{ID_FORM}\Z")
 """Form of a job's id, which is also the name of its run's folder."""
 
 
@@ -45,9 +46,9 @@ class Priority(str, Enum):
 class JobRequest:
     """A job that somebody asks for."""
 
-    id: str
+    id: str = field(metadata={"schema": {"pattern": f"^{ID_FORM}$"}})
     """Identifier, chosen by the client: asked for twice, the same job is one job."""
-    job: dict[str, Any]
+    job: dict[str, Any] = field(metadata={"schema": {"required": ["system"]}})
     """The keys of a job file (docs/jobs.md), without `executor`: the service has workers of its own."""
     base: str = ""
     """Folder on the service's machine to which paths of the job are relative."""

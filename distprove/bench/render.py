@@ -35,6 +35,7 @@ TITLES = {
     "witness": "Witness programs",
     "orchestration": "Orchestration",
     "scaling": "Several GPUs",
+    "cluster": "The driver of a large cluster",
 }
 
 
@@ -140,6 +141,17 @@ def _scaling(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
 
 
+def _cluster(name: str, document: dict[str, Any]) -> str:
+    """The section on simulated clusters: what the driver took."""
+    head = ["workers", "partitions", "of", "workers lost", "wall", "ideal", "driver's CPU", "of a core", "memory"]
+    lines = [*_heading(name, document), "", _cells(head), _cells("---:" for _ in head)]
+    for row in document["rows"]:
+        values = [f"{row['workers']:,}", f"{row['partitions']:,}", f"{row['seconds']:g} s", str(row["lost"])]
+        values += [f"{row['wall']:.1f} s", f"{row['ideal']:.1f} s", f"{1e3 * row['driver_cpu_per_partition']:.2f} ms"]
+        lines.append(_cells([*values, f"{100 * row['driver_share']:.0f} %", f"{row['peak_memory'] / 2**20:.0f} MiB"]))
+    return "\n".join([*lines, "", *_notes(document)]) + "\n"
+
+
 _SECTIONS = {
     "peers": _peers,
     "versions": _peers,
@@ -147,6 +159,7 @@ _SECTIONS = {
     "stark": _stark,
     "orchestration": _orchestration,
     "scaling": _scaling,
+    "cluster": _cluster,
 }
 """Functions for kinds of documents that have their own layout; all others use `_section`."""
 

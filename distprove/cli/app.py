@@ -45,6 +45,26 @@ COMMANDS: Mapping[str, Entry] = {
         "Write what others verify with: the key, and the proof of every partition, in the files of the proof system's "
         "own verifiers (snarkjs' JSON, or verifying_key.msgpack for `verify --vk`).",
     ),
+    "up": Entry(
+        "up:up",
+        "Start the standing service: it takes jobs, keeps them on disk, and proves them with workers that stay warm.",
+    ),
+    "submit": Entry(
+        "jobs:submit",
+        "Submit a job to the service, and print its id. It is on the service's disk when this returns.",
+    ),
+    "status": Entry("jobs:status", "Show what a job is at, or the service: its queue, keys, workers and throughput."),
+    "await": Entry(
+        "jobs:wait", "Wait until jobs are over. The exit code is the job's; of several that differ, 1 where one failed."
+    ),
+    "cancel": Entry(
+        "jobs:cancel", "Cancel jobs. What they have proven stays in their runs; one that is over stays as it is."
+    ),
+    "list": Entry("jobs:list_jobs", "List jobs, the newest first."),
+    "logs": Entry("jobs:logs", "Print the journal of a job, a JSON object on each line (docs/formats.md)."),
+    "down": Entry(
+        "jobs:down", "End the service, after the jobs that run. Jobs that are queued wait for its next start."
+    ),
     "kernels": Entry(
         "kernels:app", "Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."
     ),

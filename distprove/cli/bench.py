@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,orchestration,scaling}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,orchestration,scaling,cluster}`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
+from distprove.cli.simulated import cluster
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
@@ -241,6 +242,7 @@ def versus(
 
 app.command("orchestration")(orchestration)
 app.command("scaling")(scaling)
+app.command("cluster")(cluster)
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -32,7 +32,7 @@ VOTERS = 8
 def demo(
     destination: Annotated[Path, typer.Option("--out", help="A folder for what the demo makes.")] = Path("demo-run"),
     partitions: Annotated[int, typer.Option(min=1, max=1000, help="Members who vote: one partition each.")] = VOTERS,
-    ray: Annotated[bool, typer.Option("--ray", help="Through a Ray started for it, as prove does by default.")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Over a Ray that is started for it.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     gpus: Annotated[int | None, typer.Option(min=0, help="GPUs to use, at most.")] = None,
 ) -> None:
@@ -53,7 +53,7 @@ def demo(
     _step(console, 3, f"prove {partitions} partitions, verify each, bind them into one proof")
     run = destination / RUN
     job = Job.from_options("groth16", zkey=destination / "membership.zkey", witnesses=inputs, title="distprove demo")
-    given = {"local": not ray or None, "threads": threads, "gpus": gpus}
+    given = {"local": not ray, "threads": threads, "gpus": gpus}
     run_job(run, Job(job.system, job.options, job.title, ExecutorSettings().changed(given)))
 
     _step(console, 4, "verify the proof as anyone would, with nothing but the file and the verification key")
@@ -113,7 +113,7 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
     program = _program()
     console.print(f"   {program} verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
     console.print(f"   {program} export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
-    console.print("\nThe same job through Ray, as `distprove prove` runs it by default:")
+    console.print("\nThe same job over a Ray that is started for it:")
     console.print(f"   {program} demo --ray")
 
 

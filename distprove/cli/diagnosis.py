@@ -130,7 +130,7 @@ def _memory(machine: Machine) -> Iterator[Finding]:
     if memory.shm_total is None:
         yield Finding("memory", "/dev/shm", "warning", "absent", "Ray keeps objects in files, slowly")
     elif memory.shm_total < OBJECT_STORE_MINIMUM:
-        advice = "Ray keeps objects here; give a container --shm-size, or use --local"
+        advice = "Ray keeps objects here; give a container --shm-size, or run without Ray"
         yield Finding("memory", "/dev/shm", "warning", format_bytes(memory.shm_total), advice)
     else:
         value = f"{format_bytes(memory.shm_total)}, {format_bytes(memory.shm_free or 0)} free"
@@ -233,7 +233,7 @@ def _site_folders() -> list[Path]:
 def _ray() -> Iterator[Finding]:
     version = _version("ray")
     if version is None:
-        yield Finding("ray", "version", "fault", "not installed", "pip install 'ray[default]', or use --local")
+        yield Finding("ray", "version", "fault", "not installed", "pip install 'ray[default]', or run without it")
         return
     yield Finding("ray", "version", "ok", version)
     mode = os.environ.get("RAY_AUTH_MODE")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from cluster.dispatch import Progress
+from cluster.eventlog import log_progress
 from distprove.cli.console import err, escape, message
+from distprove.host.log import set_up_logging, wants_json
 
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
@@ -28,6 +32,17 @@ EVERY = 0.1
 """Seconds between two updates of the bar: events come by the thousand."""
 PROVING = "proving"
 STAGES = (("synthesising", "witnesses"), ("proving", "proving"), ("verifying", "verifying"))
+
+
+@contextmanager
+def shown(job: str) -> Iterator[Callable[[Progress], None]]:
+    """Show a job, or log its events where logs are JSON. Yields the driver's `progress` callback."""
+    if wants_json():
+        set_up_logging()
+        yield partial(log_progress, job)
+        return
+    with ProgressDisplay() as display:
+        yield display
 
 
 class ProgressDisplay:
@@ -72,6 +87,8 @@ class ProgressDisplay:
             self.doing = f"waiting for {escape(event.detail or '')}"
         elif event.done or event.failed or {"committing", "proving"} & self._stages.keys():
             self.doing = PROVING
+        if event.event == "chosen":
+            self._console.print(f"[dim]{escape(event.detail or '')}[/]")
         if event.event in NOTABLE:
             subject = " on ".join(escape(part) for part in (event.partition, event.worker) if part)
             detail = f": {message(event.detail)}" if event.detail else ""

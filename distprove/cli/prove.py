@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -18,12 +18,13 @@ from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, take
 from distprove.cli.plain_help import App, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
-from distprove.errors import InputError, JobFailed, UsageError, error_named
+from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, in_bytes
 
 if TYPE_CHECKING:
+    from cluster.service.views import JobView
     from distprove.job import Job
     from distprove.settings import Settings
 
@@ -53,6 +54,9 @@ class RunFolder(OptionGroup):
         False
     )
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is at --out.")] = False
+    no_service: Annotated[
+        bool, typer.Option("--no-service", help="Prove here, also where a service of yours runs.")
+    ] = False
 
 
 class ProveGroup(PlainGroup):
@@ -185,12 +189,33 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
     out, resume_existing = folder.out, folder.resume_existing
     if resume_existing and folder.overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    job = replace(job, executor=job.executor.changed(execution.given()))
+    given = execution.given()
+    job = replace(job, executor=job.executor.changed(given))
     if job.code:
         import_from_here()
     if is_run(out) and not resume_existing and not folder.overwrite:
         raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
+    own_way = folder.no_service or resume_existing or folder.overwrite or bool(job.code)
+    if not own_way and job.executor == ExecutorSettings() and all(value is None for value in given.values()):
+        from distprove.cli.through_service import prove_with_service
+
+        view = prove_with_service(job, out)
+        if view is not None:
+            _show_ended(view, out, as_json)
+            return
     run_job(out, job, resume_existing=resume_existing, overwrite=folder.overwrite, as_json=as_json)
+
+
+def _show_ended(view: JobView, run: Path, as_json: bool) -> None:
+    """Show how a job of the service ended, and end as one of this process would."""
+    from cluster.record.story import read_report
+
+    if view.error_kind == JobFailed.__name__:
+        _show_failed(run, view.error or "", as_json)
+    if view.error is not None:
+        kind = error_named(view.error_kind)
+        raise (kind if issubclass(kind, DistproveError) else DistproveError)(view.error)
+    _show(run, read_report(run), as_json)
 
 
 def run_job(
@@ -205,26 +230,33 @@ def run_job(
     as_json: bool = False,
 ) -> None:
     """Prove `job` into `run` (None: resume it, as `api.resume` does); show it, and at the end a summary."""
-    from cluster.record.story import read_report
     from distprove import api
-    from distprove.cli.progress import ProgressDisplay
+    from distprove.cli.progress import shown
     from distprove.host.memory import give_back_large_blocks
 
     give_back_large_blocks()
     try:
-        with ProgressDisplay() as display:
+        with shown(run.name) as display:
             if job is None:
                 result = api.resume(run, program=program, executor=settings, same_inputs=same_inputs, progress=display)
             else:
                 result = api.prove(job, out=run, resume_existing=resume_existing, overwrite=overwrite, progress=display)
     except JobFailed as error:
-        # What succeeded is kept, so the table is worth as much as after a success.
-        report = read_report(run)
-        _show(run, report, as_json)
-        code = exit_code(report)
-        fail(str(error), f"distprove resume {run} tries the rest again" if code != InputError.exit_code else None)
-        raise typer.Exit(code) from None
-    _show(run, result.report, as_json)
+        _show_failed(run, str(error), as_json)
+    else:
+        _show(run, result.report, as_json)
+
+
+def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
+    """Show a run some of whose partitions failed, and exit as their errors say."""
+    from cluster.record.story import read_report
+
+    # What succeeded is kept, so the table is worth as much as after a success.
+    report = read_report(run)
+    _show(run, report, as_json)
+    code = exit_code(report)
+    fail(error, f"distprove resume {run} tries the rest again" if code != InputError.exit_code else None)
+    raise typer.Exit(code) from None
 
 
 def exit_code(report: dict[str, Any]) -> int:
@@ -235,6 +267,9 @@ def exit_code(report: dict[str, Any]) -> int:
 
 
 def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:
+    from cluster.eventlog import log_report
+
+    log_report(run, report)
     if as_json:
         print_json({"run": str(run), "proof": str(run / "proof.msgpack"), **report})
     else:

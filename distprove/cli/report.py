@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import escape, out, reports_errors
+from distprove.errors import UsageError
 
 
 @reports_errors
@@ -20,6 +21,9 @@ def report(
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto; RUN/trace.json by default.")
+    ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Metrics too, for the node exporter's textfile collector.")
     ] = None,
 ) -> None:
     """Write one HTML page that says where the time of a run went, and a trace that Perfetto opens."""
@@ -39,6 +43,12 @@ def report(
                 write_atomically(path, content)
             else:
                 folder.write(path.name, content)
+    if metrics is not None:
+        from cluster.record.metrics import textfile
+
+        if not story.report:
+            raise UsageError(f"{run} has no report yet: it is written when a session ends")
+        write_atomically(metrics, textfile(story.name, story.report))
     console = out()
     console.print(f"page   {escape(str(page))}")
     console.print(f"trace  {escape(str(traced))} [dim](opens in https://ui.perfetto.dev)[/]")

@@ -135,6 +135,8 @@ def _show(console: Console, result: SweepResult, folder: Path) -> None:
     if result.close:
         names = ", ".join(measured.cell.id for measured in result.close)
         console.print(f"[dim]within {CLOSE * 100:.0f} % of it: {escape(names)}[/]")
+    if result.disturbed:
+        console.print(f"[yellow]the baseline was disturbed[/]: {escape(result.disturbed)}")
     for name in ("best.toml", "sweep.html", "sweep.json", "sweep.csv"):
         console.print(f"[dim]{escape(str(folder / name))}[/]")
 

@@ -18,7 +18,9 @@ from distprove.errors import FormatError
 
 MAX_DEPTH = 16
 MAX_ITEMS = 1 << 22
-"""Maximum number of values in one file, containers included. Bounds the time of the scan to a few seconds."""
+BYTES_PER_ITEM = 4
+"""A file may hold `MAX_ITEMS` values, containers included, and one more for every so many bytes: a proof of a million
+partitions has that many, and the time of the scan stays in proportion to the file."""
 FREE_COST = 1 << 24
 COST_PER_BYTE = 8
 """The decoded objects of a file may take `FREE_COST` bytes, plus `COST_PER_BYTE` for each byte of the file."""
@@ -113,11 +115,11 @@ def _scan(data: bytes, what: str) -> None:
     writes; only whether strings are UTF-8 is left to the decoder.
     """
     size, position, owed, cost = len(data), 0, 1, 0
-    affordable = FREE_COST + COST_PER_BYTE * size
+    affordable, most = FREE_COST + COST_PER_BYTE * size, MAX_ITEMS + size // BYTES_PER_ITEM
     # State of the innermost container: how many values are still to come, whether it is a map, and its last key.
     left, in_map, last_key = 1, False, None
     outer: list[tuple[int, bool, bytes | None]] = []
-    for _ in range(MAX_ITEMS + 1):  # the last iteration only finds that nothing is left
+    for _ in range(most + 1):  # the last iteration only finds that nothing is left
         if not left:
             while not left and outer:
                 left, in_map, last_key = outer.pop()
@@ -145,6 +147,8 @@ def _scan(data: bytes, what: str) -> None:
             owed += children
         elif kind >= _BYTES:  # or text
             position += count
+            if count <= 1 and kind == _BYTES:
+                object_cost = 0  # one that Python has already: it keeps them all
         if position + owed > size:
             raise FormatError(f"{what}: truncated, or a length that exceeds the file's {size} bytes")
         if width and count < least:
@@ -165,6 +169,6 @@ def _scan(data: bytes, what: str) -> None:
             if len(outer) > MAX_DEPTH:
                 raise FormatError(f"{what}: nested deeper than {MAX_DEPTH}")
     else:
-        raise FormatError(f"{what}: more than {MAX_ITEMS} values")
+        raise FormatError(f"{what}: more than {most} values")
     if position != size:
         raise FormatError(f"{what}: {size - position} bytes after the end")

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from distprove.host import cgroup
+from distprove.host.telemetry import text_of
 from distprove.host.topology import Topology, read_topology
 from kernels.host.processor import processor_facts
 
@@ -190,7 +191,7 @@ def find_gpus() -> Gpus:
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
         return Gpus(
             devices=tuple(_gpu(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())),
-            driver=_text(pynvml.nvmlSystemGetDriverVersion()),
+            driver=text_of(pynvml.nvmlSystemGetDriverVersion()),
             cuda_driver=f"{version // 1000}.{version % 1000 // 10}",
         )
     except pynvml.NVMLError as error:
@@ -215,8 +216,8 @@ def _gpu(nvml: Any, index: int) -> Gpu:
     mig = optional(nvml.nvmlDeviceGetMigMode)
     return Gpu(
         index=index,
-        name=_text(nvml.nvmlDeviceGetName(handle)),
-        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+        name=text_of(nvml.nvmlDeviceGetName(handle)),
+        uuid=text_of(nvml.nvmlDeviceGetUUID(handle)),
         compute_capability=f"{major}.{minor}",
         memory_total=int(memory.total),
         memory_free=int(memory.free),
@@ -224,7 +225,3 @@ def _gpu(nvml: Any, index: int) -> Gpu:
         power_limit_watts=None if power is None else int(power) // 1000,
         mig=bool(mig and mig[0]),
     )
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -106,12 +106,17 @@ def nvrtc_version() -> tuple[int, int]:
 
 
 def _program_types() -> tuple[Any, Any]:
-    """Import cuda-core's Program and ProgramOptions. Called before threads start: concurrent first imports can fail."""
-    try:
-        from cuda.core import Program, ProgramOptions
-    except ImportError:  # before cuda-core 0.5
-        from cuda.core.experimental import Program, ProgramOptions
+    """Import cuda-core's Program and ProgramOptions. It takes a tenth of a second, for which a device whose kernels are
+    all in the cache does not wait. One thread at a time: concurrent first imports can fail."""
+    with _importing:
+        try:
+            from cuda.core import Program, ProgramOptions
+        except ImportError:  # before cuda-core 0.5
+            from cuda.core.experimental import Program, ProgramOptions
     return Program, ProgramOptions
+
+
+_importing = threading.Lock()
 
 
 class Compiler:
@@ -121,7 +126,6 @@ class Compiler:
         """`arch` is NVRTC's name, such as "sm_90". `cache_dir` defaults to the user's cache folder."""
         self.arch = arch
         self.version = nvrtc_version()
-        self._program, self._program_options = _program_types()
         self._cache_dir = cache.user_cache_dir("kernels") if cache_dir is None else cache_dir
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="nvrtc")
         self._lock = threading.Lock()
@@ -185,7 +189,8 @@ class Compiler:
         log = io.StringIO()
         begin = time.perf_counter()
         try:
-            program = self._program(text, "c++", self._program_options(**self._options(source)))
+            program_type, options_type = _program_types()
+            program = program_type(text, "c++", options_type(**self._options(source)))
             cubin = bytes(program.compile("cubin", logs=log).code)
         except Exception as error:  # cuda-core raises its own types, one per layer that can fail
             raise BackendError(f"{source.title} does not compile for {self.arch}: {error}\n{log.getvalue()}") from error

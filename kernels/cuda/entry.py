@@ -29,14 +29,23 @@ def likely_devices() -> int:
 
 
 def open_ahead(device: int) -> None:
-    """Load CuPy and NVRTC, and make the device's context."""
+    """Load CuPy, NVRTC and the backend, and open the device."""
     import cupy
 
+    from kernels.cuda import backend  # noqa: F401
     from kernels.cuda.compiler import nvrtc_version
 
+    nvrtc_version()
     cupy.cuda.Device(device).use()
     cupy.cuda.runtime.memGetInfo()
-    nvrtc_version()
 
 
-ENTRY = BackendEntry("CUDA", "kernels.cuda.backend:CudaBackend", devices, likely_devices, open_ahead, PINNED_BYTES)
+ENTRY = BackendEntry(
+    "CUDA",
+    "kernels.cuda.backend:CudaBackend",
+    devices,
+    likely_devices,
+    "kernels.cuda.context:make_context",
+    open_ahead,
+    PINNED_BYTES,
+)

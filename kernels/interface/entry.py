@@ -17,6 +17,8 @@ class BackendEntry:
     """Counts the devices that can be used here."""
     likely: Callable[[], int] = lambda: 0
     """Guesses the number of devices at once, where counting takes a while. It may be wrong."""
+    early: str = ""
+    """The function, as "module:function", that begins to open the device of that number. It imports next to nothing."""
     ahead: Callable[[int], None] = lambda device: None
     """Opens a device, so that a backend is there sooner: what takes long in a process and is the same for all keys."""
     pinned: int = 0

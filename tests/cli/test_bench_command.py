@@ -90,3 +90,13 @@ def test_scaling_is_measured_with_one_worker_and_two(small_job: SmallJob, tmp_pa
         assert each["driver_cpu"] > 0
     assert run("bench", "scaling", job).exit_code == 2
     assert run("bench", "scaling", job, "--workers", "1", "--over", "best").exit_code == 2
+
+
+def test_a_simulated_cluster_is_driven_to_the_end() -> None:
+    done = run("bench", "cluster", "--workers", 80, "--partitions", 400, "--seconds", "0.02", "--lost", 5, "--json")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["workers"], row["partitions"], row["lost"]) == (80, 400, 5)
+    assert row["wall"] > row["ideal"] == pytest.approx(0.1)
+    assert row["driver_cpu"] > row["thread_cpu"] > 0
+    assert run("bench", "cluster", "--workers", 2, "--lost", 3).exit_code == 2

@@ -45,9 +45,11 @@ def test_sizes() -> None:
 def test_flags_override_the_job_file_and_answer_each_other() -> None:
     base = ExecutorSettings(address="auto", threads=4)
     assert base.changed({"local": True}) == ExecutorSettings(local=True, threads=4)
+    assert base.changed({"local": False}) == ExecutorSettings(local=False, address="auto", threads=4)
     assert ExecutorSettings(local=True).changed({"address": "a:1"}) == ExecutorSettings(address="a:1")
     isolated = ExecutorSettings(local=True, isolate=True)
     assert isolated.changed({"address": "a:1"}) == ExecutorSettings(address="a:1")
+    assert isolated.changed({"local": False}) == ExecutorSettings(local=False)
     with pytest.raises(UsageError, match="isolate is for local"):
         isolated.changed({"address": "a:1", "isolate": True})
     assert base.changed({"threads": None, "gpus": 0}) == ExecutorSettings(address="auto", threads=4, gpus=0)

@@ -24,8 +24,12 @@ def test_a_page_and_a_trace_of_a_real_run(proven: Path, tmp_path: Path) -> None:
     }
     elsewhere = run("report", copy, "--out", tmp_path / "p.html", "--trace", tmp_path / "t.json", "--against", proven)
     assert elsewhere.exit_code == 0, elsewhere.output
-    assert "Undisturbed: the run" in (tmp_path / "p.html").read_text()
+    assert "Alone: the median of the run" in (tmp_path / "p.html").read_text()
     assert (tmp_path / "t.json").is_file()
+    told = run("report", copy, "--metrics", tmp_path / "m.prom")
+    assert told.exit_code == 0, told.output
+    partitions = 'distprove_run_partitions_total{status="proved",system="groth16"} 3.0'
+    assert partitions in (tmp_path / "m.prom").read_text()
 
 
 def test_what_is_not_a_run_is_refused(proven: Path, tmp_path: Path) -> None:

@@ -31,9 +31,20 @@ for line in sys.argv[1:]:
     assert os.wait()[1] == 0
 """
 BESIDE = {
-    "bench": {"backends", "option_groups", "orchestration", "programs", "prove", "scaling", "sweep", "variadic"},
+    "bench": {
+        "backends",
+        "option_groups",
+        "orchestration",
+        "programs",
+        "prove",
+        "scaling",
+        "simulated",
+        "sweep",
+        "variadic",
+    },
     "air": {"option_groups", "programs"},
     "demo": {"backends", "option_groups", "programs", "prove", "variadic"},
+    **{name: {"jobs", "option_groups"} for name in ("await", "cancel", "down", "list", "logs", "status", "submit")},
     "export": {"option_groups", "verify"},
     "kernels": {"option_groups", "variadic"},
     "prove": {"option_groups", "programs", "variadic"},

@@ -69,7 +69,7 @@ def local() -> ExecutorSettings:
 @pytest.fixture
 def ray_settings(ray_cluster: Any) -> ExecutorSettings:
     """Over Ray only: for what takes processes."""
-    return ExecutorSettings(**TOY)
+    return ExecutorSettings(local=False, **TOY)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 
 from actors.inflight import Timed
+from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
 from cluster.driver import prove
 from cluster.executor.base import Executor, Worker
 from cluster.executor.tasks import Finished, Kind
-from cluster.hangs import FACTOR, GRACE, LOOK, Watch
+from cluster.hangs import FACTOR, GRACE, LOOK, Hung, Watch
 from cluster.record.run import Run
 from distprove.cli.prove import exit_code
 from distprove.errors import InputError, JobFailed, UnsatisfiedWitness
@@ -158,6 +160,64 @@ def test_what_does_not_fit_for_once_is_tried_again(tmp_path: Path) -> None:
     system = ToySystem(4, Faults(tmp_path))
     executor = Spread(2, system, {("prover-0", "p1"): OutOfMemory("9 GiB")})
     assert {p["status"] for p in proven(tmp_path, executor, system)["partitions"]} == {"proved"}
+
+
+class Hanging(MadeUp):
+    """Workers that die when they are interrupted, of which one hangs in its check of the key."""
+
+    def __init__(self, workers: int, system: ToySystem, start_timeout: float = 60.0, checks: int = 1) -> None:
+        settings = ExecutorSettings(local=True, parallel=1, max_retries=20, start_timeout=start_timeout)
+        super().__init__(settings, workers, system)
+        self._checks = itertools.count(1)
+        self._answered = checks
+        self._permitted = False
+        self.interrupted: list[str] = []
+
+    def permit(self, worker: Worker) -> None:
+        self._permitted = True
+
+    def wait(self, timeout: float) -> list[Finished]:
+        return super().wait(timeout) if self._permitted else Executor.wait(self, 0.01)
+
+    def check(self, worker: Worker) -> None:
+        if next(self._checks) >= self._answered:
+            super().check(worker)
+
+    def interrupt(self, worker: Worker, who: str) -> None:
+        self.interrupted.append(who)
+        for held in (self.preparing, self._proving):
+            for name in [name for name, (with_it, _) in held.items() if with_it == worker]:
+                del held[name]
+        self._done.put(Finished(Kind.BATCH, worker.id, error=WorkerDied("it was killed")))
+
+
+@pytest.mark.parametrize(("workers", "interrupted"), [(2, 1), (1, 2)])
+def test_a_worker_that_hangs_again_is_set_aside_if_there_is_another(
+    workers: int, interrupted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, hung = itertools.count(), Watch.hung
+
+    def hangs(watch: Watch, worker: str) -> Hung | None:
+        now = worker == "prover-0" and worker in watch._seen and next(left) in (3, 9)
+        return Hung(worker, "it said nothing for 61 s") if now else hung(watch, worker)
+
+    monkeypatch.setattr(Watch, "hung", hangs)
+    system = ToySystem(40, Faults(tmp_path))
+    executor = Hanging(workers, system)
+    with Run.create(tmp_path / "run", system, system.plan()) as run, executor:
+        prove(system, executor, run, executor.settings).verify(system)
+    assert executor.interrupted == ["prover-0"] * interrupted
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    retired = {w["id"]: w["reason"] for w in report["workers"] if w["status"] == "retired" and w["role"] == "prover"}
+    assert retired == ({"prover-0": "hung 2 times, the last: it said nothing for 61 s"} if workers == 2 else {})
+
+
+def test_a_check_of_the_key_that_hangs_is_asked_again(tmp_path: Path) -> None:
+    system = ToySystem(3, Faults(tmp_path))
+    executor = Hanging(1, system, start_timeout=0.1, checks=2)
+    with Run.create(tmp_path / "run", system, system.plan()) as run, executor:
+        prove(system, executor, run, executor.settings).verify(system)
+    assert executor.interrupted == ["prover-0"]
 
 
 def test_time_limits_follow_from_what_was_seen() -> None:

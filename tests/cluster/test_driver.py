@@ -504,6 +504,10 @@ def test_threads_take_turns_quickly_while_provers_are_threads(
     local: ExecutorSettings, faults: Make, run_toy: Prove
 ) -> None:
     before, during = sys.getswitchinterval(), []
-    run_toy(ToySystem(1, faults()), local, lambda _: during.append(sys.getswitchinterval()))
+    run_toy(
+        ToySystem(1, faults()),
+        local,
+        lambda event: event.event == "chosen" or during.append(sys.getswitchinterval()),
+    )
     assert during == pytest.approx([SWITCH_INTERVAL] * len(during))
     assert sys.getswitchinterval() == before > SWITCH_INTERVAL

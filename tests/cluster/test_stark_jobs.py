@@ -31,7 +31,7 @@ from tests.support.ray_nodes import joined_node, submit
 PARTITIONS = 5
 PARAMS = Parameters(log_blowup=1, queries=20, grinding_bits=2, security_bits=1)
 LOCAL = ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
-RAY = ExecutorSettings(backend="cpu", threads=1)
+RAY = ExecutorSettings(local=False, backend="cpu", threads=1)
 
 
 def fibonacci(partitions: int = PARTITIONS) -> StarkSystem:

@@ -384,9 +384,10 @@ def test_one_encoding_of_a_value(name: str) -> None:
 def test_a_file_holds_so_many_values(over: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The containers and a map's keys included. The limit is another here, so that the test is not slow."""
     assert canonical.MAX_ITEMS == second_verifier.MOST_VALUES == 1 << 22
-    monkeypatch.setattr(canonical, "MAX_ITEMS", 9)
-    monkeypatch.setattr(second_verifier, "MOST_VALUES", 9)
-    data = canonical.encode([1, {"a": None, "b": [True]}, b"", *([0] if over else [])])
+    data = canonical.encode([1, {"a": None, "b": [True]}, b"12", *([0] if over else [])])
+    assert len(data) // 4 == 3
+    monkeypatch.setattr(canonical, "MAX_ITEMS", 6)
+    monkeypatch.setattr(second_verifier, "MOST_VALUES", 6)
     for read in (lambda: canonical.decode(data, "value"), lambda: second_verifier.decode(data)):
         if over:
             with pytest.raises(REFUSALS):

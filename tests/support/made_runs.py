@@ -62,11 +62,13 @@ class MadeRun:
         free = {place.id: 0.0 for place in session.workers}
         for place in session.workers:
             free[place.id] = end = 2.0 + chance.random()
-            session.spans.append(Span(place.id, None, "load", BEGAN, BEGAN + end))
+            session.spans.append(Span(place.id, None, "load", BEGAN, BEGAN + end - 0.3))
+        first = session.workers[0].id
+        session.spans.append(Span(first, None, "check", BEGAN + free[first] - 0.3, BEGAN + free[first]))
         for index in range(self.partitions):
             self._prove(index, chance, session, report, counters, events, free)
         session.wall_seconds = report.wall_seconds = max((s.end for s in session.spans), default=BEGAN) - BEGAN + 0.2
-        report.governors = self.governors
+        report.governors, report.driver_memory = self.governors, 300 << 20
         if self.failing:
             report.error = f"{len(self.failing)} of {self.partitions} partitions failed"
         else:
@@ -153,4 +155,20 @@ def governor(node: str, seconds: float, classes: tuple[str, ...] = ("synthesis",
     ]
     limits = {"synthesis": 6, "cpu_msm": 4}
     report = {"node": node, "policy": "static", "limits": limits, "samples": samples}
-    return {**report, "threads": 16, "memory": 64 << 30, "peak_memory": 7 << 30}
+    seen = {
+        "processes": {"prover-0": 3 << 30, "synthesiser-0": 1 << 30, "synthesiser-1": 2 << 30},
+        "gpus": [
+            {
+                "index": 0,
+                "name": GPU,
+                "utilisation": 0.93,
+                "watts": 512.5,
+                "watts_most": 640.0,
+                "celsius_most": 61,
+                "memory_most": 70 << 30,
+                "ecc_errors": 0,
+                "xids": {"79": 1},
+            }
+        ],
+    }
+    return {**report, **seen, "threads": 16, "memory": 64 << 30, "peak_memory": 7 << 30}

@@ -59,8 +59,20 @@ def open_toy_ahead(device: int) -> None:
     (Path(os.environ["TOY_AHEAD"]) / str(device)).write_text(str(os.getpid()))
 
 
-TOY_DEVICES = BackendEntry("Toy", TOY_BACKEND, devices=lambda: 1, likely=lambda: 2, ahead=open_toy_ahead)
+TOY_DEVICES = BackendEntry(
+    *("Toy", TOY_BACKEND),
+    devices=lambda: 1,
+    likely=lambda: 2,
+    early="tests.support.early_device:begin",
+    ahead=open_toy_ahead,
+)
 """Devices that are guessed to be two."""
+
+
+def process_name() -> str:
+    """The name of the worker whose process this is, as its command line has it; "" in other processes."""
+    words = Path("/proc/self/cmdline").read_text().split("\0")
+    return next((word.removeprefix("distprove-") for word in words if word.startswith("distprove-prover-")), "")
 
 
 def ray_node() -> str:
@@ -82,6 +94,8 @@ class Faults:
     kill_verifier: dict[str, int] = field(default_factory=dict)
     stop_verifier: dict[str, int] = field(default_factory=dict)
     stop_synthesiser: dict[str, int] = field(default_factory=dict)
+    stop_worker: dict[str, int] = field(default_factory=dict)
+    """A worker's process, by the worker's name, stops where it begins to prove."""
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
@@ -252,6 +266,7 @@ class ToyProver:
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)
+        faults.stop("stop_worker", process_name())
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
         public = (int(witness.arrays["witness"][1]) ** 2, 0)

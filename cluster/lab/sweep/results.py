@@ -26,6 +26,9 @@ TIMED = (
 
 CLOSE = 0.03
 """Settings whose rates differ by less are as good as each other."""
+DISTURBED = 0.1
+"""A setting whose slowest repeat took longer than its fastest by more was measured on a machine that did other things,
+and so was a baseline whose stages are slower by more than those of partitions that compete."""
 
 
 _SPREAD = dict.fromkeys(("count", "median", "p95", "most", "fastest"), NUMBER)
@@ -96,6 +99,16 @@ class Measured:
     def proofs_per_minute(self) -> float:
         return 60.0 / self.seconds_per_proof
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """Proofs a minute in the slowest repeat, and in the fastest."""
+        return 60.0 * self.cell.jobs / max(self.wall), 60.0 * self.cell.jobs / min(self.wall)
+
+    @property
+    def spread(self) -> float:
+        """By how much the slowest repeat took longer than the fastest, as a share of it."""
+        return max(self.wall) / min(self.wall) - 1
+
     def inflation(self, isolated: Measured) -> dict[str, float]:
         """Median of each stage over that of the isolated setting."""
         return {
@@ -158,6 +171,17 @@ class SweepResult:
         """The others within `CLOSE` of the best: a measurement hardly tells them apart."""
         least = (1 - CLOSE) * self.best.proofs_per_minute
         return [m for m in self.measured if m is not self.best and m.proofs_per_minute >= least]
+
+    @property
+    def disturbed(self) -> str:
+        """Why the isolated setting is no baseline to compare with, in words; empty if it is one."""
+        if self.isolated.spread > DISTURBED:
+            return f"its repeats differ by {self.isolated.spread * 100:.0f} %"
+        for measured in self.measured:
+            for name, ratio in headline_inflation(measured.inflation(self.isolated)):
+                if measured.cell != self.isolated.cell and ratio < 1 - DISTURBED:
+                    return f"{name} took {(1 - ratio) * 100:.0f} % less in {measured.cell.id}, where partitions compete"
+        return ""
 
     def to_record(self) -> dict[str, Any]:
         """The document of the sweep."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.driver import interruptible
+from cluster.executor.opening import choose
 from cluster.lab.sweep.grid import Cell, Grid
 from cluster.lab.sweep.measure import measure_in_turn
 from cluster.lab.sweep.results import SCHEMA, Measured, SweepResult
@@ -58,7 +59,7 @@ def sweep(
     Raises UsageError for a folder that holds something else, and what `measure` raises; settings that were measured
     before that are kept.
     """
-    if in_turn and not settings.local:
+    if in_turn and not choose(settings).local:
         raise UsageError("settings can be measured in turn only without Ray: over it their workers wait for each other")
     about = _about(system, settings, repeats, warmup, in_turn)
     home = _settle(folder, about)

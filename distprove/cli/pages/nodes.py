@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from cluster.record.analysis import witnesses_in_flight
-from cluster.record.nodestory import NodeStory
+from cluster.record.nodestory import NodeStory, number
 from cluster.record.story import Story
 from cluster.record.timeline import Session
-from distprove.cli.pages.html import COLOURS, chart, escape, note
+from distprove.cli.pages.html import COLOURS, chart, escape, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
 from distprove.cli.pages.waterfall import seconds_axis
 from kernels.host.units import format_bytes
 
 Format = Callable[[float], str]
+LISTED = 60
+"""Rows of a table for one node."""
 
 
 def witnesses(story: Story, session: Session) -> list[str]:
@@ -30,29 +33,81 @@ def witnesses(story: Story, session: Session) -> list[str]:
 
 def governor(session: Session, node: NodeStory) -> list[str]:
     """Charts and tables of the limits of the node's governor, and of what it saw."""
-    title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
-    parts = [f"<h2>{escape(title)}</h2>"]
+    parts = []
     if node.limits:
         limits = ", ".join(f"{lease_class} {_count(limit)}" for lease_class, limit in node.limits.items())
         parts.append(f'<p class="dim">Limits: {escape(limits)}</p>')
-    if node.peak_memory is not None:
+    if node.peak_memory:
         parts.append(f'<p class="dim">Most host memory leased: {escape(format_bytes(node.peak_memory))}</p>')
     end = session.seconds
-    used = [(s.time, s.memory_used) for s in node.samples if s.memory_used is not None]
-    leased = [(s.time, s.memory_leased) for s in node.samples if s.memory_leased is not None]
-    cpu = [(s.time, s.cpu) for s in node.samples if s.cpu is not None]
-    if node.samples:
-        parts.append('<div class="half">')
-        parts.append(_plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True))
-        parts.append(_plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0))
-        leases = _by_class([(s.time, s.leases) for s in node.samples])
-        queue = _by_class([(s.time, s.queue) for s in node.samples])
-        parts.append(_plot("Leases held", leases, end, _count, stepped=True))
-        parts.append(_plot("Waiting for a lease", queue, end, _count, stepped=True))
-        parts.append("</div>")
-    else:
-        parts.append(note("No samples of memory or leases were recorded."))
-    return parts
+    samples = [sample for sample in node.samples if sample.time <= end]
+    used = [(s.time, s.memory_used) for s in samples if s.memory_used is not None]
+    leased = [(s.time, s.memory_leased) for s in samples if s.memory_leased is not None]
+    cpu = [(s.time, s.cpu) for s in samples if s.cpu is not None]
+    leases = _by_class([(s.time, s.leases) for s in samples])
+    queue = _by_class([(s.time, s.queue) for s in samples])
+    plots = [
+        _plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True),
+        _plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0),
+        _plot("Leases held", leases, end, _count, stepped=True),
+        _plot("Waiting for a lease", [line for line in queue if any(y for _, y in line[1])], end, _count, stepped=True),
+    ]
+    if any(plots):
+        parts.append(f'<div class="half">{"".join(plots)}</div>')
+    title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
+    return [f"<h2>{escape(title)}</h2>", *parts] if parts else []
+
+
+def processes(nodes: Sequence[NodeStory], driver: float | None) -> list[str]:
+    """Table of the memory that our processes were resident in, those of a kind together."""
+    rows = [("-", "driver", "1", format_bytes(driver), format_bytes(driver))] if driver else []
+    for node in nodes:
+        kinds: dict[str, list[float]] = {}
+        for name, peak in node.processes.items():
+            kinds.setdefault(name.rstrip("-0123456789") or name, []).append(peak)
+        for kind, peaks in list(kinds.items())[:LISTED]:
+            rows.append((node.node, kind, str(len(peaks)), format_bytes(max(peaks)), format_bytes(sum(peaks))))
+    if not rows:
+        return []
+    head = ("node", "process", "number", "largest", "together")
+    said = "The most that each was resident in, at whatever time; pages that processes share count for each."
+    return ["<h2>Host memory of our processes</h2>", table(head, rows, numbers=range(2, 5)), note(said)]
+
+
+def gpus(nodes: Sequence[NodeStory]) -> list[str]:
+    """Table of what the driver of the GPUs told of them."""
+    rows = [(node.node, *_gpu_row(gpu)) for node in nodes for gpu in node.gpus[:LISTED]]
+    if not rows:
+        return []
+    head = ("node", "GPU", "in use", "power", "power, most", "temperature, most", "memory, most", "ECC errors", "Xid")
+    said = (
+        "As their driver tells, averaged over looks some seconds apart: in use is the share of time with a kernel at "
+        "work, ECC errors are uncorrected ones, Xid the critical errors that it reported, and how often."
+    )
+    return ["<h2>GPUs</h2>", table(head, rows, numbers=range(2, 8)), note(said)]
+
+
+def _gpu_row(gpu: Mapping[str, Any]) -> tuple[str, ...]:
+    def told(key: str, form: Format) -> str:
+        value = number(gpu.get(key))
+        return "-" if value is None else form(value)
+
+    xids = gpu.get("xids")
+    met = (
+        ", ".join(f"{code} ({count})" for code, count in list(xids.items())[:LISTED])
+        if isinstance(xids, dict) and xids
+        else "none"
+    )
+    return (
+        f"{gpu.get('index', '?')}: {gpu.get('name', '?')}",
+        told("utilisation", _percent),
+        told("watts", lambda value: f"{value:.0f} W"),
+        told("watts_most", lambda value: f"{value:.0f} W"),
+        told("celsius_most", lambda value: f"{value:.0f} °C"),
+        told("memory_most", format_bytes),
+        told("ecc_errors", _count),
+        met,
+    )
 
 
 def _by_class(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
@@ -73,10 +128,11 @@ def _plot(
     stepped: bool = False,
     most: float = 0.0,
 ) -> str:
-    """A heading and a chart with its legend; says so where nothing was measured."""
-    series = [Series(name, points, i % COLOURS, stepped=stepped) for i, (name, points) in enumerate(named) if points]
+    """A heading and a chart with its legend; nothing where nothing was measured over time."""
+    series = [Series(name, points, i % COLOURS, stepped=stepped) for i, (name, points) in enumerate(named)]
+    series = [line for line in series if len(line.points) > 1]
     if not series:
-        return f"<div><h3>{escape(title)}</h3>{note('Not measured.')}</div>"
+        return ""
     keys = legend([(f"s{line.colour}", line.name) for line in series]) if len(series) > 1 else ""
     drawn = line_chart(
         title,

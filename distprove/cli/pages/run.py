@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from cluster.record.analysis import DeviceUse, Inflation, Spread, devices, inflation
-from cluster.record.nodestory import NodeStory
+from cluster.record.analysis import DeviceUse, Spread, StageTime, devices, stage_times
+from cluster.record.nodestory import NodeStory, number
 from cluster.record.story import Story
 from cluster.record.timeline import Session, Span
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import bars, cards, chart, document, escape, folded, note, table
-from distprove.cli.pages.nodes import governor, witnesses
+from distprove.cli.pages.nodes import governor, gpus, processes, witnesses
 from distprove.cli.pages.svg import legend
 from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall
 from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows
@@ -38,14 +38,14 @@ LEGEND = (
 def run_page(story: Story, against: Story | None = None) -> str:
     """One self-contained HTML document. `against`: a run without competition, to tell how much longer stages took."""
     body = [_head(story)]
-    for number, session in enumerate(story.sessions, 1):
-        last = number == len(story.sessions)
+    for place, session in enumerate(story.sessions, 1):
+        last = place == len(story.sessions)
         parts = _session(story, session, against, last)
         if len(story.sessions) == 1:
             body += parts
         else:
             when = _moment(session.began)
-            title = f"Session {number} of {len(story.sessions)}: {when}, {session.status}"
+            title = f"Session {place} of {len(story.sessions)}: {when}, {session.status}"
             body.append(folded(title, "\n".join(parts), opened=last))
     if not story.sessions:
         body.append(note("No timeline yet: it is written when a session of the run ends."))
@@ -80,13 +80,15 @@ def _head(story: Story) -> str:
     ]
     if report.get("error"):
         lines.append(f'<p class="bad">{escape(str(report["error"]))}</p>')
-    rows = [*proven_rows(report.get("proven") or {}), ("key", str(record["key_digest"]))]
+    rows = [("ran", str(report["chosen"]))] if report.get("chosen") else []
+    rows += [*proven_rows(report.get("proven") or {}), ("key", str(record["key_digest"]))]
     made_by = report.get("made_by") or record.get("made_by")
     if isinstance(made_by, dict):
         rows += [(name, str(made_by[name])) for name in ("version", "commit", "user", "host") if made_by.get(name)]
     if report.get("job_digest"):
         rows.append(("job", str(report["job_digest"])))
-    lines.append("".join(f'<p class="note">{escape(name)}: <code>{escape(value)}</code></p>' for name, value in rows))
+    told = "".join(f'<p class="note">{escape(name)}: <code>{escape(value)}</code></p>' for name, value in rows)
+    lines.append(f'<div class="facts">{told}</div>')
     return "\n".join(lines)
 
 
@@ -132,10 +134,13 @@ def _session(story: Story, session: Session, against: Story | None, last: bool) 
         parts.append(note("Nothing ran."))
     parts += _devices(session)
     isolated = [span for s in against.sessions for span in s.spans] if against is not None else []
-    parts += _inflation(session.spans, isolated, against.name if against is not None else "")
+    parts += _stages(session.spans, isolated, against.name if against is not None else "")
     parts += witnesses(story, session)
     for story_of_node in nodes:
         parts += governor(session, story_of_node)
+    if last:
+        parts += processes(nodes, number(story.report.get("driver_memory")))
+        parts += gpus(nodes)
     return parts
 
 
@@ -170,25 +175,30 @@ def _device_row(use: DeviceUse) -> tuple[str, ...]:
     )
 
 
-def _inflation(spans: Sequence[Span], isolated: Sequence[Span], name: str) -> list[str]:
-    found = inflation(spans, isolated)
+def _stages(spans: Sequence[Span], isolated: Sequence[Span], name: str) -> list[str]:
+    found = stage_times(spans, isolated)
     if not found:
         return []
-    most = max((i.ratio - 1 for i in found if i.ratio is not None), default=0.0)
-    rows = [(_inflation_row(i), (i.ratio - 1) / most if i.ratio is not None and most > 0 else 0.0) for i in found]
-    baseline = f"the run {name}" if isolated else "the fastest tenth of the same run"
+    head = ("stage", "times", "median", "p95", "in all", *(("alone", "longer by") if isolated else ()), "share")
+    rows = [(_stage_row(stage, bool(isolated)), stage.share) for stage in found]
+    compared = f"Alone: the median of the run {name}. " if isolated else ""
     return [
         "<h2>Stages</h2>",
-        bars(("stage", "times", "undisturbed", "median", "p95", "longer by"), rows),
-        note(f"Undisturbed: {baseline}. Steps are shown in full, also where they passed behind another partition."),
+        bars(head, rows),
+        note(
+            f"{compared}The share is that of the time of all stages together. A step counts there with what it cost, "
+            "and in its median and p95 in full, also where it passed behind another partition."
+        ),
     ]
 
 
-def _inflation_row(item: Inflation) -> tuple[str, ...]:
-    spread = item.spread
-    times = (format_seconds(value) for value in (item.undisturbed, spread.median, spread.p95))
-    longer = f"{(item.ratio - 1) * 100:+.0f} %" if item.ratio is not None else "-"
-    return (item.stage, str(spread.count), *times, longer)
+def _stage_row(stage: StageTime, compared: bool) -> tuple[str, ...]:
+    cells = [stage.stage, str(stage.spread.count)]
+    cells += [format_seconds(value) for value in (stage.spread.median, stage.spread.p95, stage.total)]
+    if compared:
+        cells.append("-" if stage.alone is None else format_seconds(stage.alone))
+        cells.append("-" if stage.ratio is None else f"{(stage.ratio - 1) * 100:+.0f} %")
+    return (*cells, f"{stage.share * 100:.1f} %")
 
 
 def _trouble(story: Story) -> list[str]:

@@ -88,6 +88,8 @@ class Series:
     stepped: bool = False
     """Whether a value holds until the next point."""
     dots: bool = False
+    ranges: Sequence[tuple[float, float]] = ()
+    """The least and the most at each point, drawn as a stroke through it."""
 
 
 def line_chart(
@@ -104,7 +106,8 @@ def line_chart(
     width: float = WIDTH,
 ) -> str:
     """Lines over a common axis from 0 to the largest value, or to `y_most` where that is more."""
-    most = max([y_most, *(y for line in series for _, y in line.points)], default=0.0) or 1.0
+    values = [y for line in series for _, y in (*line.points, *line.ranges)]
+    most = max([y_most, *values], default=0.0) or 1.0
     left = min(LEFT, 84.0)
     along = Scale(x[0], x[1], left, width - RIGHT)
     up = Scale(0.0, most * 1.05, height - AXIS, 8.0)
@@ -120,6 +123,8 @@ def line_chart(
     for line in series:
         points = thinned([(along(px), up(py)) for px, py in line.points])
         drawing.path(_stairs(points, along(x[1])) if line.stepped else points, f"series s{line.colour}")
+        for (px, _), (least, top) in zip(line.points, line.ranges, strict=False):
+            drawing.line(along(px), up(least), along(px), up(top), f"series s{line.colour}")
         if line.dots:
             for px, py in line.points:
                 note = f"{line.name}: {x_format(px)}, {y_format(py)}"

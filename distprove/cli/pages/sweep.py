@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.lab.sweep.results import TIMED, Measured, SweepResult, headline_inflation
+from cluster.lab.sweep.results import DISTURBED, TIMED, Measured, SweepResult, headline_inflation
 from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import COLOURS, cards, chart, document, escape, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
@@ -20,7 +20,7 @@ def sweep_page(title: str, result: SweepResult) -> str:
     processor = machine["processor"]
     body = [
         f"<h1>{escape(title)}: settings compared</h1>",
-        f'<p><span class="status good">best: {escape(best.cell.id)}</span></p>',
+        *_verdict(result),
         cards(
             [
                 ("proofs a minute", f"{best.proofs_per_minute:.3g}"),
@@ -39,6 +39,25 @@ def sweep_page(title: str, result: SweepResult) -> str:
     return document(f"{title}: settings compared", body)
 
 
+def _verdict(result: SweepResult) -> list[str]:
+    """The best setting; and what keeps it from being that for sure."""
+    crowned = result.best.spread <= DISTURBED
+    cls, praise = ("good", "best") if crowned else ("warn", "fastest, on a machine that was disturbed")
+    told = [f'<p><span class="status {cls}">{praise}: {escape(result.best.cell.id)}</span></p>']
+    if result.close:
+        names = ", ".join(measured.cell.id for measured in result.close[:COLOURS])
+        more = f" and {len(result.close) - COLOURS} more" if len(result.close) > COLOURS else ""
+        told.append(f'<p class="warn">Not told apart from it by these repeats: {escape(names)}{more}.</p>')
+    if not crowned:
+        told.append(f'<p class="warn">Its own repeats differ by {result.best.spread * 100:.0f} %.</p>')
+    if result.disturbed:
+        told.append(
+            f'<p class="warn">The baseline, one partition at a time, was disturbed: {escape(result.disturbed)}. '
+            "What stages took longer than in it says little.</p>"
+        )
+    return told
+
+
 def _plots(result: SweepResult) -> list[str]:
     """A line for each setting over the number of jobs."""
     groups: dict[str, list[Measured]] = {}
@@ -48,7 +67,12 @@ def _plots(result: SweepResult) -> list[str]:
     keys = legend([(f"s{index}", name) for index, name in enumerate(shown)]) if len(shown) > 1 else ""
     left_out = note(f"Plotted: the first {COLOURS} of {len(groups)} settings.") if len(groups) > COLOURS else ""
     plots: list[tuple[str, Figure, Callable[[float], str], bool]] = [
-        ("Proofs a minute", lambda m: m.proofs_per_minute, lambda v: f"{v:.3g}", False),
+        (
+            "Proofs a minute, and their range over the repeats",
+            lambda m: m.proofs_per_minute,
+            lambda v: f"{v:.3g}",
+            False,
+        ),
         ("Latency of a proof, median", lambda m: m.proof_latency.median, _seconds, False),
         ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
         ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
@@ -56,21 +80,26 @@ def _plots(result: SweepResult) -> list[str]:
         ("Host memory, most", lambda m: float(m.host_peak), format_bytes, True),
     ]
     drawn = "".join(
-        f"<div><h3>{escape(name)}</h3>{_plot(name, shown, figure, form, binary)}</div>"
-        for name, figure, form, binary in plots
+        f"<div><h3>{escape(name)}</h3>{_plot(name, shown, figure, form, binary, place == 0)}</div>"
+        for place, (name, figure, form, binary) in enumerate(plots)
     )
     return ["<h2>Over the number of jobs at once</h2>", keys, left_out, f'<div class="half">{drawn}</div>']
 
 
 def _plot(
-    name: str, groups: dict[str, list[Measured]], figure: Figure, form: Callable[[float], str], binary: bool
+    name: str,
+    groups: dict[str, list[Measured]],
+    figure: Figure,
+    form: Callable[[float], str],
+    binary: bool,
+    spread: bool,
 ) -> str:
-    series = [
-        Series(
-            group, [(float(m.cell.jobs), figure(m)) for m in sorted(members, key=lambda m: m.cell.jobs)], i, dots=True
-        )
-        for i, (group, members) in enumerate(groups.items())
-    ]
+    """A chart. `spread`: with the range of the repeats of each setting, in proofs a minute."""
+    series = []
+    for i, (group, members) in enumerate(groups.items()):
+        ordered = sorted(members, key=lambda m: m.cell.jobs)
+        points = [(float(m.cell.jobs), figure(m)) for m in ordered]
+        series.append(Series(group, points, i, dots=True, ranges=[m.range for m in ordered] if spread else ()))
     jobs = sorted({m.cell.jobs for members in groups.values() for m in members})
     return chart(
         line_chart(
@@ -92,11 +121,12 @@ def setting_cells(measured: Measured) -> list[str]:
 
 
 def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
-    """Time of a proof, proofs a minute, prove latency, busy share, gaps, longest gap, memory, worst inflation."""
+    """Time of a proof, proofs a minute, their range, proving, busy share, gaps, the longest, memory, worst stage."""
     stage, ratio = max(headline_inflation(measured.inflation(result.isolated)), key=lambda p: p[1], default=("", 1.0))
     return [
         format_seconds(measured.seconds_per_proof),
         f"{measured.proofs_per_minute:.3g}",
+        " to ".join(f"{rate:.3g}" for rate in measured.range),
         f"{format_seconds(measured.prove_latency.median)}, {format_seconds(measured.prove_latency.p95)}",
         f"{measured.busy_share * 100:.1f} %",
         str(measured.idle.count),
@@ -114,10 +144,11 @@ def _table(result: SweepResult) -> list[str]:
         "policy",
         "a proof",
         "a minute",
+        "of repeats",
         "prove: median, p95",
         "busy",
     )
-    head += ("idle gaps", "longest gap", "memory", "stage longer by most")
+    head += ("gaps", "longest", "memory", "worst stage")
     rows = [(*setting_cells(m), *figure_cells(m, result)) for m in result.measured]
     best = next(i for i, m in enumerate(result.measured) if m is result.best)
     return ["<h2>Settings</h2>", table(head, rows, numbers=range(len(head)), best=best)]

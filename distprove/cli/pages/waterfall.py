@@ -11,7 +11,11 @@ from distprove.cli.console import format_seconds
 from distprove.cli.pages.html import STAGES
 from distprove.cli.pages.svg import AXIS, LEFT, RIGHT, WIDTH, Drawing, Scale, time_axis
 
-LANE_HEIGHT = {"prover": 20, "synthesiser": 11, "driver": 11}
+LANE_HEIGHT = {"prover": 20}
+LANE, THIN = 14, 8
+"""Heights of other lanes, and of each where there are many."""
+GAP = 4
+"""Units between two lanes: enough for their names not to touch."""
 CROWDED = 60
 """Number of lanes above which all are drawn thin."""
 NARROW = 1.5
@@ -43,8 +47,8 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
     """A lane for each worker in the order of the report, the driver's verification last."""
     lanes = {place.id: place.role for place in session.workers}
     lanes |= {span.worker: "driver" for span in session.spans if span.worker not in lanes}
-    heights = {name: 8 if len(lanes) > CROWDED else LANE_HEIGHT.get(role, 11) for name, role in lanes.items()}
-    total = sum(height + 3 for height in heights.values())
+    heights = {name: THIN if len(lanes) > CROWDED else LANE_HEIGHT.get(role, LANE) for name, role in lanes.items()}
+    total = sum(height + GAP for height in heights.values())
     drawing = Drawing(WIDTH, total + 4 + AXIS, "Partitions over time, a lane for each worker")
     along = time_scale(session)
     time_axis(drawing, along, 0, total + 2, seconds_axis)
@@ -54,7 +58,7 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
     top = 2.0
     for name, height in heights.items():
         drawing.text(
-            LEFT - 8, top + height / 2 + 4, _short(name), "" if height > 10 else "small", anchor="end", title=name
+            LEFT - 8, top + height / 2 + 4, _short(name), "" if height > LANE else "small", anchor="end", title=name
         )
         drawing.rect(LEFT, top, WIDTH - LEFT - RIGHT, height, "lane")
         for block in _blocks(spans[name], along, session.began):
@@ -62,7 +66,7 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
             drawing.rect(
                 block.start, top, max(0.7, width - (0.6 if width > 3 else 0)), height, block.cls, _title(block)
             )
-        top += height + 3
+        top += height + GAP
     for mark in marks:
         x = along(mark.time - session.began)
         if LEFT <= x <= WIDTH - RIGHT:
@@ -72,14 +76,15 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
 
 def device_lanes(session: Session, used: Sequence[DeviceUse]) -> str:
     """Draw when each device had work, and when it was idle."""
-    height = 8 if len(used) > CROWDED else 18
-    total = len(used) * (height + 3)
+    height = THIN if len(used) > CROWDED else 18
+    total = len(used) * (height + GAP)
     drawing = Drawing(WIDTH, total + 4 + AXIS, "Busy and idle stretches of each device")
     along = time_scale(session)
     time_axis(drawing, along, 0, total + 2, seconds_axis)
     for row, use in enumerate(used):
-        top = 2.0 + row * (height + 3)
-        drawing.text(LEFT - 8, top + height / 2 + 4, _short(use.name), anchor="end", title=use.name)
+        top = 2.0 + row * (height + GAP)
+        small = "" if height > LANE else "small"
+        drawing.text(LEFT - 8, top + height / 2 + 4, _short(use.name), small, anchor="end", title=use.name)
         drawing.rect(LEFT, top, WIDTH - LEFT - RIGHT, height, "lane")
         for start, end, count in _joined((along(a - session.began), along(b - session.began)) for a, b in use.busy):
             title = f"{count} busy stretches" if count > 1 else f"busy {format_seconds(_length(along, end - start))}"

@@ -32,8 +32,15 @@ MEASURE = """<script>addEventListener("load", () => {
   const outside = svg.filter(s => [...s.querySelectorAll("text, rect, path")].some(e => {
     const a = e.getBoundingClientRect(), b = s.getBoundingClientRect();
     return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1; }));
-  document.title = [root.scrollWidth - root.clientWidth, svg.length, outside.length].join(" "); });</script>"""
-"""Says how far the page is wider than its window, how many charts it has, and how many draw outside of themselves."""
+  const near = boxes => boxes.some((a, i) => boxes.slice(i + 1).some(b =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+  const touching = svg.filter(s => [".lane", "text:not(.axis)"].some(what =>
+    near([...s.querySelectorAll(what)].map(e => e.getBoundingClientRect()))));
+  const empty = [...document.querySelectorAll(".half, .table, .chart, .cards")].filter(e => !e.children.length);
+  document.title = [root.scrollWidth - root.clientWidth, svg.length, outside.length, touching.length, empty.length]
+    .join(" "); });</script>"""
+"""Says how far the page is wider than its window, how many charts it has, how many of them draw outside of themselves,
+and in how many lanes or their names touch, and how many blocks hold nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -121,10 +128,9 @@ def test_a_page_fits_its_window_and_its_charts_fit_in_themselves(
     dom = visit(browser, tmp_path / "page.html", f"--window-size={width},900", "--dump-dom")
     title = re.search(r"<title>([^<]*)</title>", dom)
     assert title is not None
-    wider, charts, outside = map(int, title[1].split())
-    assert wider == 0
+    wider, charts, outside, touching, empty = map(int, title[1].split())
     assert charts >= 4
-    assert outside == 0
+    assert (wider, outside, touching, empty) == (0, 0, 0, 0)
 
 
 def test_a_policy_keeps_scripts_out_whatever_a_name_holds(browser: str, tmp_path: Path) -> None:

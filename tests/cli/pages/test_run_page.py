@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cluster.record.analysis import stage_times
 from cluster.record.story import Story
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.svg import Scale, Series, line_chart, thinned
@@ -65,8 +66,11 @@ def test_a_page_says_what_happened(tmp_path: Path) -> None:
         "policy static",
     ):
         assert said in text
-    for said in ("Waiting for a lease", "1 retries, 1 faults", "the fastest tenth of the same run"):
+    for said in ("Waiting for a lease", "1 retries, 1 faults", "check", "93 %", "640 W", "79 (1)"):
         assert said in text
+    for kind, *sizes in (("driver", "300.0 MiB", "300.0 MiB"), ("synthesiser", "2.0 GiB", "3.0 GiB")):
+        assert f"{kind}{'1' if kind == 'driver' else '2'}{''.join(sizes)}" in text
+    assert "longer by" not in text, "of that nothing is known without a run to compare with"
 
 
 def test_a_failed_run_says_what_failed(tmp_path: Path) -> None:
@@ -76,10 +80,38 @@ def test_a_failed_run_says_what_failed(tmp_path: Path) -> None:
     assert "given up after 2 attempts" in text
 
 
+def test_what_says_nothing_is_left_out(tmp_path: Path) -> None:
+    idle = {**governor("node0", 12.0), "processes": {}, "gpus": [], "limits": {}, "peak_memory": None}
+    idle["samples"] = [{**sample, "queue": {"synthesis": 0}} for sample in idle["samples"]]
+    seen = page(MadeRun(3, governors=[idle]), tmp_path / "idle").text
+    assert "Leases held" in seen
+    assert "Waiting for a lease" not in seen
+    assert "GPUs" not in seen
+    seen = page(MadeRun(3, governors=[{**idle, "samples": []}]), tmp_path / "nothing").text
+    assert "Node node0" not in seen
+
+
+def test_shares_of_stages_add_up_and_luck_makes_no_bar(tmp_path: Path) -> None:
+    """A step whose times differ a thousandfold, such as grinding, is as wide as its share of the time."""
+    path = MadeRun(4, gpus=1).make(tmp_path / "run")
+    timeline: dict[str, Any] = json.loads((path / "timeline.json").read_text())
+    proven = [span for span in timeline["sessions"][0]["spans"] if span["phase"] == "prove"]
+    for place, span in enumerate(proven):
+        took = 1e-6 if place < 3 else 0.05
+        span["inner"] = {"grind": took, "rest": span["end"] - span["start"] - took}
+        span["steps"] = []
+    (path / "timeline.json").write_text(json.dumps(timeline))
+    found = {stage.stage: stage for stage in stage_times(Story.read(path).sessions[0].spans)}
+    assert sum(stage.share for name, stage in found.items() if ":" not in name) == pytest.approx(1.0)
+    assert found["prove: grind"].share + found["prove: rest"].share == pytest.approx(found["prove"].share)
+    assert found["prove: grind"].share < 0.05
+    assert found["check"].spread.count == 1
+
+
 def test_phases_are_compared_with_an_isolated_run(tmp_path: Path) -> None:
     alone = MadeRun(1, gpus=1, prove_seconds=0.2).make(tmp_path / "alone")
     text = page(MadeRun(10, prove_seconds=0.4), tmp_path / "run", alone).text
-    assert "Undisturbed: the run alone" in text
+    assert "Alone: the median of the run alone" in text
     assert "+1" in text  # about 100 % longer
 
 

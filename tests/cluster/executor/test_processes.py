@@ -457,7 +457,7 @@ def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClusterError, match="Linux"):
         local_executor(ExecutorSettings(local=True, isolate=True))
     with pytest.raises(UsageError, match="isolate is for local"):
-        ExecutorSettings(isolate=True)
+        ExecutorSettings(local=False, isolate=True)
 
 
 def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:
@@ -484,6 +484,7 @@ def test_devices_are_opened_ahead_while_they_are_counted(
         _, loaded = started(executor, ToySystem(1, faults()))
         (used,) = (process for process in early if process.is_running())  # one was too many
         assert loaded.prover.value["pid"] == used.pid == int((tmp_path / "0").read_text())
+        assert used.pid == int((tmp_path / "early-0").read_text())
     with pytest.raises(ClusterError, match="2 Toy devices asked for, 1 usable here"):
         local_executor(replace(settings, gpus=2))
     assert not set(psutil.Process().children()) - before

@@ -39,7 +39,7 @@ from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
 system = ToySystem(3, Faults(folder))
-settings = ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0)
+settings = ExecutorSettings(local=False, backend="tests.support.toy_system:toy_backend", gpus=0)
 with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
     prove(system, executor, run, settings)
 import os

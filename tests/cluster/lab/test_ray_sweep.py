@@ -73,7 +73,7 @@ def check(document: dict[str, Any], cells: list[tuple[int, str | None]]) -> None
 
 def test_each_setting_has_a_ray_of_its_own(groth16_job: Path, tmp_path: Path) -> None:
     alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    document = sweep(groth16_job, tmp_path / "sweep", "--threads", "2", "--jobs", "2", environment=alone)
+    document = sweep(groth16_job, tmp_path / "sweep", "--ray", "--threads", "2", "--jobs", "2", environment=alone)
     check(document, [(2, None)])
 
 

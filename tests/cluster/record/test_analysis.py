@@ -13,9 +13,9 @@ from cluster.record.analysis import (
     Level,
     Spread,
     devices,
-    inflation,
     quantile,
     stage_samples,
+    stage_times,
     step_seconds,
     witnesses_in_flight,
 )
@@ -112,16 +112,17 @@ def test_steps_count_in_full_where_they_are_known() -> None:
     assert step_seconds(twice) == {"upload": 0.75}
 
 
-def test_inflation_is_against_the_isolated_run_and_else_the_fastest_tenth() -> None:
-    spans = [proved("p", str(i), 0.0, 1.0 + i / 10) for i in range(20)]  # 1.0 to 2.9: the fastest two 1.0 and 1.1
-    (own,) = inflation(spans)
-    assert own.undisturbed == pytest.approx(1.05)
-    assert own.ratio == pytest.approx(1.95 / 1.05)
-    (against,) = inflation(spans, [proved("p", "x", 0.0, 1.5)])
+def test_stages_are_compared_with_an_isolated_run_and_with_nothing_else() -> None:
+    spans = [proved("p", str(i), 0.0, 1.0 + i / 10) for i in range(20)]
+    (own,) = stage_times(spans)
+    assert (own.total, own.share, own.ratio) == (pytest.approx(39.0), 1.0, None)
+    (against,) = stage_times(spans, [proved("p", "x", 0.0, 1.5)])
     assert against.ratio == pytest.approx(1.3)
     failed = Span("p", "y", "prove", 0.0, 99.0, outcome="RuntimeError")
-    assert inflation([*spans, failed])[0].spread.count == 20
-    assert inflation([proved("p", "z", 0.0, 0.0)])[0].ratio is None
+    assert stage_times([*spans, failed])[0].spread.count == 20
+    assert stage_times(spans, [proved("p", "z", 0.0, 0.0)])[0].ratio is None
+    checked = stage_times([Span("p", None, "check", 0.0, 1.0), *spans])[0]
+    assert (checked.stage, checked.share) == ("check", pytest.approx(1 / 40))
     assert "load" not in stage_samples([Span("p", None, "load", 0.0, 1.0)])
 
 
@@ -141,7 +142,7 @@ def test_witnesses_in_flight_rise_and_fall() -> None:
 
 
 def test_what_a_governor_leaves_out_or_gets_wrong_is_missing_and_no_more() -> None:
-    assert NodeStory.of({}) == NodeStory("?", "", {}, (), None)
+    assert NodeStory.of({}) == NodeStory("?", "", {}, (), None, {}, ())
     story = NodeStory.of(
         {
             "node": "n",

@@ -1,0 +1,65 @@
+"""The first moments of a process that `actors.processes` starts, before it imports what it serves with.
+
+    fork the nursery -> begin to open the device, on a thread -> import -> serve
+
+A device's context takes as long to make as the imports do, so one is made beside the other. A nursery is forked before
+the process has threads, and so before that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module
+
+from actors.nursery import Nursery
+
+
+def main(connection: int, page: int, *, nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
+    """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
+    starts is forked from one. `ahead` is the `actors.backends.Ahead` of a device, to be opened meanwhile. `page` is the
+    descriptor of `actors.lastwords`."""
+    with suppress(OSError):  # where there is no such file
+        os.dup2(2, 1)  # the executor's output is its own
+    if ahead is None:
+        _import()  # there is nothing to do beside it, and so a nursery need not do it again
+    forks = None
+    if nursery:
+        with suppress(OSError):
+            forks = Nursery(_serve, _warm, connection, _import)
+    if ahead is not None:
+        _, device, early = ahead
+        threading.Thread(target=_begin, args=(early, device), name="distprove-device", daemon=True).start()
+    _serve(connection, forks, ahead, page)
+
+
+def _serve(
+    connection: int,
+    nursery: Nursery | None = None,
+    ahead: tuple[str, int, str] | None = None,
+    page: int | None = None,
+) -> None:
+    from actors import server
+
+    server.serve(connection, nursery, ahead, page)
+
+
+def _warm(spec: bytes, path: list[str]) -> None:
+    sys.path[:] = path
+    from actors import server
+
+    server.warm(spec)
+
+
+def _import() -> None:
+    import actors.server  # noqa: F401
+
+
+def _begin(early: str, device: int) -> None:
+    """Call what begins to open the device. Whatever fails fails again, and is told, when the device is opened."""
+    module, _, function = early.partition(":")
+    if function:
+        with suppress(Exception):
+            getattr(import_module(module), function)(device)

@@ -1,0 +1,100 @@
+"""Whether a Ray is there: before it is joined, and for as long as a job uses it.
+
+Ray itself waits ten minutes and longer for an address where nothing answers. When the head or the raylet of a driver is
+gone, it ends the driver's process a minute later, without a word to Python. So both are looked at here from outside.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from distprove.errors import ClusterError
+
+PATIENCE = 5.0
+"""Seconds that an address has to answer."""
+LOOK = 0.5
+"""Seconds between two looks at a Ray that is used."""
+OWN, JOINED = 1.0, 10.0
+"""Seconds for which nothing may answer before a Ray counts as lost: one of this machine, and one over a network."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS = 4
+"""The kind of frame with which whoever speaks HTTP/2, as Ray's head does, answers that."""
+
+
+def require_ray(address: str) -> None:
+    """Raise ClusterError, within seconds, unless a Ray answers at `address` and takes our token. What is no host:port
+    is left to Ray."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
+            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+                return
+            line.sendall(_PREFACE)
+            answer = line.recv(9)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ClusterError(f"no Ray to join at {address}: nothing answers there ({reason})") from None
+    if len(answer) < 4 or answer[3] != _SETTINGS:
+        raise ClusterError(f"no Ray to join at {address}: what answers there is not the head of a Ray")
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+    from ray.exceptions import AuthenticationError, RpcError
+
+    with suppress(RpcError):  # it answers, and has more to do: `ray.init` waits for it
+        try:
+            GcsClient(address=address)
+        except AuthenticationError:
+            raise ClusterError(
+                f"Ray at {address} refused the token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's"
+            ) from None
+
+
+@contextmanager
+def watching(lost: Callable[[str], None], *, own: bool) -> Iterator[None]:
+    """Inside the block, call `lost` once with the reason when the head of the Ray that this process is connected to, or
+    its raylet here, is gone. `own`: that Ray was started here."""
+    import ray
+    from ray._private.worker import _global_node
+
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    parts: list[tuple[str, int, object]] = [
+        ("head", socket.AF_INET6 if ":" in host else socket.AF_INET, (host.strip("[]"), int(port)))
+    ]
+    if _global_node is not None:
+        parts.append(("raylet", socket.AF_UNIX, _global_node.raylet_socket_name))
+    over = threading.Event()
+
+    def look() -> None:
+        since: dict[str, float] = {}
+        while not over.wait(LOOK):
+            for name, family, where in parts:
+                reason = _silent(family, where)
+                began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
+                if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
+                    lost(f"its {name} does not answer ({reason})")
+                    return
+
+    thread = threading.Thread(target=look, name="distprove-ray-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _silent(family: int, where: object) -> str | None:
+    """The reason why nothing listens there; None where something does."""
+    with socket.socket(family, socket.SOCK_STREAM) as line:
+        line.settimeout(2.0)
+        try:
+            line.connect(where)  # type: ignore[arg-type]
+        except OSError as error:
+            return error.strerror or str(error)
+    return None

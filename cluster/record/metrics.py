@@ -1,0 +1,94 @@
+"""Prometheus metrics of runs that have ended, from their reports: for a service's /metrics, and for a textfile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from cluster.record.report import Counters
+from distprove.formats.visible import visible
+
+SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
+"""Bounds of the histograms: a proof takes milliseconds on a GPU and minutes on a CPU."""
+LARGEST = 1 << 62
+STAGES = ("synthesise", "prove", "verify")
+
+
+class Metric(NamedTuple):
+    """A metric that is told. docs/operations.md lists them."""
+
+    name: str
+    kind: str
+    """"counter", "gauge" or "histogram"."""
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+RUNS = (
+    Metric("distprove_stage_seconds", "histogram", "Seconds of a stage of a partition", ("system", "stage")),
+    Metric("distprove_run_seconds", "histogram", "Seconds of a run from its start to its end", ("system", "status")),
+    Metric("distprove_run_partitions_total", "counter", "Partitions of runs that ended", ("system", "status")),
+    Metric(
+        "distprove_trouble_total",
+        "counter",
+        "What went wrong in runs that ended and was dealt with: " + ", ".join(vars(Counters())),
+        ("kind",),
+    ),
+    Metric("distprove_device_bytes_total", "counter", "Bytes moved to devices and back", ("direction",)),
+    Metric("distprove_witness_bytes_total", "counter", "Bytes of witnesses that were proven"),
+)
+"""Metrics of runs that ended."""
+ENDED = Metric("distprove_run_ended_timestamp_seconds", "gauge", "Time of a run's end, in textfiles", ("run", "status"))
+
+
+def register(metrics: Iterable[Metric], registry: CollectorRegistry) -> dict[str, Any]:
+    """Make metrics in a registry; they by their names."""
+    kinds: dict[str, Any] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+    made = {}
+    for metric in metrics:
+        extra: dict[str, Any] = {"buckets": SECONDS} if metric.kind == "histogram" else {}
+        made[metric.name] = kinds[metric.kind](metric.name, metric.about, metric.labels, registry=registry, **extra)
+    return made
+
+
+class RunMetrics:
+    """The sums over runs that ended."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._of = register(RUNS, registry)
+
+    def add(self, report: Mapping[str, Any]) -> None:
+        """Add a run, by the content of its report.json. What an earlier session proved does not count again."""
+        system = visible(str(report.get("system", "")))
+        status = visible(report["status"])
+        self._of["distprove_run_seconds"].labels(system, status).observe(_amount(report["wall_seconds"]))
+        for partition in report["partitions"]:
+            self._of["distprove_run_partitions_total"].labels(system, visible(partition["status"])).inc()
+            if partition["status"] == "proved":
+                self._add_proved(system, partition)
+        for kind in vars(Counters()):
+            self._of["distprove_trouble_total"].labels(kind).inc(_amount(report["counters"].get(kind)))
+
+    def _add_proved(self, system: str, partition: Mapping[str, Any]) -> None:
+        for stage in STAGES:
+            seconds = _amount(partition[f"{stage}_seconds"])
+            self._of["distprove_stage_seconds"].labels(system, stage).observe(seconds)
+        for direction in ("to_device", "to_host"):
+            self._of["distprove_device_bytes_total"].labels(direction).inc(_amount(partition.get(direction)))
+        self._of["distprove_witness_bytes_total"].inc(_amount(partition["witness_bytes"]))
+
+
+def textfile(name: str, report: Mapping[str, Any]) -> bytes:
+    """One run's metrics, as Prometheus' node exporter reads them from a file."""
+    registry = CollectorRegistry()
+    RunMetrics(registry).add(report)
+    ended = _amount(report.get("started")) + _amount(report["wall_seconds"])
+    register([ENDED], registry)[ENDED.name].labels(visible(name), visible(report["status"])).set(ended)
+    return generate_latest(registry)
+
+
+def _amount(value: Any) -> float:
+    """A number of a report that somebody else may have written, as one that a counter takes."""
+    return float(min(max(0, value), LARGEST)) if isinstance(value, (int, float)) else 0.0

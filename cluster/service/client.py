@@ -1,0 +1,405 @@
+"""A client of the standing service.
+
+    import distprove
+
+    with distprove.connect() as service:                     # this user's own, or connect("https://host:port", ...)
+        job = service.submit("job.toml")
+        done = service.wait(job.id)                          # raises as `distprove.prove` would
+        service.proof(job.id, "proof.msgpack")
+
+A request that was lost, or for which the service had no room, is sent again, with growing pauses. That is safe: a job
+has the id that the client gives it, and a job that is submitted twice is one job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import random
+import secrets
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+from cluster.service.contact import Contact, contact_in, find
+from cluster.service.http.access import read_token
+from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
+from cluster.service.wire import read
+from distprove import errors
+from distprove.errors import (
+    AccessDenied,
+    DistproveError,
+    FormatError,
+    InputError,
+    QueueFull,
+    ServiceGone,
+    UsageError,
+)
+from distprove.formats import jsontext
+from distprove.formats.files import read_bounded, replacing
+from distprove.formats.visible import bounded
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Answer = TypeVar("Answer")
+
+TIMEOUT = 30.0
+"""Seconds that a service may take to answer, beside what it was asked to wait."""
+PATIENCE = 60.0
+"""Seconds for which a request is sent again, by default."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+POLL = 50.0
+"""Seconds for which one request waits for a job's end."""
+MAX_ANSWER = 1 << 28
+MAX_JOB = 1 << 24
+CHUNK = 1 << 20
+
+
+def connect(
+    service: str | None = None,
+    *,
+    token_file: str | Path | None = None,
+    ca_file: str | Path | None = None,
+    patience: float = PATIENCE,
+) -> Client:
+    """A client of the service at a URL or in a folder; by default what the environment variable DISTPROVE_SERVICE
+    names, else this user's own.
+
+    `token_file` and `ca_file` are for a URL: the token, in a file that only this user can read, and certificates to
+    check TLS with. Raises ServiceGone where no service runs.
+    """
+    token = Path(token_file) if token_file is not None else None
+    return Client(find(service, token, Path(ca_file) if ca_file is not None else None), patience=patience)
+
+
+class Client:
+    """Asks a service. Use as a context manager; one object is for one thread at a time.
+
+    Every method raises what the service names: UsageError, InputError, NoSuchJob, IdTaken, QueueFull; AccessDenied for
+    a token that it does not know; ServiceGone when it does not answer for as long as `patience` says.
+    """
+
+    def __init__(self, contact: Contact, *, patience: float = PATIENCE) -> None:
+        self.contact = contact
+        self._patience = patience
+        self._connection: http.client.HTTPConnection | None = None
+        self._closed_connection()  # that what is wrong with the URL is told at once
+        self._token = read_token(Path(contact.token_file))
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        job: str | Path | Mapping[str, Any] | JobRequest,
+        *,
+        id: str | None = None,
+        priority: Priority | str = Priority.NORMAL,
+        out: str | Path | None = None,
+        base: str | Path | None = None,
+    ) -> JobView:
+        """Submit a job: the path of a job file, its keys, or a whole request. When this returns it is accepted, and on
+        the service's disk.
+
+        Paths in it are those of the service's machine, relative to `base`: by default the job file's folder, or the
+        current one. `out` is the run's folder there. Without an `id` one is made, so that sending it again is safe.
+        """
+        if not isinstance(job, JobRequest):
+            job = request_of(job, id=id, priority=priority, out=out, base=base)
+        return read(JobView, self._ask("POST", "/v1/jobs", body=asdict(job)), "the answer", strict=False)
+
+    def status(self, id: str) -> JobView:
+        """What is known of a job."""
+        return self._job(id)
+
+    def wait(self, id: str, timeout: float | None = None, progress: Callable[[JobView], None] | None = None) -> JobView:
+        """Wait until a job is over, or for `timeout` seconds; `progress` is called with it about twice a second.
+
+        A service that is restarted meanwhile is waited for, as long as `patience` says.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = POLL if end is None else max(0.0, min(POLL, end - time.monotonic()))
+            view = self._job(id, min(left, 0.5) if progress is not None else left)
+            if progress is not None:
+                progress(view)
+            if view.state.final or (end is not None and time.monotonic() >= end):
+                return view
+
+    def cancel(self, id: str) -> JobView:
+        """Cancel a job. One that is over stays as it is."""
+        return read(JobView, self._ask("POST", f"/v1/jobs/{quote(id, '')}/cancel"), "the answer", strict=False)
+
+    def list(
+        self, state: JobState | str | None = None, *, limit: int = 100, before: str | None = None
+    ) -> list[JobView]:
+        """Jobs, the newest first: those in one state, those that are older than the job `before`."""
+        query: dict[str, Any] = {"limit": limit}
+        if state is not None:
+            query["state"] = JobState(state).value
+        if before is not None:
+            query["before"] = before
+        jobs = self._ask("GET", "/v1/jobs", query=query)["jobs"]
+        return [read(JobView, job, "the answer", strict=False) for job in jobs]
+
+    def logs(self, id: str, *, follow: bool = False, after: int = 0) -> Iterator[str]:
+        """Lines of a job's journal; with `follow` also those that come, until the job is over."""
+        while True:
+            over = self.status(id).state.final  # before it reads: what is written last comes before the end is told
+            while True:
+                found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/log", query={"after": after})
+                yield from found["lines"]
+                if not found["lines"]:
+                    break
+                after = found["next"]
+            if over or not follow:
+                return
+            self._job(id, 0.5)
+
+    def proof(self, id: str, path: str | Path) -> Path:
+        """Write the proof of a job to a file."""
+        path = Path(path)
+
+        def download(response: http.client.HTTPResponse) -> Path:
+            with replacing(path) as file:
+                while chunk := response.read(CHUNK):
+                    file.write(chunk)
+                _require_whole(response)
+            return path
+
+        return self._send("GET", f"/v1/jobs/{quote(id, '')}/proof", None, TIMEOUT, download)
+
+    def report(self, id: str) -> dict[str, Any]:
+        """The report of a job that is over: the content of its report.json."""
+        found: dict[str, Any] = self._ask("GET", f"/v1/jobs/{quote(id, '')}/report")
+        return found
+
+    # -- the service ------------------------------------------------------------------------------------------------
+
+    def overview(self) -> Overview:
+        """The service at a glance."""
+        return read(Overview, self._ask("GET", "/v1/overview"), "the answer", strict=False)
+
+    def shut_down(self, *, drain: bool = True) -> None:
+        """Have the service end; with `drain` after the jobs that run."""
+        self._ask("POST", "/v1/shutdown", body={"drain": drain})
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _job(self, id: str, wait: float = 0.0) -> JobView:
+        query = {"wait": wait} if wait else {}
+        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}", query=query, seconds=TIMEOUT + wait)
+        return read(JobView, found, "the answer", strict=False)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        seconds: float = TIMEOUT,
+    ) -> Any:
+        data = None if body is None else _encoded(body)
+        target = f"{path}?{urlencode(query)}" if query else path
+        return self._send(method, target, data, seconds, _decoded)
+
+    def _send(
+        self,
+        method: str,
+        target: str,
+        data: bytes | None,
+        seconds: float,
+        take: Callable[[http.client.HTTPResponse], Answer],
+    ) -> Answer:
+        """Send a request until it is answered."""
+        end, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
+            error: DistproveError
+            try:
+                return self._once(method, target, data, seconds, take)
+            except QueueFull as full:
+                error, least = full, full.retry_after
+            except ServiceGone as gone:
+                error, least = gone, 0.0
+            except (OSError, http.client.HTTPException) as lost:
+                self.close()
+                if isinstance(lost, ssl.SSLCertVerificationError):
+                    raise AccessDenied(
+                        f"{self.contact.url}: its certificate is not trusted: {lost.verify_message}"
+                    ) from None
+                reason = getattr(lost, "strerror", None) or type(lost).__name__
+                error, least = ServiceGone(f"no service answers at {self.contact.url}: {reason}"), 0.0
+            wait = max(least, pause * random.uniform(0.5, 1.0))
+            if time.monotonic() + wait > end:
+                raise error
+            time.sleep(wait)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+    def _once(
+        self,
+        method: str,
+        target: str,
+        data: bytes | None,
+        seconds: float,
+        take: Callable[[http.client.HTTPResponse], Answer],
+    ) -> Answer:
+        connection = self._connected(seconds)
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, target, data, headers)
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise _error(response)
+            return take(response)
+        except BaseException:
+            self.close()  # what is left of an answer must not be taken for the next one
+            raise
+
+    def _connected(self, seconds: float) -> http.client.HTTPConnection:
+        """An open connection to the service."""
+        if self._connection is None:
+            if self.contact.folder is not None:
+                # It may have been started again elsewhere; and whoever listens where a dead one did gets no token.
+                self.contact = contact_in(Path(self.contact.folder))
+            connection = self._closed_connection()
+            connection.timeout = seconds
+            connection.connect()
+            connection.auto_open = 0  # another connection is opened here, after the same checks
+            self._connection = connection
+            self._check_fingerprint(connection)
+        self._connection.sock.settimeout(seconds)
+        return self._connection
+
+    def _closed_connection(self) -> http.client.HTTPConnection:
+        url = urlsplit(self.contact.url)
+        try:
+            port = url.port
+        except ValueError:
+            port = -1
+        if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/") or port == -1:
+            raise UsageError("the URL of a service is http://HOST:PORT or https://HOST:PORT")
+        if url.username is not None or url.query or url.fragment:
+            raise UsageError("the URL of a service holds no user and no query; a token is in a file of its own")
+        if url.scheme == "http":
+            return http.client.HTTPConnection(url.hostname, port)
+        return http.client.HTTPSConnection(url.hostname, port, context=_context(self.contact))
+
+    def _check_fingerprint(self, connection: http.client.HTTPConnection) -> None:
+        """Raise AccessDenied unless the certificate is the one that the contact names, if it names one."""
+        if self.contact.fingerprint is None:
+            return
+        shown = connection.sock.getpeercert(binary_form=True) if isinstance(connection.sock, ssl.SSLSocket) else b""
+        if hashlib.sha256(shown or b"").hexdigest() != self.contact.fingerprint:
+            self.close()
+            raise AccessDenied(f"{self.contact.url}: its certificate is not the service's")
+
+
+def request_of(
+    job: str | Path | Mapping[str, Any],
+    *,
+    id: str | None = None,
+    priority: Priority | str = Priority.NORMAL,
+    out: str | Path | None = None,
+    base: str | Path | None = None,
+) -> JobRequest:
+    """The request for a job file, or for the keys of one. Raises InputError, UsageError."""
+    if isinstance(job, Mapping):
+        keys = dict(job)
+    else:
+        path = Path(job)
+        base = base if base is not None else path.resolve().parent
+        try:
+            keys = tomllib.loads(read_bounded(path, MAX_JOB).decode())
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
+    try:
+        priority = Priority(priority)
+    except ValueError:
+        raise UsageError(f"a priority is one of {', '.join(Priority)}") from None
+    folder = os.path.abspath(base if base is not None else Path.cwd())
+    run = None if out is None else os.path.abspath(out)
+    return JobRequest(id or new_id(), keys, folder, run, priority)
+
+
+def new_id() -> str:
+    """An id for a job that nobody named."""
+    return f"job-{secrets.token_hex(8)}"
+
+
+def _encoded(body: Any) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise UsageError("a job is made of strings, numbers, lists and tables") from None
+
+
+def _decoded(response: http.client.HTTPResponse) -> Any:
+    data = response.read(MAX_ANSWER + 1)
+    if len(data) > MAX_ANSWER:
+        raise FormatError("the service answers with more than a client takes in")
+    _require_whole(response)
+    try:
+        return jsontext.loads_own(data, "the answer")
+    except ValueError:
+        raise FormatError("what answers is not a service of distprove") from None
+
+
+def _require_whole(response: http.client.HTTPResponse) -> None:
+    """Raise IncompleteRead for an answer that was cut off, in its head or its body: reading in pieces does not tell."""
+    if response.length != 0 and not response.chunked:
+        raise http.client.IncompleteRead(b"", response.length)
+
+
+def _error(response: http.client.HTTPResponse) -> DistproveError:
+    """The error that an answer names."""
+    try:
+        told = _decoded(response)
+        message, kind = bounded(str(told["error"])), errors.error_named(str(told["kind"]))
+    except (DistproveError, KeyError, TypeError):
+        return ServiceGone(f"what answers is not a service of distprove (status {response.status})")
+    if kind is QueueFull:
+        return QueueFull(message, _seconds(response.headers.get("Retry-After")))
+    if not issubclass(kind, DistproveError):
+        return DistproveError(message)
+    return kind(message)
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return min(60.0, max(0.0, float(text or 1.0)))
+    except ValueError:
+        return 1.0
+
+
+def _context(contact: Contact) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=contact.ca_file)
+    except (OSError, ssl.SSLError):
+        raise InputError(f"{contact.ca_file}: not a file of certificates") from None
+    if contact.fingerprint is not None:  # which is checked before anything is sent
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

@@ -1,0 +1,1 @@
+"""The standing service over HTTP: its API, the document of that, and the page."""

@@ -1,0 +1,259 @@
+"""The routes of a service. The document of the API, `/openapi.json`, is made from this table (`openapi.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from aiohttp import web
+
+from cluster.service.http.calls import WRITE_SECONDS, Call, NotYet, Refused, answer, send_file
+from cluster.service.http.events import Glance
+from cluster.service.http.routes import Query, Table
+from cluster.service.views import ID, JobRequest, JobState, JobView, Overview
+from distprove.errors import InputError, NoSuchJob
+
+TABLE = Table()
+LONGEST_WAIT = 60.0
+"""Seconds for which a request may wait for a job."""
+HEARTBEAT = 15.0
+"""Seconds after which a listener hears something even if nothing has changed."""
+LISTENS = 3600.0
+"""Seconds after which a listener has to connect again."""
+MOST_JOBS = 1000
+"""Jobs in one answer."""
+PAGE = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+@dataclass(frozen=True)
+class JobList:
+    """Jobs, the newest first."""
+
+    jobs: list[JobView]
+
+
+@dataclass(frozen=True)
+class LogLines:
+    """Lines of a job's log."""
+
+    lines: list[str]
+    next: int
+    """What to give as `after` to read on from here."""
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """How a service is to end."""
+
+    drain: bool = True
+    """Whether jobs that run are finished first. What is not finished goes on when the service starts again."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was asked for is done, or begins."""
+
+    status: str
+
+
+@TABLE.route(
+    "POST",
+    "/v1/jobs",
+    {201: "The job was accepted.", 200: "It had been accepted before, under the same id."},
+    answer=JobView,
+    body=JobRequest,
+    errors=(409, 413, 415, 422),
+)
+async def submit(call: Call) -> web.StreamResponse:
+    """Submit a job. A job that is submitted again, with the same id and content, is the same job."""
+    known = await call.ask(_known, call, call.body.id)
+    view = await call.ask(call.service.submit, call.body)
+    return answer(view, 200 if known else 201)
+
+
+def _known(call: Call, id: str) -> bool:
+    try:
+        call.service.job(id)
+    except NoSuchJob:
+        return False
+    return True
+
+
+@TABLE.route(
+    "GET",
+    "/v1/jobs",
+    {200: "The jobs, the newest first."},
+    answer=JobList,
+    query=(
+        Query("state", JobState, "only jobs in this state"),
+        Query("limit", int, "number of jobs, at most", 100, (1, MOST_JOBS)),
+        Query("before", str, "only jobs that were submitted before the one of this id"),
+    ),
+    errors=(422,),
+)
+async def list_jobs(call: Call) -> web.StreamResponse:
+    """List jobs, the newest first."""
+    chosen = {"limit": call.query["limit"], "before": call.query["before"]}
+    return answer(JobList(await call.ask(call.service.jobs, call.query["state"], **chosen)))
+
+
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}",
+    {200: "The job."},
+    answer=JobView,
+    query=(Query("wait", float, "seconds to wait for the job's end, at most", 0.0, (0, LONGEST_WAIT)),),
+    errors=(404, 422),
+    seconds=60.0 + LONGEST_WAIT,
+)
+async def job(call: Call) -> web.StreamResponse:
+    """Tell the state of a job. With `wait`, answer as soon as the job is over, or when that time is up."""
+
+    async def look() -> JobView:
+        return await call.ask(call.service.job, call.id)
+
+    return answer(await call.shared.watch.until(call.id, look, call.query["wait"]))
+
+
+@TABLE.route("POST", "/v1/jobs/{id}/cancel", {200: "The job, which ends soon."}, answer=JobView, errors=(404,))
+async def cancel(call: Call) -> web.StreamResponse:
+    """Cancel a job. One that is over stays as it is."""
+    return answer(await call.ask(call.service.cancel, call.id))
+
+
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}/log",
+    {200: "Lines of the log."},
+    answer=LogLines,
+    query=(Query("after", int, "the `next` of the answer before", 0, (0, 1 << 62)),),
+    errors=(404, 422),
+)
+async def log(call: Call) -> web.StreamResponse:
+    """Read what happened to a job, from some place on."""
+    lines, following = await call.ask(call.service.log, call.id, call.query["after"])
+    return answer(LogLines(lines, following))
+
+
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}/proof",
+    {200: "The file proof.msgpack (docs/formats.md)."},
+    media="application/octet-stream",
+    errors=(404, 422),
+    streams=True,
+)
+async def proof(call: Call) -> web.StreamResponse:
+    """Download the proof of a job that is proved."""
+    try:
+        path = await call.ask(call.service.proof, call.id)
+    except InputError as error:
+        raise NotYet(str(error)) from None
+    return await send_file(call, path, "application/octet-stream")
+
+
+@TABLE.route("GET", "/v1/jobs/{id}/report", {200: "The report, report.json."}, errors=(404, 422), streams=True)
+async def report(call: Call) -> web.StreamResponse:
+    """Download the report of a job that is over: times, bytes and retries of each partition and each worker."""
+    view = await call.ask(call.service.job, call.id)
+    path = Path(view.run) / "report.json"
+    if not await call.ask(os.path.lexists, path):
+        raise NotYet(f"{view.id} has no report yet: it is {view.state.value}")
+    return await send_file(call, path, "application/json")
+
+
+@TABLE.route("GET", "/v1/overview", {200: "The service."}, answer=Overview)
+async def overview(call: Call) -> web.StreamResponse:
+    """Show the service at a glance: its queue, its throughput, its keys and its workers."""
+    return answer(await call.ask(call.service.overview))
+
+
+@TABLE.route(
+    "GET",
+    "/v1/events",
+    {200: "Server-sent events. The data of each is a `Glance` as JSON."},
+    answer=Glance,
+    media="text/event-stream",
+    streams=True,
+)
+async def events(call: Call) -> web.StreamResponse:
+    """Follow the service: an event at once, and one whenever something has changed, once a second at most."""
+    watch, loop = call.shared.watch, asyncio.get_running_loop()
+    async with watch.listener():
+        response = await call.begin("text/event-stream")
+        told, heard, end = "", 0.0, loop.time() + LISTENS
+        while loop.time() < end and call.has_access:
+            glance = await watch.glance()
+            if glance != told or loop.time() - heard >= HEARTBEAT:
+                text = f"data: {glance}\n\n" if glance != told else ": nothing new\n\n"
+                await asyncio.wait_for(response.write(text.encode()), WRITE_SECONDS)
+                told, heard = glance, loop.time()
+            await asyncio.sleep(1.0)
+        await response.write_eof()
+    return response
+
+
+@TABLE.route("POST", "/v1/shutdown", {202: "The service ends."}, answer=Done, body=Shutdown, errors=(413, 415, 422))
+async def shut_down(call: Call) -> web.StreamResponse:
+    """End the service. It takes no more jobs from now on."""
+    call.shared.shut_down(call.body.drain)
+    return answer(Done("draining" if call.body.drain else "ending"), 202)
+
+
+@TABLE.route("GET", "/healthz", {200: "The service answers."}, answer=Done, open=True)
+async def healthz(call: Call) -> web.StreamResponse:
+    """Tell whether the process answers."""
+    return answer(Done("alive"))
+
+
+@TABLE.route("GET", "/readyz", {200: "The service takes jobs."}, answer=Done, open=True, errors=(503,))
+async def readyz(call: Call) -> web.StreamResponse:
+    """Tell whether the service takes jobs."""
+    if not (await call.ask(call.service.overview)).accepting:
+        raise Refused(503, "the service takes no jobs at the moment")
+    return answer(Done("ready"))
+
+
+@TABLE.route("GET", "/metrics", {200: "The metrics."}, media="text/plain")
+async def metrics(call: Call) -> web.StreamResponse:
+    """Tell what Prometheus collects, in its text format."""
+    text = await call.ask(call.shared.metrics.text)
+    return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+
+@TABLE.route("GET", "/openapi.json", {200: "The document."}, open=True)
+async def openapi(call: Call) -> web.StreamResponse:
+    """Describe this API, as OpenAPI 3.1."""
+    from cluster.service.http.openapi import document
+
+    return answer(await call.ask(document, TABLE))
+
+
+async def page(call: Call) -> web.StreamResponse:
+    """Show the service in a browser."""
+    name, media = PAGE[call.request.path]
+    return web.Response(body=_file_of_page(name), content_type=media, charset="utf-8")
+
+
+for _path, (_, _media) in PAGE.items():
+    TABLE.route("GET", _path, {200: "A file of the page."}, media=_media, open=True)(page)
+
+
+@cache
+def _file_of_page(name: str) -> bytes:
+    return (files("cluster.service.http") / "page" / name).read_bytes()
+
+
+def require_id(id: str) -> None:
+    """Raise NoSuchJob for what can be the id of no job."""
+    if not ID.match(id):
+        raise NoSuchJob("no job can have this id")

@@ -1,0 +1,207 @@
+"""A request at work, and what all requests share: the service, threads for calls that block, and answers as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiohttp import web
+
+from cluster.service.http.access import TooFast
+from cluster.service.wire import dumps
+from distprove.errors import (
+    AccessDenied,
+    DistproveError,
+    EnvironmentFailed,
+    IdTaken,
+    InputError,
+    NoSuchJob,
+    QueueFull,
+    UsageError,
+    exit_code,
+    typed,
+)
+from distprove.formats.folder import Folder
+from distprove.formats.visible import bounded
+
+if TYPE_CHECKING:
+    from cluster.service.http.events import Watch
+    from cluster.service.metrics import ServiceMetrics
+    from cluster.service.service import Service
+
+Answer = TypeVar("Answer")
+
+THREADS = 16
+WAITING = 512
+"""Calls that may wait for a thread."""
+CHUNK = 1 << 18
+"""Bytes of a file that are sent at a time."""
+BEGUN = web.RequestKey("begun", bool)
+"""Key of a request whose answer was begun."""
+WRITE_SECONDS = 30.0
+"""Time in which a client takes in a chunk, or an event."""
+SAFE = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "distprove",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of every answer."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong."""
+
+    error: str
+    """One or more sentences."""
+    kind: str
+    """Name of the error in distprove.errors."""
+    exit_code: int
+    """Exit code that a command ends with for it (docs/cluster.md)."""
+
+
+class Refused(UsageError):
+    """A request that HTTP itself has a status for."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class NotYet(InputError):
+    """A job has no such file, or not yet."""
+
+
+class Shared:
+    """What the requests of a server share."""
+
+    def __init__(
+        self, service: Service, watch: Watch, shut_down: Callable[[bool], None], metrics: ServiceMetrics
+    ) -> None:
+        """`shut_down`: begins the service's end; its argument says whether jobs that run are finished first."""
+        self.service = service
+        self.watch = watch
+        self.shut_down = shut_down
+        self.metrics = metrics
+        self._threads = ThreadPoolExecutor(THREADS, "distprove-http")
+        self._waiting = 0
+
+    async def ask(self, call: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
+        """Do a call that may block on a thread. Raises what it raises, and QueueFull where too many wait already."""
+        if self._waiting >= THREADS + WAITING:
+            raise QueueFull("the service has too much to answer; ask again later", 1.0)
+        self._waiting += 1
+        try:
+            return await asyncio.wrap_future(self._threads.submit(lambda: call(*arguments, **named)))
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request whose token, query and body are checked."""
+
+    shared: Shared
+    request: web.Request
+    query: dict[str, Any]
+    body: Any
+    require_access: Callable[[], str]
+    """Raises AccessDenied when the request's token has stopped to count."""
+
+    @property
+    def has_access(self) -> bool:
+        """Whether the request's token still counts."""
+        try:
+            return bool(self.require_access())
+        except AccessDenied:
+            return False
+
+    async def begin(self, media: str, length: int | None = None) -> web.StreamResponse:
+        """Begin an answer that is sent piece by piece. An error from here on cuts it off, for all to see."""
+        response = web.StreamResponse(headers={**SAFE, "Content-Type": media})
+        response.content_length = length
+        self.request[BEGUN] = True
+        await response.prepare(self.request)
+        return response
+
+    @property
+    def id(self) -> str:
+        """The job that the path names."""
+        return self.request.match_info["id"]
+
+    @property
+    def service(self) -> Service:
+        return self.shared.service
+
+    async def ask(self, call: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
+        return await self.shared.ask(call, *arguments, **named)
+
+
+def answer(value: Any, status: int = 200, **headers: str) -> web.Response:
+    """An answer in JSON; a dataclass is its fields."""
+    return web.json_response(value, status=status, headers=headers, dumps=dumps)
+
+
+async def send_file(call: Call, path: Path, media: str) -> web.StreamResponse:
+    """Send a file of a run. It is opened as files of runs are: through no link. Raises InputError."""
+    descriptor = await call.ask(_open, path)
+    with open(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        response = await call.begin(media, size)
+        while size > 0:
+            chunk = await call.ask(file.read, min(CHUNK, size))
+            if not chunk:
+                raise ConnectionResetError("the file became shorter while it was sent")
+            size -= len(chunk)
+            await asyncio.wait_for(response.write(chunk), WRITE_SECONDS)
+        await response.write_eof()
+    return response
+
+
+def _open(path: Path) -> int:
+    with Folder.open(path.parent) as folder:
+        return folder.open_file(path.name)
+
+
+_STATUS = (
+    (NoSuchJob, 404),
+    (NotYet, 404),
+    (IdTaken, 409),
+    (AccessDenied, 401),
+    (TooFast, 429),
+    (QueueFull, 503),
+    (EnvironmentFailed, 503),
+    (UsageError, 422),
+    (InputError, 422),
+)
+
+
+def problem(error: Exception) -> web.Response:
+    """The answer for an error. What is not an error of ours is not told: it may quote anything."""
+    told = typed(error)
+    headers: dict[str, str] = {}
+    if not isinstance(told, DistproveError):
+        told = DistproveError("a fault in the service; its log says where")
+    if isinstance(told, Refused):
+        status, headers = told.status, told.headers
+    else:
+        status = next((code for kind, code in _STATUS if isinstance(told, kind)), 500)
+    if isinstance(told, QueueFull):
+        headers = {"Retry-After": str(max(1, round(told.retry_after + 0.5)))}
+    if isinstance(told, AccessDenied):
+        headers = {"WWW-Authenticate": 'Bearer realm="distprove"'}
+    named = next(kind.__name__ for kind in type(told).__mro__ if kind.__module__ == DistproveError.__module__)
+    return answer(Problem(bounded(str(told)) or named, named, exit_code(told)), status, **headers)

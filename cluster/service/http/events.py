@@ -1,0 +1,94 @@
+"""Waiting for changes: requests that ask for a job when it is over, and listeners that follow the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cluster.service.views import JobView, Overview
+from cluster.service.wire import dumps
+from distprove.errors import QueueFull
+
+if TYPE_CHECKING:
+    from cluster.service.service import Service
+
+EVERY = 1.0
+"""Seconds between two looks at the service, for all listeners together."""
+JOBS = 100
+"""Jobs in what a listener is told: the newest."""
+LISTENERS = 32
+"""Listeners at a time, at most."""
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The service and its newest jobs at one time."""
+
+    overview: Overview
+    jobs: list[JobView]
+
+
+class Watch:
+    """Wakes those who wait for a job, and looks at the service for its listeners while there are any."""
+
+    def __init__(self, service: Service, ask: Callable[[Callable[[], Glance]], Awaitable[Glance]]) -> None:
+        """`ask` does a call that may block. To be made and used on the loop; `changed` alone is for any thread."""
+        self._service = service
+        self._ask = ask
+        self._loop = asyncio.get_running_loop()
+        self._waiters: dict[str, list[asyncio.Event]] = {}
+        self._listeners = 0
+        self._glance = ""
+        self._looked = float("-inf")
+        self._looking = asyncio.Lock()
+
+    def changed(self, view: JobView) -> None:
+        """A job has changed. From any thread; it costs nothing unless the job is over and somebody waits for it."""
+        if view.state.final and view.id in self._waiters:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._wake, view.id)
+
+    def _wake(self, id: str) -> None:
+        for waiter in self._waiters.get(id, ()):
+            waiter.set()
+
+    async def until(self, id: str, look: Callable[[], Awaitable[JobView]], seconds: float) -> JobView:
+        """The job of that id as `look` finds it: when it is over, or after so many seconds."""
+        over = asyncio.Event()
+        self._waiters.setdefault(id, []).append(over)
+        try:
+            view = await look()  # after the entry: what ends from here on sets the event
+            if view.state.final or seconds <= 0:
+                return view
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(over.wait(), seconds)
+            return await look()
+        finally:
+            self._waiters[id].remove(over)
+            if not self._waiters[id]:
+                del self._waiters[id]
+
+    @asynccontextmanager
+    async def listener(self) -> AsyncIterator[None]:
+        """Count a listener. Raises QueueFull."""
+        if self._listeners >= LISTENERS:
+            raise QueueFull(f"{LISTENERS} listeners follow this service already", 10.0)
+        self._listeners += 1
+        try:
+            yield
+        finally:
+            self._listeners -= 1
+
+    async def glance(self) -> str:
+        """The service as JSON, at most `EVERY` seconds old."""
+        async with self._looking:
+            if self._loop.time() - self._looked >= EVERY:
+                self._glance = dumps(await self._ask(self._look))
+                self._looked = self._loop.time()
+        return self._glance
+
+    def _look(self) -> Glance:
+        return Glance(self._service.overview(), self._service.jobs(limit=JOBS))

@@ -1,0 +1,333 @@
+"""The server: an event loop on a thread of its own, on which every request is checked before the service hears of it.
+
+Order of the checks: the number of connections, the host, the route, the token, the rate, the parameters, the body. A
+request that shows no token counts for the rate of its peer; one that shows a token for that token's, so that nobody
+without one can use up the rate of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from cluster.service.http.access import Rates, Tokens, is_local_name, is_loopback, peer_of, require_protected
+from cluster.service.http.api import TABLE, require_id
+from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, problem
+from cluster.service.http.events import Watch
+from cluster.service.http.routes import JSON, Route, Table
+from cluster.service.metrics import ServiceMetrics
+from cluster.service.wire import read
+from distprove.errors import AccessDenied, ResourceError, UsageError
+from distprove.formats import jsontext
+from distprove.host.log import logger
+
+if TYPE_CHECKING:
+    from cluster.service.service import Service
+
+log = logger("distprove.service.http")
+_unheard = logger("distprove.service.http.aiohttp")
+_unheard.disabled = True  # it quotes heads that it cannot read, and a token may stand there
+
+CONNECTIONS = 512
+IDLE_SECONDS = 15.0
+"""Seconds for which a connection may say nothing, and in which the head of a request must have come."""
+HANDSHAKE_SECONDS = 10.0
+LINE, HEADERS = 8190, 64
+"""Bytes of a line of a request's head, and lines of it, at most."""
+SMALL, LARGE_AT_ONCE = 1 << 16, 4
+"""Bytes of a body that counts as large, and number of those that are read at a time: each takes memory."""
+BODY_DEPTH = 32
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 80\r\n\r\n{"error": "too many connections at a time", "kind": "QueueFull", "exit_code": 3}'
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a service is reached."""
+
+    tokens: Path
+    """The file of tokens."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 for one that is free."""
+    any_port: bool = False
+    """Whether a port that is free will do where this one is taken."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    plain_http: bool = False
+    """Whether a network is listened on without TLS."""
+    rate: float = 200.0
+    """Requests a second for each token, on average; four times as many at once."""
+    peer_rate: float = 20.0
+    """Requests a second without a token, for each peer."""
+    max_body: int = 1 << 24
+    """Bytes of a request's body, at most."""
+
+
+class Server:
+    """Serves a service until it is closed."""
+
+    def __init__(
+        self, service: Service, options: Options, shut_down: Callable[[bool], None], table: Table = TABLE
+    ) -> None:
+        """`shut_down` is called, on any thread, when a client asks for the service's end; its argument says whether
+        jobs are finished first. Raises UsageError and InputError."""
+        if (options.tls_cert is None) != (options.tls_key is None):
+            raise UsageError("--tls-cert and --tls-key go together")
+        require_protected(options.host, tls=options.tls_cert is not None, plain_allowed=options.plain_http)
+        self._service, self._options, self._table, self._shut_down = service, options, table, shut_down
+        self._tokens = Tokens(options.tokens)
+        self._rates = Rates(options.rate, 4 * options.rate)
+        self._peers = Rates(options.peer_rate, 4 * options.peer_rate)
+        self._ssl = _tls(options)
+        self._socket = _listen(options.host, options.port, options.any_port)
+        self._thread = threading.Thread(target=self._run, name="distprove-http", daemon=True)
+        self._ready = threading.Event()
+        self._failed: BaseException | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        host, port = self._socket.getsockname()[:2]
+        shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return f"{'https' if self._ssl else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{port}"
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+        self._ready.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failed = error
+            log.error("the server ended: %s", type(error).__name__)
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        watch = Watch(self._service, lambda look: shared.ask(look))
+        shared = Shared(self._service, watch, self._shut_down, metrics := ServiceMetrics(self._service))
+        # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
+        app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
+        for route in self._table.routes:
+            app.router.add_route(route.method, route.path, partial(self._handle, shared, route))
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        manager = runner.server
+        assert manager is not None
+
+        def connection() -> asyncio.BaseProtocol:
+            if len(manager.connections) >= CONNECTIONS:
+                return _Full()
+            return _Connection(
+                manager,
+                loop=self._loop,
+                access_log=_unheard,
+                keepalive_timeout=IDLE_SECONDS,
+                lingering_time=2.0,
+                auto_decompress=False,
+                max_line_size=LINE,
+                max_field_size=LINE,
+                max_headers=HEADERS,
+                logger=_unheard,
+            )
+
+        server = await self._loop.create_server(
+            connection,
+            sock=self._socket,
+            ssl=self._ssl,
+            backlog=256,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._ssl else None,
+        )
+        self._service.listeners.append(watch.changed)
+        self._ready.set()
+        try:
+            await self._over.wait()
+        finally:
+            self._service.listeners.remove(watch.changed)
+            metrics.close()
+            server.close()
+            await runner.cleanup()
+            shared.close()
+
+    @web.middleware
+    async def _answers(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """Every answer, errors too, with the headers that all have."""
+        try:
+            self._check_host(request)
+            response: web.StreamResponse = await handler(request)
+        except web.HTTPException as error:  # of aiohttp: no such path, no such method, a body that is too large
+            self_status = {404: "no such path", 405: "no such method here", 413: "the body is too large"}
+            allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+            response = problem(Refused(error.status, self_status.get(error.status, error.reason), **allowed))
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            if BEGUN in request:  # what comes now would be taken for the rest of the answer
+                raise ConnectionResetError("the answer was cut off") from error
+            if isinstance(error, asyncio.TimeoutError):
+                error = Refused(408, "the request came, or its answer was taken in, too slowly", Connection="close")
+            response = problem(error)
+            if response.status == 500:
+                self._log_fault(request, error)
+        if response.prepared:
+            return response
+        response.headers.update({k: v for k, v in SAFE.items() if k not in response.headers})
+        await asyncio.wait_for(_send(request, response), IDLE_SECONDS * 2)
+        return response
+
+    def _check_host(self, request: web.Request) -> None:
+        if is_loopback(self._options.host) and not is_local_name(request.headers.get("Host")):
+            raise Refused(421, "this service is asked for by the names of this machine alone: localhost, 127.0.0.1")
+
+    async def _handle(self, shared: Shared, route: Route, request: web.Request) -> web.StreamResponse:
+        authorization = request.headers.get("Authorization")
+        if not route.open:
+            try:
+                who = self._tokens.name_of(authorization)
+            except AccessDenied:
+                self._peers.take(peer_of(request.remote))
+                raise
+            self._rates.take(who)
+        elif route.path not in ("/healthz", "/readyz"):
+            self._peers.take(peer_of(request.remote))
+        if route.streams:
+            return await self._call(shared, route, request, authorization)
+        return await asyncio.wait_for(self._call(shared, route, request, authorization), route.seconds)
+
+    async def _call(
+        self, shared: Shared, route: Route, request: web.Request, authorization: str | None
+    ) -> web.StreamResponse:
+        if "id" in request.match_info:
+            require_id(request.match_info["id"])
+        query = route.parameters(dict(request.query))
+        body = None if route.body is None else await self._body(shared, route.body, request)
+        return await route.handler(Call(shared, request, query, body, partial(self._tokens.name_of, authorization)))
+
+    async def _body(self, shared: Shared, kind: type, request: web.Request) -> Any:
+        # JSON alone: what a form of another page can send without asking is refused, as is what would grow.
+        if request.content_type != JSON or request.headers.get("Content-Encoding", "identity") != "identity":
+            raise Refused(415, "the body must be application/json, as it is")
+        if request.content_length is not None and request.content_length <= SMALL:
+            return await shared.ask(_parse, kind, await request.read())
+        async with self._large:
+            return await shared.ask(_parse, kind, await request.read())
+
+    @staticmethod
+    def _log_fault(request: web.Request, error: Exception) -> None:
+        """Where a fault happened, and nothing that it says: that may quote an input."""
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        where = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+        log.error("fault in %s %s: %s at %s", request.method, route_of(request), type(error).__name__, where)
+
+
+def route_of(request: web.Request) -> str:
+    """The path of a request as its route has it: without what the client chose."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else "unknown"
+
+
+async def _send(request: web.Request, response: web.StreamResponse) -> None:
+    await response.prepare(request)
+    await response.write_eof()
+
+
+def _parse(kind: type, data: bytes) -> Any:
+    try:
+        value = jsontext.loads(data, "the body", BODY_DEPTH, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise UsageError("the body is not JSON") from None
+    return read(kind, value, "the body")
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError("not a number")
+
+
+class _Full(asyncio.Protocol):
+    """A connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(FULL)
+        transport.close()
+
+
+class _Connection(web.RequestHandler):
+    """A connection whose errors are told as all others are."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is not a request of HTTP. What was sent is not quoted."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun")
+        response = problem(Refused(status, "not a request of HTTP, or one with too large a head"))
+        response.headers.update(SAFE)
+        response.force_close()
+        return response
+
+
+def _listen(host: str, port: int, any_port: bool) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"{host}: {error.strerror}") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        if any_port and error.errno == errno.EADDRINUSE:
+            return _listen(host, 0, False)
+        raise ResourceError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    return listening
+
+
+def _tls(options: Options) -> ssl.SSLContext | None:
+    if options.tls_cert is None or options.tls_key is None:
+        return None
+    try:
+        if options.tls_key.stat().st_mode & 0o077:
+            raise UsageError(f"{options.tls_key} can be read by others: chmod 600")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(options.tls_cert, options.tls_key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"{options.tls_cert}, {options.tls_key}: {error.strerror or 'no certificate and key'}"
+        ) from None
+    return context
+
+
+def _no_password() -> str:
+    raise UsageError("the key of --tls-key is encrypted; give one that is not")

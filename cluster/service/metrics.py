@@ -1,0 +1,213 @@
+"""Prometheus metrics of a standing service, as /metrics tells them.
+
+Gauges are what the service says of itself at that moment (`Service.overview`). What is counted comes from jobs as they
+end: from their views, and from the reports in their runs' folders. Names of jobs, and what they prove, are in none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from cluster.record.metrics import RUNS, Metric, RunMetrics, register
+from cluster.record.story import read_report
+from cluster.service.views import JobState, JobView, Overview
+from distprove.errors import DistproveError
+from distprove.formats.visible import visible
+from distprove.host.memory import most_resident
+from distprove.host.telemetry import GpuTelemetry
+
+WORKER = ("worker", "node", "device")
+GPU = ("gpu", "uuid")
+JOBS = (
+    Metric("distprove_job_wait_seconds", "histogram", "Seconds of a job in the queue", ("priority",)),
+    Metric("distprove_job_seconds", "histogram", "Seconds of a job from its submission to its end", ("state",)),
+    Metric(
+        "distprove_first_proof_seconds",
+        "histogram",
+        "Seconds from the start of a job to its first partition proof",
+        ("key",),
+    ),
+    Metric(
+        "distprove_key_uses_total", "counter", "Jobs whose key was there (warm) or had to be loaded (cold)", ("key",)
+    ),
+    Metric("distprove_key_evictions_total", "counter", "Keys that were resident at one scrape and not at the next"),
+    Metric("distprove_reports_skipped_total", "counter", "Jobs that ended and are not in the metrics of runs"),
+)
+"""What is counted of jobs as they end."""
+STATE = (
+    Metric("distprove_info", "gauge", "1, with the version of distprove", ("version",)),
+    Metric("distprove_accepting", "gauge", "1 while the service takes jobs"),
+    Metric("distprove_jobs", "gauge", "Jobs by state; those that are over, ever", ("state",)),
+    Metric("distprove_queue_capacity", "gauge", "Jobs that may be queued at a time"),
+    Metric("distprove_queue_oldest_seconds", "gauge", "Age of the oldest queued job; 0 without one"),
+    Metric("distprove_partitions_proved_total", "counter", "Partitions proven since the service started"),
+    Metric("distprove_keys", "gauge", "Resident keys"),
+    Metric("distprove_key_bytes", "gauge", "Bytes of the resident keys, each once"),
+    Metric("distprove_worker_busy_ratio", "gauge", "Share of the last minute for which a device computed", WORKER),
+    Metric("distprove_worker_lost", "gauge", "1 for a worker that is not used any more", WORKER),
+    Metric("distprove_worker_proven_total", "counter", "Partitions that a worker has proven", WORKER),
+    Metric("distprove_worker_memory_used_bytes", "gauge", "Device memory in use, where the device tells", WORKER),
+    Metric("distprove_worker_memory_total_bytes", "gauge", "Device memory, where the device tells", WORKER),
+    Metric("distprove_memory_resident_bytes", "gauge", "The most memory that the service was resident in"),
+    Metric("distprove_gpu_utilisation_ratio", "gauge", "Share of time with a kernel at work, of a GPU here", GPU),
+    Metric("distprove_gpu_power_watts", "gauge", "Power of a GPU here", GPU),
+    Metric("distprove_gpu_temperature_celsius", "gauge", "Temperature of a GPU here", GPU),
+    Metric("distprove_gpu_memory_used_bytes", "gauge", "Memory of a GPU here in use, by whatever", GPU),
+    Metric("distprove_gpu_ecc_errors_total", "counter", "Uncorrected memory errors since the driver was loaded", GPU),
+    Metric(
+        "distprove_gpu_xid_errors_total", "counter", "Critical errors reported since the first scrape", (*GPU, "xid")
+    ),
+)
+"""What is so at the moment of a scrape. GPUs are those of the service's own machine."""
+METRICS = (*STATE, *JOBS, *RUNS)
+AT_ONCE = 1000
+"""Reports that are read for one scrape, at most."""
+
+Sample = tuple[tuple[str, ...], float]
+
+
+class Served(Protocol):
+    """What is asked of a service."""
+
+    @property
+    def listeners(self) -> list[Callable[[JobView], None]]: ...
+
+    def overview(self) -> Overview: ...
+
+    def jobs(self, state: JobState | None = None, *, limit: int = 100) -> list[JobView]: ...
+
+
+class ServiceMetrics(Collector):
+    """The metrics of one service, from `open` to `close`. Thread-safe."""
+
+    def __init__(self, service: Served, telemetry: Callable[[], GpuTelemetry | None] = GpuTelemetry.open) -> None:
+        self._service = service
+        self._open_telemetry = telemetry
+        self._telemetry: GpuTelemetry | None = None
+        self._looked = False
+        self._lock = threading.Lock()
+        self._ended: deque[JobView] = deque()
+        """Jobs that ended since the last scrape."""
+        self._resident: set[str] = set()
+        self._seen: dict[str, list[Sample]] = {}
+        """Samples of the state at this scrape, by metric."""
+        self._registry = CollectorRegistry()
+        self._runs, self._of = RunMetrics(self._registry), register(JOBS, self._registry)
+        self._registry.register(self)
+        service.listeners.append(self.heard)
+
+    def heard(self, view: JobView) -> None:
+        """A job changed; the service calls this under its lock."""
+        if view.state.final:
+            self._ended.append(view)
+
+    def text(self) -> bytes:
+        """All metrics, in Prometheus' text format. May block."""
+        with self._lock:
+            for _ in range(len(self._ended)):
+                self._count(self._ended.popleft())
+            self._look()
+            return generate_latest(self._registry)
+
+    def close(self) -> None:
+        """Hear of no more jobs."""
+        self._service.listeners.remove(self.heard)
+        with self._lock:
+            if self._telemetry is not None:
+                self._telemetry.close()
+
+    def describe(self) -> list[Any]:
+        """Nothing: `collect` asks the service, which may not have started when this is registered."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """The state of the service, as prometheus_client asks for it."""
+        for metric in STATE:
+            family = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            made = family(metric.name, metric.about, labels=metric.labels)
+            for labels, value in self._seen.get(metric.name, ()):
+                made.add_metric([visible(label) for label in labels], value)
+            yield made
+
+    def _count(self, view: JobView) -> None:
+        """Count a job that ended."""
+        if view.started is not None:
+            wait = max(0.0, view.started - view.submitted)
+            self._of["distprove_job_wait_seconds"].labels(view.priority.value).observe(wait)
+        if view.ended is not None:
+            whole = max(0.0, view.ended - view.submitted)
+            self._of["distprove_job_seconds"].labels(view.state.value).observe(whole)
+        if view.cold is not None:
+            key = "cold" if view.cold else "warm"
+            self._of["distprove_key_uses_total"].labels(key).inc()
+            if view.first_proof is not None and view.started is not None:
+                first = max(0.0, view.first_proof - view.started)
+                self._of["distprove_first_proof_seconds"].labels(key).observe(first)
+        try:
+            if len(self._ended) >= AT_ONCE:
+                raise FileNotFoundError
+            self._runs.add(read_report(Path(view.run)))
+        except (DistproveError, OSError):  # it never ran, or is forgotten already
+            self._of["distprove_reports_skipped_total"].inc()
+
+    def _look(self) -> None:
+        """Ask the service, and the GPUs."""
+        overview = self._service.overview()
+        queued = self._service.jobs(JobState.QUEUED, limit=overview.capacity) if overview.queued else []
+        oldest = min((view.submitted for view in queued), default=time.time())
+        keys = {key.digest for key in overview.keys}
+        self._of["distprove_key_evictions_total"].inc(len(self._resident - keys))
+        self._resident = keys
+        found = self._seen = {
+            "distprove_info": [((overview.version,), 1.0)],
+            "distprove_accepting": [((), float(overview.accepting))],
+            "distprove_jobs": [((state,), float(count)) for state, count in overview.counts.items()],
+            "distprove_queue_capacity": [((), float(overview.capacity))],
+            "distprove_queue_oldest_seconds": [((), max(0.0, time.time() - oldest))],
+            "distprove_partitions_proved_total": [((), float(overview.partitions))],
+            "distprove_keys": [((), float(len(overview.keys)))],
+            "distprove_key_bytes": [((), float(sum(key.bytes for key in overview.keys)))],
+            "distprove_memory_resident_bytes": [((), float(most_resident()))],
+        }
+        for worker in overview.workers:
+            labels = (worker.id, worker.node, worker.device)
+            told = {
+                "busy_ratio": worker.busy,
+                "lost": float(worker.lost is not None),
+                "proven_total": worker.proven,
+                "memory_used_bytes": worker.memory_used,
+                "memory_total_bytes": worker.memory_total,
+            }
+            _add(found, "distprove_worker_", labels, told)
+        for gpu in self._gpus():
+            place = (str(gpu.index), gpu.uuid)
+            told = {
+                "utilisation_ratio": gpu.utilisation,
+                "power_watts": gpu.watts,
+                "temperature_celsius": gpu.celsius,
+                "memory_used_bytes": gpu.memory_used,
+                "ecc_errors_total": gpu.ecc_errors,
+            }
+            _add(found, "distprove_gpu_", place, told)
+            for xid, count in gpu.xids.items():
+                _add(found, "distprove_gpu_", (*place, str(xid)), {"xid_errors_total": count})
+
+    def _gpus(self) -> list[Any]:
+        if not self._looked:
+            self._telemetry, self._looked = self._open_telemetry(), True
+        return list(self._telemetry.read()) if self._telemetry is not None else []
+
+
+def _add(found: dict[str, list[Sample]], prefix: str, labels: tuple[str, ...], told: dict[str, float | None]) -> None:
+    for name, value in told.items():
+        if value is not None:
+            found.setdefault(f"{prefix}{name}", []).append((labels, float(value)))

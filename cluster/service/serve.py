@@ -1,0 +1,110 @@
+"""The process of a standing service: from its folder to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster.eventlog import job_logger
+from cluster.service.contact import Contact, fingerprint_of, make_folder, remove_contact, write_contact
+from cluster.service.http.access import TOKENS, make_tokens
+from cluster.service.http.server import Options, Server
+from cluster.service.requests import Limits
+from cluster.service.service import Service
+from distprove.host.log import logger, set_up_logging
+from distprove.settings import ExecutorSettings
+
+log = logger("distprove.service")
+
+LOOK = 0.2
+"""Seconds between two looks at whether the service has ended."""
+
+
+def serve(
+    folder: Path,
+    settings: ExecutorSettings,
+    limits: Limits,
+    options: Options,
+    ready: Callable[[Contact], None],
+) -> None:
+    """Serve until a client or a signal ends it; `ready` is told how it is reached. To be called on the main thread.
+
+    SIGTERM and SIGINT end it without waiting for jobs, which go on at the next start. A second one while jobs are
+    waited for ends the process at once. Raises InUse where a service runs in the folder, and what `Service` and
+    `Server` raise.
+    """
+    set_up_logging()
+    make_folder(folder)
+    make_tokens(folder / TOKENS)
+    ending = _Ending()
+    service = Service(folder, settings, limits)  # first: it has the lock
+    service.listeners.append(job_logger())
+    server = None
+    try:
+        server = Server(service, options, ending.ask)
+        service.start()
+        server.start()
+        contact = Contact(
+            server.url,
+            str(options.tokens),
+            fingerprint=fingerprint_of(options.tls_cert) if options.tls_cert else None,
+            pid=os.getpid(),
+            folder=str(folder),
+        )
+        write_contact(folder, contact)
+        with ending.on_signals():
+            log.info("ready at %s, process %d", contact.url, os.getpid())
+            ready(contact)
+            ending.asked.wait()
+            log.info("ending, %s", "after the jobs that run" if ending.drain else "at once")
+            closing = threading.Thread(target=service.close, kwargs={"drain": ending.drain}, daemon=True)
+            closing.start()
+            while closing.is_alive() and (ending.drain or not ending.again):
+                closing.join(LOOK)
+            remove_contact(folder)
+            if closing.is_alive():
+                log.warning("ended before its jobs stopped")
+                os._exit(0)  # all that is known is on disk, and what the workers do not end by themselves ends with us
+    except BaseException:
+        service.close(drain=False)
+        raise
+    finally:
+        if server is not None:
+            server.close()
+
+
+class _Ending:
+    """What clients and signals have asked of the service's end."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.drain = True
+        """Whether jobs that run are waited for."""
+        self.again = False
+        """Whether it was asked for more than once."""
+
+    def ask(self, drain: bool) -> None:
+        """End the service; a later call may have it wait no longer, and never wait again."""
+        self.again = self.asked.is_set()
+        self.drain = self.drain and drain
+        self.asked.set()
+
+    def on_signals(self) -> _Signals:
+        return _Signals(lambda: self.ask(False))
+
+
+class _Signals:
+    """Calls a function on SIGTERM and SIGINT. Use as a context manager, on the main thread."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        self._before = {n: signal.signal(n, lambda *_: self._call()) for n in (signal.SIGTERM, signal.SIGINT)}
+
+    def __exit__(self, *_exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

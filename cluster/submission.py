@@ -1,0 +1,170 @@
+"""Submits a job to a Ray cluster by Ray's own job API: small files of the job travel with it, larger ones are named.
+
+What travels is a folder that Ray packs, unpacks on the cluster and runs `distprove prove` in: the job file, with paths
+relative to it, and the files. It goes over TLS or within this machine alone, because inputs may be secret; to another
+machine over plain HTTP all files are named by their paths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cluster.executor.connection import first_line, prepare
+from distprove.errors import ClusterError, InputError, JobFailed, UsageError
+from distprove.job import Job
+from distprove.jobfile import job_text
+from distprove.options import InputFile, settings_of
+from distprove.settings import ExecutorSettings
+from kernels.host.private import temporary_root
+
+SMALL, TOGETHER = 8 << 20, 64 << 20
+"""Bytes of a file that travels, and of all that do, at most. Ray keeps them in the memory of the cluster's head."""
+JOB_FILE = "job.toml"
+NOT_YET = "No available agent"
+"""Part of what a Ray says that has just started."""
+PATIENCE = 60.0
+"""Seconds for which it may say so."""
+LOOK = 0.5
+"""Seconds between two tries, and between two looks at whether a job has ended once its log has."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A job packed to travel."""
+
+    folder: Path
+    sent: tuple[Path, ...]
+    named: tuple[Path, ...]
+    """Files that must be on every node, under the paths that they have here."""
+
+
+def pack(job: Job, folder: Path, *, send: bool = True) -> Package:
+    """Write a job into `folder`, with its small files if they are to be sent. Raises InputError, UsageError."""
+    sent: list[Path] = []
+    named: list[Path] = []
+    room = TOGETHER if send else 0
+
+    def moved(path: Path) -> Path:
+        nonlocal room
+        size = path.stat().st_size
+        if size > min(SMALL, room) or not send:
+            named.append(path)
+            return path.absolute()
+        room -= size
+        place = Path("files") / str(len(sent)) / path.name  # a partition has the name of its file
+        (folder / place.parent).mkdir(parents=True)
+        shutil.copy2(path, folder / place)
+        sent.append(path)
+        return place
+
+    try:
+        options = replace(job.options, **_moved(job, moved))  # type: ignore[type-var]
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from None
+    (folder / JOB_FILE).write_text(job_text(replace(job, options=options)), encoding="utf-8")
+    return Package(folder, tuple(sent), tuple(named))
+
+
+def _moved(job: Job, moved: Callable[[Path], Path]) -> dict[str, Any]:
+    """The options that name files, with the paths that these have after the move."""
+    changed: dict[str, Any] = {}
+    for name, told in settings_of(type(job.options)).items():
+        value = getattr(job.options, name)
+        if told.types == (Path,) and value is not None:
+            changed[name] = moved(value)
+        elif told.types == (tuple,):
+            changed[name] = tuple(InputFile(item.name, moved(item.path), item.content) for item in value)
+        elif name == "arguments":  # a program's own, of which those that are files are among the job's sources
+            files = {str(source.path) for source in job.sources}
+            changed[name] = {n: str(moved(Path(v))) if str(v) in files else v for n, v in value.items()}
+    return changed
+
+
+def submit(
+    path: Path,
+    address: str,
+    out: str,
+    *,
+    id: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    command: Sequence[str] = ("distprove",),
+) -> tuple[Any, str]:
+    """Submit the job file at `path` to the Ray whose dashboard is at `address`. It is proven into the run folder `out`
+    on the cluster; a run that is there is continued. A job file that is not here is one of the cluster's own.
+
+    `tell` hears which files must be on the nodes; `command` is what distprove is called there. Gives Ray's client and
+    the id of the submission. Raises UsageError, InputError and ClusterError.
+    """
+    where = urlsplit(address)
+    if where.scheme not in ("http", "https") or not where.hostname:
+        raise UsageError(f"--address {address}: the URL of a Ray dashboard is meant, such as http://HEAD:8265")
+    if not out.startswith("/"):
+        raise UsageError("--out must be an absolute path: a folder on the cluster that every node sees")
+    with tempfile.TemporaryDirectory(prefix="distprove-submit-", dir=temporary_root()) as folder:
+        environment: dict[str, Any] = {}
+        subject = str(path)
+        if path.exists():
+            job = Job.from_toml(path)
+            secret = where.scheme == "https" or _is_here(where.hostname)
+            package = pack(job, Path(folder), send=secret)
+            subject, environment = JOB_FILE, {"working_dir": folder}
+            for file in package.named:
+                tell(f"{file} must be on every node, under this path")
+        elif not path.is_absolute():
+            raise InputError(f"{path}: no file here, and not an absolute path of the cluster")
+        entry = shlex.join([*command, "prove", subject, "--out", out, "--resume"])
+        prepare(ExecutorSettings(address=address))
+        from ray.job_submission import JobSubmissionClient
+
+        late = time.monotonic() + PATIENCE
+        while True:
+            try:
+                client = JobSubmissionClient(address)
+                return client, client.submit_job(entrypoint=entry, submission_id=id, runtime_env=environment)
+            except Exception as error:  # Ray raises RuntimeError, ConnectionError and those of its HTTP client
+                if NOT_YET not in str(error) or time.monotonic() > late:
+                    raise ClusterError(f"Ray at {address} does not take the job: {first_line(error)}") from None
+            time.sleep(LOOK)
+
+
+def follow(client: Any, id: str, show: Callable[[str], None]) -> int:
+    """Show what a submitted job writes until it is over; its exit code, as of the command line. Ctrl-C stops the job.
+
+    Raises KeyboardInterrupt, and ClusterError when the cluster is gone.
+    """
+    try:
+        asyncio.run(_tail(client, id, show))
+        while not client.get_job_status(id).is_terminal():
+            time.sleep(LOOK)
+        code = client.get_job_info(id).driver_exit_code
+        status = client.get_job_status(id).value
+    except KeyboardInterrupt:
+        client.stop_job(id)
+        raise
+    except Exception as error:
+        raise ClusterError(f"no word of the job {id} any more: {first_line(error)}") from None
+    if code is None:  # it did not come to run, or was killed
+        return 0 if status == "SUCCEEDED" else JobFailed.exit_code
+    return int(code)
+
+
+async def _tail(client: Any, id: str, show: Callable[[str], None]) -> None:
+    async for text in client.tail_job_logs(id):
+        show(text)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,59 @@
+"""`distprove bench cluster`: what the driver does on a cluster that is not at hand."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.option_groups import AsJson
+from distprove.errors import UsageError
+
+
+@reports_errors
+def cluster(
+    workers: Annotated[int, typer.Option(min=1, max=100_000, help="Simulated workers, of one GPU each.")] = 1000,
+    partitions: Annotated[int, typer.Option(min=1, max=1 << 20, help="Partitions of the job.")] = 100_000,
+    seconds: Annotated[float, typer.Option(min=0.001, help="What a worker takes for a partition.")] = 1.0,
+    lost: Annotated[int, typer.Option(min=0, help="Workers that die on the way and come back.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how the driver keeps up with many workers, on this machine: they only sleep.
+
+    Nothing is proven, and messages do not travel; all else that a driver does is done.
+    """
+    from cluster.lab import simulated as bench
+    from distprove.bench.results import report
+    from distprove.host.machine import inspect_machine
+    from kernels.interface.backend import DeviceInfo
+
+    if lost > workers:
+        raise UsageError(f"of {workers} workers {lost} cannot be lost")
+    err().print(f"[dim]{partitions} partitions of {seconds:g} s on {workers} workers[/]")
+    with tempfile.TemporaryDirectory(prefix="distprove-simulated-") as folder:
+        found = bench.simulate(workers, partitions, seconds, Path(folder), lost=lost)
+    info = DeviceInfo("none", "cpu", 0, 0)
+    document = report("cluster", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+    if as_json:
+        print_json(document)
+        return
+    table, row = plain_table(), found.to_dict()
+    shown = {
+        "workers": str(found.workers),
+        "partitions": str(found.partitions),
+        "wall": format_seconds(found.wall),
+        "ideal": format_seconds(found.ideal),
+        "efficiency": f"{row['efficiency']:.3f}",
+        "driver": format_seconds(row["driver_cpu_per_partition"]),
+        "of a core": f"{100 * row['driver_share']:.0f} %",
+        "memory": f"{found.peak_memory / 2**20:.0f} MiB",
+    }
+    for title in shown:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_row(*shown.values())
+    out().print(table)
+    out().print(f"\n[dim]timed    [/] {document['timed']}")
+    out().print(f"[dim]checked  [/] {document['checked']}")

@@ -1,0 +1,114 @@
+"""Readings of NVIDIA GPUs while they work, by NVML: use, power, temperature, memory, and errors of the hardware."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """A GPU at one moment. None where the card or its driver does not tell."""
+
+    index: int
+    name: str
+    uuid: str
+    utilisation: float | None
+    """Share of the last moments in which a kernel ran, 0 to 1."""
+    memory_used: int | None
+    """Bytes."""
+    memory_total: int | None
+    watts: float | None
+    celsius: int | None
+    ecc_errors: int | None
+    """Uncorrected memory errors since the driver was loaded."""
+    xids: Mapping[int, int] = field(default_factory=dict)
+    """Critical errors that the driver reported since readings began: how often, by Xid."""
+
+
+class GpuTelemetry:
+    """NVML, open. `open` gives None where there is none."""
+
+    def __init__(self, nvml: Any) -> None:
+        """`nvml` is the module pynvml, initialised."""
+        self._nvml = nvml
+        self._xids: dict[str, Counter[int]] = {}
+        self._events: Any = None
+        with suppress(nvml.NVMLError):
+            self._events = nvml.nvmlEventSetCreate()
+            for handle in self._handles():
+                with suppress(nvml.NVMLError):  # not of every card
+                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+
+    @classmethod
+    def open(cls) -> GpuTelemetry | None:
+        """NVML, or None where the package or the driver is missing."""
+        try:
+            import pynvml
+        except ImportError:
+            return None
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError:
+            return None
+        return cls(pynvml)
+
+    def read(self) -> list[GpuReading]:
+        """Every GPU now; empty when NVML no longer answers."""
+        try:
+            self._drain()
+            return [self._read(index, handle) for index, handle in enumerate(self._handles())]
+        except self._nvml.NVMLError:
+            return []
+
+    def close(self) -> None:
+        with suppress(self._nvml.NVMLError):
+            if self._events is not None:
+                self._nvml.nvmlEventSetFree(self._events)
+            self._nvml.nvmlShutdown()
+
+    def _handles(self) -> list[Any]:
+        return [self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(self._nvml.nvmlDeviceGetCount())]
+
+    def _drain(self) -> None:
+        """Count the critical errors that were reported since the last time."""
+        while self._events is not None:
+            try:
+                event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
+            except self._nvml.NVMLError:  # none is left: it says that it timed out
+                return
+            uuid = text_of(self._nvml.nvmlDeviceGetUUID(event.device))
+            self._xids.setdefault(uuid, Counter())[int(event.eventData)] += 1
+
+    def _read(self, index: int, handle: Any) -> GpuReading:
+        nvml = self._nvml
+
+        def told(name: str, *arguments: Any) -> Any:
+            try:
+                return getattr(nvml, name)(handle, *arguments)
+            except nvml.NVMLError:
+                return None
+
+        used, memory = told("nvmlDeviceGetUtilizationRates"), told("nvmlDeviceGetMemoryInfo")
+        milliwatts = told("nvmlDeviceGetPowerUsage")
+        uuid = text_of(nvml.nvmlDeviceGetUUID(handle))
+        return GpuReading(
+            index,
+            text_of(nvml.nvmlDeviceGetName(handle)),
+            uuid,
+            None if used is None else used.gpu / 100,
+            None if memory is None else int(memory.used),
+            None if memory is None else int(memory.total),
+            None if milliwatts is None else milliwatts / 1000,
+            told("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            told("nvmlDeviceGetTotalEccErrors", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC),
+            dict(self._xids.get(uuid, {})),
+        )
+
+
+def text_of(value: str | bytes) -> str:
+    """A text that NVML tells, which older versions of its package give as bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,172 @@
+"""A Ray that is not there, is something else, refuses the token, or goes away while a job uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from cluster import session
+from cluster.executor.local import InProcessExecutor
+from cluster.executor.reach import require_ray
+from cluster.executor.tasks import Finished, Kind
+from cluster.record.journal import read_journal
+from cluster.record.run import Run
+from distprove.errors import ClusterError
+from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
+from distprove.system import PartitionProof
+from tests.support import ROOT
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
+
+Make = Callable[..., Faults]
+
+LOSING = """
+import os, signal, sys
+from pathlib import Path
+import psutil
+from cluster import session
+from cluster.executor.opening import open_executor
+from cluster.record.run import Run
+from distprove.errors import ClusterError
+from distprove.settings import ExecutorSettings
+from tests.support.toy_system import Faults, ToySystem
+
+folder, address, victims = Path(sys.argv[1]), sys.argv[2] or None, [int(word) for word in sys.argv[3:]]
+count = 16
+system = ToySystem(count, Faults(folder, slow={f"p{i}": 0.2 for i in range(count)}))
+settings = ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0, address=address, in_flight=1)
+killed = []
+
+def progress(event):
+    if event.event == "proved" and not killed:
+        heads = [p for p in psutil.Process().children() if p.name() == "gcs_server"]
+        killed.extend(victims or [head.pid for head in heads])
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+
+with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
+    try:
+        session._prove(system, executor, run, settings, progress)
+    except ClusterError as error:
+        print("error:", error, flush=True)
+        sys.exit(error.exit_code)
+"""
+
+
+def losing(folder: Path, address: str = "", *victims: int, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A job whose Ray, or these processes, are killed when the first partition is proven."""
+    script = folder / "losing.py"
+    script.write_text(LOSING)
+    command = [sys.executable, str(script), str(folder), address, *map(str, victims)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=280, env={**environment, "PYTHONPATH": str(ROOT)}
+    )
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_job_goes_on_with_another_ray_when_its_own_is_lost(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = losing(tmp_path, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    Proof.read(tmp_path / "run" / "proof.msgpack").verify(ToySystem(16, Faults(tmp_path)))
+    events = read_journal(tmp_path / "run")
+    assert [e["event"] for e in events].count("session") == 2
+    again = next(e["partitions"] for e in events if e["event"] == "resumed")
+    assert again == len([e for e in events if e["event"] == "proved"][:again]) > 0, "what was proven is not lost"
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["status"] == "proved"
+
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[str]:
+    """An address where something takes connections and answers so; None: not at all."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                if answer is not None:
+                    line.sendall(answer)
+                with suppress(OSError):
+                    while line.recv(1 << 16):
+                        pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "not the head of a Ray"), (None, "nothing answers there .*timed out")],
+    ids=["another service", "silence"],
+)
+def test_what_answers_and_is_no_ray_is_told(answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.executor.reach.PATIENCE", 0.5)
+    with listening(answer) as address, pytest.raises(ClusterError, match=told):
+        require_ray(address)
+
+
+def test_a_dead_address_is_told_and_leaves_no_folder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dead = f"127.0.0.1:{server.getsockname()[1]}"
+    command = [Path(sys.executable).with_name("distprove"), "prove", "stark", "fibonacci", "--rows", "8"]
+    environment = {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}
+    done = subprocess.run(
+        [*map(str, command), "--out", "run", "--address", dead],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert f"no Ray to join at {dead}: nothing answers there (Connection refused)" in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+class Losing(InProcessExecutor):
+    """Loses what its workers run on as soon as a first partition is on disk."""
+
+    replaceable = True
+
+    def keep(
+        self,
+        proofs: Sequence[PartitionProof],
+        store: Callable[[Sequence[PartitionProof]], None],
+        *,
+        last: bool = False,
+    ) -> None:
+        def stored(kept: Sequence[PartitionProof]) -> None:
+            store(kept)
+            self._done.put(Finished(Kind.LOST, error=ClusterError("Ray is lost: its head does not answer")))
+
+        super().keep(proofs, stored, last=last)
+
+
+@pytest.mark.parametrize("losses", [2, 4])
+def test_what_was_proven_before_a_loss_is_kept(
+    losses: int, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some losses are made good; then the job ends, with a report, and can be resumed."""
+    settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND, in_flight=1)
+    system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
+    executors = [Losing(settings) for _ in range(losses)]
+    monkeypatch.setattr(
+        session, "open_executor", lambda _: executors.pop(0) if executors else InProcessExecutor(settings)
+    )
+    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_executor(settings) as executor:
+        if losses > session.RESTARTS:
+            with pytest.raises(ClusterError, match="Ray is lost: its head does not answer"):
+                session._prove(system, executor, run, settings, None)
+        else:
+            session._prove(system, executor, run, settings, None).verify(system)
+    resumed = [event["partitions"] for event in read_journal(tmp_path / "run") if event["event"] == "resumed"]
+    assert len(resumed) == min(losses, session.RESTARTS)
+    assert 0 < resumed[0] < resumed[-1]
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["status"] == ("failed" if losses > session.RESTARTS else "proved")

@@ -1,0 +1,306 @@
+"""A service that is asked for twice as much as it can do, by many clients, for as long as one likes.
+
+    python -m tests.cluster.service.load --seconds 600 --clients 50 --out docs/results/service-load.json
+
+The service runs in a process of its own behind its HTTP server, with workers that prove in no time: what is measured is
+what keeping, driving and telling of jobs costs. First a few clients that submit a job whenever the one before is over
+find how many jobs a second it does; then all clients together submit twice as many, evenly, for the rest of the time.
+One client in five waits for ends of jobs that were accepted instead, and one listener follows all events.
+
+Counted as errors: any answer that is neither an acceptance nor "full", any job that was accepted and is not proved at
+the end, and any that is known and was not asked for. Memory, descriptors and threads of the service are sampled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import queue
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cluster.service.client import Client
+from cluster.service.contact import Contact
+from cluster.service.http.access import TOKENS, make_tokens
+from cluster.service.http.server import Options, Server
+from cluster.service.requests import Limits
+from cluster.service.service import Service
+from cluster.service.views import JobState
+from distprove.errors import DistproveError, QueueFull
+from distprove.host.provenance import provenance
+from distprove.registry import SYSTEMS
+from distprove.settings import ExecutorSettings
+from tests.support import ROOT
+from tests.support.instant_pool import InstantPool
+
+QUEUED, RUNNING, KEPT = 200, 16, 2000
+"""Limits of the service. Few jobs are kept, so that memory that grows is no job that is kept."""
+OVERLOAD = 2.0
+PROBE_SHARE, LONGEST_PROBE = 0.1, 15.0
+PARTITIONS = 2
+
+
+def serve(folder: Path) -> None:
+    """Serve until standard input ends; its first line of output says where."""
+    SYSTEMS["toy"] = "tests.support.toy_entry"  # type: ignore[index]
+    (folder / "faults").mkdir()
+    make_tokens(folder / TOKENS)
+    limits = Limits(queued=QUEUED, running=RUNNING, kept=KEPT)
+    service = Service(folder / "service", ExecutorSettings(local=True), limits, InstantPool)  # type: ignore[arg-type]
+    service.start()
+    server = Server(service, Options(folder / TOKENS, rate=1e6), lambda drain: None)
+    server.start()
+    print(server.url, flush=True)
+    sys.stdin.read()
+    server.close()
+    service.close(drain=True)
+
+
+@dataclass
+class Load:
+    """What clients do to a service, and what they see. Every list is appended to by many threads."""
+
+    contact: Contact
+    job: dict[str, Any]
+    accepted: list[float] = field(default_factory=list)
+    """Seconds until a job was accepted."""
+    full: list[float] = field(default_factory=list)
+    """Seconds until it was said that there is no room."""
+    ends: list[float] = field(default_factory=list)
+    """Seconds from the submission of a job to the answer that it is over."""
+    errors: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    events: int = 0
+    """Events that the listener heard."""
+    listening: socket.socket | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+    waiting: queue.Queue[tuple[str, float]] = field(default_factory=lambda: queue.Queue(100))
+    numbers: Any = field(default_factory=count)
+
+    def client(self) -> Client:
+        return Client(self.contact, patience=0.0)
+
+    def submit(self, client: Client) -> tuple[str, float] | None:
+        """Submit a job; its id and when, if it was accepted."""
+        id, began = f"job-{next(self.numbers)}", time.monotonic()
+        try:
+            client.submit(self.job, id=id)
+        except QueueFull:
+            self.full.append(time.monotonic() - began)
+        except DistproveError as error:
+            self.errors.append(f"submit: {type(error).__name__}: {error}")
+        else:
+            self.accepted.append(time.monotonic() - began)
+            self.ids.append(id)
+            return id, began
+        return None
+
+    def wait(self, client: Client, id: str, began: float) -> None:
+        """Wait for a job's end."""
+        try:
+            view = client.wait(id, 120.0)
+        except DistproveError as error:
+            self.errors.append(f"wait: {type(error).__name__}: {error}")
+            return
+        self.ends.append(time.monotonic() - began)
+        if view.state is not JobState.PROVED:
+            self.errors.append(f"{id} is {view.state.value}: {view.error}")
+
+    def one_by_one(self) -> None:
+        with self.client() as client:
+            while not self.over.is_set():
+                if (taken := self.submit(client)) is not None:
+                    self.wait(client, *taken)
+
+    def paced(self, every: float) -> None:
+        """Submit a job every so many seconds; one that is late does not catch up."""
+        due = time.monotonic() + random.random() * every
+        with self.client() as client:
+            while not self.over.wait(max(0.0, due - time.monotonic())):
+                due = max(due + every, time.monotonic() - every)
+                if (taken := self.submit(client)) is not None and not self.waiting.full():
+                    self.waiting.put(taken)
+
+    def waits(self) -> None:
+        with self.client() as client:
+            while not self.over.is_set():
+                try:
+                    self.wait(client, *self.waiting.get(timeout=0.1))
+                except queue.Empty:
+                    continue
+
+    def listens(self, token: str) -> None:
+        """Follow all events."""
+        connection = http.client.HTTPConnection(self.contact.url.partition("//")[2], timeout=60)
+        connection.connect()
+        self.listening = connection.sock
+        try:
+            connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token}"})
+            response = connection.getresponse()
+            while line := response.readline():
+                self.events += line.startswith(b"data: ")
+        except (OSError, http.client.HTTPException) as error:
+            if not self.over.is_set():
+                self.errors.append(f"events: {type(error).__name__}")
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        """Have all clients end."""
+        self.over.set()
+        if self.listening is not None:
+            self.listening.shutdown(socket.SHUT_RDWR)
+
+
+def run(seconds: float, clients: int) -> dict[str, Any]:
+    """Load a service; what came of it, as data."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = [sys.executable, "-m", "tests.cluster.service.load", "--serve", name]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            contact = Contact(process.stdout.readline().strip(), str(folder / TOKENS))
+            job = {"system": "toy", "folder": str(folder / "faults"), "count": PARTITIONS}
+            found = _load(contact, job, seconds, clients, psutil.Process(process.pid))
+            began = time.monotonic()
+            process.stdin.close()
+            if process.wait(600) != 0:
+                found["errors"].append(f"the service ended with {process.returncode}")
+            found["seconds_to_close"] = round(time.monotonic() - began, 2)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+    return found
+
+
+def _load(
+    contact: Contact, job: dict[str, Any], seconds: float, clients: int, process: psutil.Process
+) -> dict[str, Any]:
+    load = Load(contact, job)
+    probe = min(LONGEST_PROBE, max(1.0, PROBE_SHARE * seconds))
+    _during(load, probe, [load.one_by_one] * min(clients, 8))
+    capacity = len(load.ends) / probe
+    before = len(load.ids)
+
+    load.accepted, load.full, load.ends = [], [], []
+    load.over = threading.Event()
+    waiting = max(1, clients // 5)
+    submitting = max(1, clients - waiting)
+    every = submitting / (OVERLOAD * max(capacity, 1.0))
+    token = Path(contact.token_file).read_text().split()[1]
+    samples = _during(
+        load,
+        seconds,
+        [*[lambda: load.paced(every)] * submitting, *[load.waits] * waiting, lambda: load.listens(token)],
+        process,
+    )
+    with Client(contact) as client:
+        while (overview := client.overview()).queued + overview.running:
+            time.sleep(0.1)
+    if overview.counts["proved"] != len(load.ids):
+        load.errors.append(f"{len(load.ids)} jobs were accepted, and the service counts {overview.counts}")
+    offered = len(load.accepted) + len(load.full)
+    return {
+        **provenance(),
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "seconds": seconds,
+        "clients": clients,
+        "partitions_per_job": PARTITIONS,
+        "limits": {"queued": QUEUED, "running": RUNNING, "kept": KEPT},
+        "capacity_jobs_per_second": capacity,
+        "offered_per_second": offered / seconds,
+        "jobs": {"probe": before, "accepted": len(load.accepted), "full": len(load.full)},
+        "done_per_second": len(load.accepted) / seconds,
+        "events_heard": load.events,
+        "latency_seconds": {
+            "accepted": quantiles(load.accepted),
+            "full": quantiles(load.full),
+            "end_of_job": quantiles(load.ends),
+        },
+        "memory": growth([sample["rss"] for sample in samples]),
+        "samples": samples,
+        "errors": load.errors[:100],
+    }
+
+
+def _during(
+    load: Load, seconds: float, acts: list[Any], process: psutil.Process | None = None
+) -> list[dict[str, float]]:
+    threads = [threading.Thread(target=act) for act in acts]
+    for thread in threads:
+        thread.start()
+    samples = []
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < seconds:
+        if process is not None:
+            with process.oneshot():
+                samples.append(
+                    {
+                        "at": round(now, 1),
+                        "rss": process.memory_info().rss,
+                        "descriptors": process.num_fds(),
+                        "threads": process.num_threads(),
+                    }
+                )
+        time.sleep(min(seconds - now, max(0.5, seconds / 120)))
+    load.stop()
+    for thread in threads:
+        thread.join()
+    return samples
+
+
+def quantiles(values: list[float]) -> dict[str, float]:
+    """Median, 90, 99 and 99.9 per cent, and the most, in seconds."""
+    if not values:
+        return {}
+    ordered = sorted(values)
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+    return {n: round(ordered[int(s * (len(ordered) - 1))], 5) for n, s in shares.items()} | {
+        "max": round(ordered[-1], 5)
+    }
+
+
+def growth(rss: list[float]) -> dict[str, float]:
+    """Bytes of memory at the median of the second quarter of the time, and of the last."""
+    quarter = max(1, len(rss) // 4)
+    early, late = (sorted(part)[len(part) // 2] for part in (rss[quarter : 2 * quarter] or rss, rss[-quarter:]))
+    return {"second_quarter": early, "last_quarter": late, "most": max(rss)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve is not None:
+        serve(given.serve)
+        return
+    found = run(given.seconds, given.clients)
+    text = json.dumps(found, indent=1)
+    if given.out is not None:
+        given.out.write_text(text + "\n")
+    print(json.dumps({key: value for key, value in found.items() if key != "samples"}, indent=1))
+    raise SystemExit(1 if found["errors"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,570 @@
+"""The service's API as clients and strangers find it: what is answered, to whom, and what is refused."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cluster.service.http import server as server_module
+from cluster.service.http.access import Rates, Tokens, is_local_name, peer_of, read_tokens
+from cluster.service.http.api import TABLE
+from cluster.service.http.calls import SAFE
+from cluster.service.http.openapi import document
+from cluster.service.http.routes import Table
+from cluster.service.views import JobState
+from distprove.errors import AccessDenied, InputError, QueueFull, UsageError
+from tests.support.fake_service import Served, served
+
+DOCUMENT = document(TABLE)
+JOB = {"system": "toy", "title": "<b>x</b>"}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as found:
+        yield found
+
+
+class Answer:
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status, self.headers, self.content = response.status, response.headers, response.read()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+def ask(
+    here: Served,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    token: str | None = "",
+    headers: dict[str, str] | None = None,
+    data: bytes | None = None,
+) -> Answer:
+    """One request, whose answer is held against the OpenAPI document. `token`: None for none, "" for the right one."""
+    sent = {} if token is None else {"Authorization": f"Bearer {token or here.token}"}
+    if body is not None:
+        data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+    connection = http.client.HTTPConnection(*here.address, timeout=30)
+    try:
+        connection.request(method, path, data, {**sent, **(headers or {})})
+        found = Answer(connection.getresponse())
+    finally:
+        connection.close()
+    check_answer(method, path.partition("?")[0], found)
+    return found
+
+
+def check_answer(method: str, path: str, found: Answer) -> None:
+    """Hold an answer against the document, where it has the path, and against what all answers have."""
+    for name, value in SAFE.items():
+        assert found.headers[name] == value
+    assert "Set-Cookie" not in found.headers
+    assert "Access-Control-Allow-Origin" not in found.headers
+    if found.status >= 400:
+        assert found.json.keys() == {"error", "kind", "exit_code"}
+    parts = path.strip("/").split("/")
+    known = next((p for p in DOCUMENT["paths"] if fits(p.strip("/").split("/"), parts)), None)
+    if known is None or method.lower() not in DOCUMENT["paths"][known]:
+        assert found.status in (404, 405, 421)
+        return
+    told = DOCUMENT["paths"][known][method.lower()]["responses"][str(found.status)]
+    media = found.headers["Content-Type"].partition(";")[0]
+    schema = told["content"][media].get("schema")
+    if schema is not None and media == "application/json":
+        jsonschema.validate(found.json, {**schema, "components": DOCUMENT["components"]})
+
+
+def fits(pattern: list[str], parts: list[str]) -> bool:
+    return len(pattern) == len(parts) and all(a in ("{id}", b) for a, b in zip(pattern, parts, strict=True))
+
+
+def submit(here: Served, id: str = "a", **job: Any) -> Answer:
+    return ask(here, "POST", "/v1/jobs", {"id": id, "job": {**JOB, **job}})
+
+
+# -- what is answered --------------------------------------------------------------------------------------------------
+
+
+def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
+    made = submit(here)
+    assert (made.status, made.json["state"], made.json["title"]) == (201, "queued", "<b>x</b>")
+    assert submit(here).status == 200
+    assert submit(here, title="another").status == 409
+    for name in ("proof", "report"):
+        early = ask(here, "GET", f"/v1/jobs/a/{name}")
+        assert (early.status, early.json["kind"]) == (404, "InputError")
+    assert ask(here, "GET", "/v1/jobs/b").status == 404
+    assert ask(here, "GET", "/v1/jobs/a/log?after=1").json == {"lines": ["proved p0", "ended"], "next": 3}
+
+    run = here.service.folder / "a"
+    run.mkdir()
+    (run / "proof.msgpack").write_bytes(os.urandom(1 << 20))
+    (run / "report.json").write_text('{"status": "proved"}')
+    here.service.change("a", state=JobState.PROVED, exit_code=0)
+    assert ask(here, "GET", "/v1/jobs/a/proof").content == (run / "proof.msgpack").read_bytes()
+    assert ask(here, "GET", "/v1/jobs/a/report").json == {"status": "proved"}
+    assert [job["id"] for job in ask(here, "GET", "/v1/jobs?state=proved&limit=5").json["jobs"]] == ["a"]
+    assert ask(here, "GET", "/v1/jobs?state=failed").json == {"jobs": []}
+    assert ask(here, "GET", "/v1/overview").json["counts"]["proved"] == 1
+
+
+def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served) -> None:
+    submit(here, "a")
+    submit(here, "b")
+    began = time.monotonic()
+    timer = threading.Timer(0.2, here.service.change, ["a"], {"state": JobState.FAILED, "exit_code": 2})
+    timer.start()
+    assert ask(here, "GET", "/v1/jobs/a?wait=60").json["state"] == "failed"
+    assert time.monotonic() - began < 55
+    timer.join()
+    assert ask(here, "GET", "/v1/jobs/b?wait=0.01").json["state"] == "queued"
+    assert ask(here, "POST", "/v1/jobs/b/cancel").json["state"] == "cancelled"
+    assert ask(here, "GET", "/v1/jobs/b?wait=60").json["exit_code"] == 130
+
+
+def test_waiting_takes_no_thread_from_other_requests(here: Served) -> None:
+    submit(here, "a")
+    threads = [threading.Thread(target=ask, args=(here, "GET", "/v1/jobs/a?wait=30")) for _ in range(24)]
+    for thread in threads:
+        thread.start()
+    assert ask(here, "GET", "/v1/overview").status == 200
+    here.service.change("a", state=JobState.PROVED, exit_code=0)
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
+    with served(tmp_path, capacity=1) as here:
+        submit(here, "a")
+        full = submit(here, "b")
+        assert (full.status, full.json["kind"], full.headers["Retry-After"]) == (503, "QueueFull", "3")
+        assert submit(here, "a").status == 200
+
+
+def test_health_is_told_to_anybody_and_nothing_else_is(here: Served) -> None:
+    assert ask(here, "GET", "/healthz", token=None).json == {"status": "alive"}
+    assert ask(here, "GET", "/readyz", token=None).status == 200
+    here.service.accepting = False
+    assert ask(here, "GET", "/readyz", token=None).status == 503
+    assert ask(here, "GET", "/openapi.json", token=None).json == json.loads(json.dumps(DOCUMENT))
+
+
+def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> None:
+    submit(here, "a")
+    listening = [listen(here) for _ in range(32)]
+    assert next_glance(listening[0][1])["jobs"][0]["state"] == "queued"
+    assert ask(here, "GET", "/v1/events").json["kind"] == "QueueFull"
+    here.service.change("a", state=JobState.RUNNING)
+    assert next_glance(listening[0][1])["jobs"][0]["state"] == "running"
+    for connection, _ in listening:
+        connection.close()
+    for _ in range(100):  # until the server has noticed
+        connection, response = listen(here)
+        if response.status == 200:
+            break
+        connection.close()
+        time.sleep(0.2)
+    assert next_glance(response)["overview"]["running"] == 1
+    connection.close()
+
+
+def listen(here: Served) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(*here.address, timeout=30)
+    connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {here.token}"})
+    return connection, connection.getresponse()
+
+
+def next_glance(response: http.client.HTTPResponse) -> Any:
+    while True:
+        line = response.readline()
+        assert line, "the stream ended"
+        if line.startswith(b"data: "):
+            found = json.loads(line[6:])
+            schema = {"$ref": "#/components/schemas/Glance", "components": DOCUMENT["components"]}
+            jsonschema.validate(found, schema)
+            return found
+
+
+def test_a_listener_whose_token_is_withdrawn_hears_no_more(here: Served) -> None:
+    connection, response = listen(here)
+    assert next_glance(response)
+    here.tokens.write_text(f"another {'x' * 43}\n")
+    assert response.read() is not None  # to the end
+    connection.close()
+    assert ask(here, "GET", "/v1/overview").status == 401
+    assert ask(here, "GET", "/v1/overview", token="x" * 43).status == 200
+
+
+def test_the_end_of_the_service_is_asked_for_once_it_is_said_how(here: Served) -> None:
+    assert ask(here, "POST", "/v1/shutdown", {"drain": False}).status == 202
+    assert ask(here, "POST", "/v1/shutdown", {}).json == {"status": "draining"}
+    assert ask(here, "POST", "/v1/shutdown", {"drain": 1}).status == 422
+    assert here.shut == [False, True]
+
+
+# -- the document ------------------------------------------------------------------------------------------------------
+
+
+def test_the_document_has_every_route_and_its_schemas_are_schemas() -> None:
+    assert {(r.method.lower(), r.path) for r in TABLE.routes} == {
+        (method, path) for path, methods in DOCUMENT["paths"].items() for method in methods
+    }
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    names = [told["operationId"] for methods in DOCUMENT["paths"].values() for told in methods.values()]
+    assert len(set(names)) == len(names)
+    text = json.dumps(DOCUMENT)
+    for reference in set(text.split('"$ref": "#/components/schemas/')[1:]):
+        assert reference.partition('"')[0] in DOCUMENT["components"]["schemas"]
+    request = DOCUMENT["components"]["schemas"]["JobRequest"]
+    assert request["required"] == ["id", "job"]
+    assert not request["additionalProperties"]
+    assert DOCUMENT["components"]["schemas"]["JobView"]["properties"]["run"]["description"] == "The run's folder."
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"id": "a"}, "no `job`"),
+        ({"id": "a", "job": []}, "table"),
+        ({"id": 1, "job": JOB}, "string"),
+        ({"id": "../a", "job": JOB}, "id of a job"),
+        ({"id": "a", "job": JOB, "prioriti": "low"}, "priority"),
+        ({"id": "a", "job": JOB, "priority": "lo"}, "low"),
+        ({"id": "a", "job": JOB, "out": 3}, "string"),
+        ([], "table"),
+        ({"id": "a", "job": {}}, "system"),
+    ],
+)
+def test_a_bad_request_is_told_what_is_wrong(here: Served, body: Any, said: str) -> None:
+    found = ask(here, "POST", "/v1/jobs", body)
+    assert found.status == 422
+    assert said in found.json["error"]
+    assert found.json["exit_code"] == 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[" * 100_000, b'{"id": NaN}', b"\xff", b'{"a":' * 40 + b"1" + b"}" * 40, b"9" * 10_000, b'"\\ud800"'],
+)
+def test_what_is_not_json_costs_nothing(here: Served, data: bytes) -> None:
+    found = ask(here, "POST", "/v1/jobs", data=data, headers={"Content-Type": "application/json"})
+    assert found.status == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/jobs?limit=0", 422),
+        ("/v1/jobs?limit=1e9", 422),
+        ("/v1/jobs?state=lost", 422),
+        ("/v1/jobs?other=1", 422),
+        ("/v1/jobs/a?wait=nan", 422),
+        ("/v1/jobs/a?wait=61", 422),
+        ("/v1/jobs/a?wait=-1", 422),
+        ("/v1/jobs/a/log?after=-1", 422),
+        ("/v1/jobs/..%2f..%2fetc", 404),
+        ("/v1/jobs/%00", 404),
+        ("/v1/jobs/a/b/c", 404),
+        ("/page/../../server.py", 404),
+        ("/nothing", 404),
+    ],
+)
+def test_paths_and_parameters_are_those_that_are_known(here: Served, path: str, status: int) -> None:
+    submit(here)
+    assert ask(here, "GET", path).status == status
+
+
+def test_methods_are_those_that_are_known(here: Served) -> None:
+    assert ask(here, "DELETE", "/v1/jobs").status == 405
+    assert ask(here, "OPTIONS", "/v1/jobs", headers={"Origin": "http://evil.example"}).status == 405
+    assert ask(here, "GET", "/v1/jobs/a/cancel").status == 405
+
+
+@pytest.mark.parametrize("route", [r for r in TABLE.routes if not r.open], ids=lambda r: r.path)
+@pytest.mark.parametrize("shown", [None, "", "Bearer", "Bearer ", "Bearer x", "Basic {}", "bearer {}x", "{}"])
+def test_no_route_answers_without_a_token(here: Served, route: Any, shown: str | None) -> None:
+    headers = {} if shown is None else {"Authorization": shown.format(here.token)}
+    found = ask(here, route.method, route.path.replace("{id}", "a"), token=None, headers=headers)
+    assert found.status == 401
+    assert found.headers["WWW-Authenticate"].startswith("Bearer")
+    assert here.token not in found.content.decode()
+    assert not here.service.views
+
+
+def test_only_what_tells_nothing_of_jobs_is_open(here: Served) -> None:
+    assert {route.path for route in TABLE.routes if route.open} == {
+        *("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/openapi.json")
+    }
+    submit(here, "the-secret-job", title="the-secret-title")
+    for path in ("/", "/page.css", "/page.js", "/healthz", "/readyz", "/openapi.json"):
+        assert b"the-secret" not in ask(here, "GET", path, token=None).content
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::1]x", "2130706433"],
+)
+def test_a_name_that_was_made_to_mean_this_machine_is_refused(here: Served, host: str) -> None:
+    for path in ("/", "/v1/overview"):
+        assert ask(here, "GET", path, headers={"Host": host}).status == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:8", "127.8.9.1"])
+def test_this_machine_has_its_names(host: str) -> None:
+    assert is_local_name(host)
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+)
+def test_what_a_foreign_page_can_send_is_refused(here: Served, media: str) -> None:
+    data = json.dumps({"id": "a", "job": JOB}).encode()
+    assert ask(here, "POST", "/v1/jobs", data=data, headers={"Content-Type": media}).status == 415
+    assert not here.service.views
+
+
+def test_a_body_that_grows_is_not_unpacked(here: Served) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert ask(here, "POST", "/v1/jobs", data=b"x", headers=headers).status == 415
+
+
+def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    with served(tmp_path, max_body=1 << 17) as here:
+        assert submit(here, title="x" * (1 << 16)).status == 201
+        assert submit(here, "b", title="x" * (1 << 18)).status == 413
+
+
+def test_a_fault_says_nothing_of_what_was_sent(here: Served, caplog: pytest.LogCaptureFixture) -> None:
+    found = submit(here, fault="witness-4711")
+    assert (found.status, found.json["kind"]) == (500, "DistproveError")
+    assert "4711" not in found.content.decode() + caplog.text
+    assert "ValueError" in caplog.text
+    assert "fake_service.py" in caplog.text
+
+
+def test_a_run_that_somebody_laid_is_read_through_no_link(here: Served) -> None:
+    submit(here)
+    run = here.service.folder / "a"
+    run.mkdir()
+    (here.service.folder / "secret").write_text('"secret"')
+    (run / "report.json").symlink_to(here.service.folder / "secret")
+    (run / "proof.msgpack").symlink_to(here.service.folder / "secret")
+    here.service.change("a", state=JobState.PROVED)
+    for name in ("report", "proof"):
+        found = ask(here, "GET", f"/v1/jobs/a/{name}")
+        assert found.status == 422
+        assert b'"secret"' not in found.content
+
+
+def test_too_many_requests_are_told_to_wait_and_strangers_use_up_nobodys_rate(tmp_path: Path) -> None:
+    with served(tmp_path, rate=0.01, peer_rate=0.001) as here:  # 4 % of a request at once: none
+        assert ask(here, "GET", "/healthz", token=None).status == 200
+        stranger, owner = (ask(here, "GET", "/v1/overview", token=token) for token in (None, ""))
+        assert stranger.status == owner.status == 429
+        assert int(owner.headers["Retry-After"]) > 1
+    with served(tmp_path, rate=100, peer_rate=0.25) as here:
+        found = [ask(here, "GET", "/v1/overview", token="wrong").status for _ in range(4)]
+        assert found == [401, 429, 429, 429]
+        assert ask(here, "GET", "/", token=None).status == 429
+        assert ask(here, "GET", "/v1/overview").status == 200
+
+
+def test_rates_are_shared_by_nobody_and_forgotten_at_last() -> None:
+    now = 0.0
+    rates = Rates(2.0, 4.0, most=2, clock=lambda: now)
+    for _ in range(4):
+        rates.take("a")
+    with pytest.raises(QueueFull) as full:
+        rates.take("a")
+    assert full.value.retry_after == 0.5
+    rates.take("b")
+    now = 0.5
+    rates.take("a")
+    with pytest.raises(QueueFull):
+        rates.take("a")
+    for name in ("b", "c", "a"):
+        rates.take(name)
+    assert peer_of("2001:db8:1:2:3::1") == peer_of("2001:db8:1:2:ffff::9") != peer_of("2001:db8:1:3::1")
+    assert peer_of("::ffff:10.0.0.1") == peer_of("10.0.0.1")
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+
+def raw(here: Served, data: bytes, seconds: float = 30.0) -> bytes:
+    """What comes back until the server ends the connection."""
+    with socket.create_connection(here.address, timeout=seconds) as connection:
+        connection.sendall(data)
+        found = b""
+        while chunk := connection.recv(1 << 16):
+            found += chunk
+        return found
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])
+def test_a_connection_that_says_nothing_or_too_little_is_ended(
+    tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "IDLE_SECONDS", 0.3)
+    with served(tmp_path) as here:
+        assert raw(here, sent) == b""
+
+
+def test_a_body_that_does_not_come_is_waited_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table([r if r.name != "submit" else replace(r, seconds=0.3) for r in TABLE.routes])
+    with served(tmp_path, table=table) as here:
+        head = f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {here.token}\r\n"
+        found = raw(here, head.encode() + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+        assert found.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+    ids=["a header with a control", "many headers", "a long header", "a long line", "not HTTP", "two lengths"],
+)
+def test_heads_are_bounded(here: Served, sent: bytes) -> None:
+    head, _, body = raw(here, sent).partition(b"\r\n\r\n")
+    assert head.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+    assert json.loads(body).keys() == {"error", "kind", "exit_code"}
+    assert b"secret" not in body
+    assert b"nosniff" in head
+
+
+def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "CONNECTIONS", 2)
+    with served(tmp_path) as here:
+        idle = [socket.create_connection(here.address) for _ in range(2)]
+        for connection in idle:  # has the server see each before the next
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        found = raw(here, b"")
+        head, _, body = found.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(body)["kind"] == "QueueFull"
+        assert f"Content-Length: {len(body)}".encode() in head
+        for connection in idle:
+            connection.close()
+
+
+def test_the_loop_answers_while_the_service_holds_up_calls(here: Served) -> None:
+    here.service.held.clear()
+    slow = threading.Thread(target=ask, args=(here, "GET", "/v1/overview"))
+    slow.start()
+    assert ask(here, "GET", "/healthz", token=None).status == 200
+    here.service.held.set()
+    slow.join()
+
+
+# -- tokens and TLS ----------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_kept_from_others(here: Served, tmp_path: Path) -> None:
+    assert here.tokens.stat().st_mode & 0o777 == 0o600
+    assert len(here.token) >= 43
+    os.chmod(here.tokens, 0o640)
+    with pytest.raises(InputError, match="0600"):
+        read_tokens(here.tokens)
+    (tmp_path / "link").symlink_to(here.tokens)
+    with pytest.raises(InputError):
+        read_tokens(tmp_path / "link")
+    os.chmod(here.tokens, 0o600)
+    for text in (f"a {'x' * 31}\n", f"a {'x' * 40}\na {'y' * 40}\n", "x" * 40, "", f"a {'x' * 20} {'x' * 20}"):
+        here.tokens.write_text(text)
+        with pytest.raises(InputError) as refused:
+            read_tokens(here.tokens)
+        assert "xxx" not in str(refused.value)
+
+
+def test_several_tokens_have_names_and_one_alone_is_withdrawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.service.http.access.EVERY", 0.0)
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"# people\nann {'a' * 40}\n\nbob {'b' * 40}\n")
+    tokens = Tokens(file)
+    assert [tokens.name_of(f"Bearer {letter * 40}") for letter in "ab"] == ["ann", "bob"]
+    file.write_text(f"ann {'a' * 40}\n")
+    with pytest.raises(AccessDenied):
+        tokens.name_of(f"Bearer {'b' * 40}")
+    assert tokens.name_of(f"Bearer {'a' * 40}") == "ann"
+    file.write_text("spoiled")
+    for _ in range(2):
+        with pytest.raises(AccessDenied):
+            tokens.name_of(f"Bearer {'a' * 40}")
+
+
+def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[bytes] = []
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"ann {'a' * 40}\nbob {'b' * 40}\n")
+    tokens = Tokens(file)
+    monkeypatch.setattr("hmac.compare_digest", lambda a, b: compared.append(a) or a == b)
+    assert tokens.name_of(f"Bearer {'a' * 40}") == "ann"
+    assert len(set(compared)) == 2
+    assert all(len(digest) == 32 for digest in compared)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])
+def test_a_network_is_not_listened_on_in_plain_text_unasked(tmp_path: Path, host: str) -> None:
+    with pytest.raises(UsageError, match="not encrypted"):
+        Served(tmp_path, host=host)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
+def test_tls_is_spoken_and_nothing_older(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    with served(tmp_path, tls_cert=cert, tls_key=key) as here:
+        assert here.server.url.startswith("https://")
+        context = ssl.create_default_context(cafile=str(cert))
+        connection = http.client.HTTPSConnection(*here.address, context=context, timeout=30)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert b"200" not in raw(here, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        old = ssl.create_default_context(cafile=str(cert))
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises(OSError), socket.create_connection(here.address) as plain:  # noqa: PT011 - ssl's or the socket's
+            old.wrap_socket(plain, server_hostname="localhost")
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    other = tmp_path / "key.pem"
+    other.write_bytes(key.read_bytes())
+    other.chmod(0o644)
+    with pytest.raises(UsageError, match="read by others"):
+        Served(tmp_path, tls_cert=cert, tls_key=other)
+    other.chmod(0o600)
+    with pytest.raises(UsageError):
+        Served(tmp_path, tls_cert=other, tls_key=other)
+    with pytest.raises(UsageError, match="together"):
+        Served(tmp_path, tls_cert=cert)

@@ -1,0 +1,131 @@
+"""The page of the service in a real browser: what it shows, live, and what hostile names do in it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.service.views import JobRequest, JobState, Priority
+from tests.support.browser import Tab, browser, opened
+from tests.support.fake_service import Served, served
+
+HOSTILE = "<img src=x onerror=window.struck=1>\u202egnp.exe\u2066</td><script>window.struck=1</script>'\"&amp;"
+PICTURES = os.environ.get("DISTPROVE_PAGE_PICTURES")
+"""A folder to write pictures of the page to, for people to look at."""
+
+
+def see(folder: Path, act: Callable[[Tab, Served], Awaitable[None]]) -> None:
+    """Do something with the page of a service."""
+    program = browser()
+    if program is None:
+        pytest.skip("no Chromium or Chrome is installed")
+
+    async def run() -> None:
+        with served(folder) as here:
+            async with opened(program, folder / "profile") as tab:
+                await act(tab, here)
+
+    asyncio.run(run())
+
+
+def populate(here: Served) -> None:
+    now = time.time()
+    for number in range(14):
+        here.service.submit(JobRequest(f"job-{number:04}", {"system": "toy", "title": f"payroll, week {number}"}))
+        begun = {"partitions": 128, "submitted": now - 900 + number, "started": now - 850 + 9 * number}
+        facts: dict[str, Any] = {"submitted": now - 900 + number, "place": number - 10}
+        if number < 10:
+            facts = {**begun, "state": JobState.RUNNING, "done": 128 - 9 * number}
+        if number < 6:
+            facts = {**begun, "state": JobState.PROVED, "done": 128, "ended": now - 700 + 10 * number}
+        here.service.change(f"job-{number:04}", **facts)
+    request = JobRequest("struck", {"system": "toy", "title": HOSTILE}, priority=Priority.HIGH)
+    here.service.submit(request)
+    here.service.change(
+        "struck", state=JobState.FAILED, error=f"input {HOSTILE} does not hold", error_kind="JobFailed", ended=9.0
+    )
+
+
+async def log_in(tab: Tab, token: str) -> None:
+    await tab.until("!document.getElementById('login').hidden")
+    await tab.value(f"document.getElementById('token').value = {token!r}")
+    await tab.value("document.querySelector('#login button').click()")
+
+
+def test_the_page_shows_the_service_live_and_its_names_as_text(tmp_path: Path) -> None:
+    async def act(tab: Tab, here: Served) -> None:
+        populate(here)
+        await tab.go(f"{here.server.url}/")
+        await log_in(tab, "x" * 43)
+        await tab.until("document.getElementById('refused').textContent.includes('does not know')")
+        assert await tab.value("document.getElementById('jobs').children.length") == 0
+        await log_in(tab, here.token)
+        await tab.until("document.getElementById('jobs').children.length === 15")
+        text = await tab.value("document.body.innerText")
+        assert HOSTILE.replace("\u202e", "\\u202e").replace("\u2066", "\\u2066") in text
+        assert await tab.value("document.querySelectorAll('main img, main script').length") == 0
+        assert "payroll, week 3" in text
+        assert "its process ended" in text
+        assert await tab.value("document.getElementById('failure-list').children.length") == 1
+
+        here.service.submit(JobRequest("new-one", {"system": "toy", "title": "later"}))
+        await tab.until("document.getElementById('jobs').innerText.includes('new-one')")
+        await tab.go(f"{here.server.url}/", 390, 844, "dark")  # the tab still has the token
+        await tab.until("document.getElementById('jobs').children.length === 16")
+        assert await tab.value("document.documentElement.scrollWidth") == 390
+        assert await tab.value("window.struck === undefined")
+        assert await tab.value("document.cookie") == ""
+        refused = [line for line in tab.said if "401" not in line]  # the wrong token, above
+        assert refused == []
+
+    see(tmp_path, act)
+
+
+def test_the_page_can_load_and_run_nothing_else(tmp_path: Path) -> None:
+    async def act(tab: Tab, here: Served) -> None:
+        await tab.go(f"{here.server.url}/")
+        await tab.until("!document.getElementById('login').hidden")
+        await tab.value(
+            "new Promise((done) => { const s = document.createElement('script'); s.textContent = 'window.struck = 1';"
+            " document.body.append(s); const b = document.createElement('button');"
+            " b.setAttribute('onclick', 'window.struck = 2'); document.body.append(b); b.click(); done(1); })"
+        )
+        assert await tab.value("window.struck === undefined")
+        assert await tab.value("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')") == "refused"
+        assert any("connect-src" in line for line in tab.said)
+
+    see(tmp_path, act)
+
+
+def test_the_page_has_no_name_of_another_host() -> None:
+    page = files("cluster.service.http") / "page"
+    for name in ("index.html", "page.css", "page.js"):
+        text = (page / name).read_text(encoding="utf-8")
+        assert "//" not in text.replace("// ", "")
+        assert "innerHTML" not in text
+    assert "style=" not in (page / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not PICTURES, reason="pictures are for people to look at: DISTPROVE_PAGE_PICTURES=FOLDER")
+def test_pictures(tmp_path: Path) -> None:
+    async def act(tab: Tab, here: Served) -> None:
+        populate(here)
+        folder = Path(PICTURES or "")
+        await tab.go(f"{here.server.url}/")
+        await tab.picture(folder / "login.png")
+        await log_in(tab, here.token)
+        for width in (1400, 390):
+            for scheme in ("light", "dark"):
+                await tab.go(f"{here.server.url}/", width, 900, scheme)
+                await tab.until("document.getElementById('jobs').children.length === 15")
+                await asyncio.sleep(3.5)
+                await tab.picture(folder / f"page-{width}-{scheme}.png")
+
+    see(tmp_path, act)

@@ -1,0 +1,125 @@
+"""A service that proves nothing, for what stands before it: its jobs change when a test says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cluster.service.http.access import TOKENS, make_tokens, read_token
+from cluster.service.http.api import TABLE
+from cluster.service.http.routes import Table
+from cluster.service.http.server import Options, Server
+from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, WorkerView
+from distprove.errors import IdTaken, InputError, NoSuchJob, QueueFull
+
+
+class FakeService:
+    """What `cluster.service.service.Service` shows of itself."""
+
+    def __init__(self, folder: Path, capacity: int = 100) -> None:
+        self.folder = folder
+        self.capacity = capacity
+        self.listeners: list[Callable[[JobView], None]] = []
+        self.requests: dict[str, JobRequest] = {}
+        self.views: dict[str, JobView] = {}
+        self.lines: list[str] = ["began", "proved p0", "ended"]
+        self.accepting = True
+        self.held = threading.Event()
+        """Set: nothing holds a call to `overview` up."""
+        self.held.set()
+        self._lock = threading.Lock()
+
+    def submit(self, request: JobRequest) -> JobView:
+        with self._lock:
+            known = self.requests.get(request.id)
+            if known is not None:
+                if known != request:
+                    raise IdTaken(f"another job was submitted as {request.id}")
+                return self.views[request.id]
+            if "fault" in request.job:
+                raise ValueError(f"a secret: {request.job['fault']}")
+            if "system" not in request.job:
+                raise InputError("no `system`")
+            if sum(not view.state.final for view in self.views.values()) >= self.capacity:
+                raise QueueFull("full", 2.5)
+            self.requests[request.id] = request
+            run, title = str(self.folder / request.id), str(request.job.get("title", ""))
+            view = JobView(request.id, JobState.QUEUED, request.priority, "toy", title, run, submitted=1.0)
+            self.views[request.id] = view
+            return view
+
+    def job(self, id: str) -> JobView:
+        if id not in self.views:
+            raise NoSuchJob(f"the service has no job {id}")
+        return self.views[id]
+
+    def jobs(self, state: JobState | None = None, *, limit: int = 100, before: str | None = None) -> list[JobView]:
+        newest = [view for view in reversed(self.views.values()) if state in (None, view.state)]
+        return newest[:limit]
+
+    def change(self, id: str, **facts: Any) -> JobView:
+        view = self.views[id] = replace(self.job(id), **facts)
+        for listener in self.listeners:
+            listener(view)
+        return view
+
+    def cancel(self, id: str) -> JobView:
+        if self.job(id).state.final:
+            return self.job(id)
+        return self.change(id, state=JobState.CANCELLED, exit_code=130, error="cancelled", cancelling=True)
+
+    def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
+        self.job(id)
+        return self.lines[after:], len(self.lines)
+
+    def proof(self, id: str) -> Path:
+        view = self.job(id)
+        if view.state is not JobState.PROVED:
+            raise InputError(f"{id} has no proof: it is {view.state.value}")
+        return Path(view.run) / "proof.msgpack"
+
+    def overview(self) -> Overview:
+        self.held.wait(30)
+        counts = {state.value: sum(v.state is state for v in self.views.values()) for state in JobState}
+        key = KeyView("ab" * 16, "groth16", "circuit", 1, 1 << 30, 1, 1.0)
+        workers = (
+            WorkerView("prover-0", "node-1", "H200", "cuda", 0.83, 12, 1 << 34, 1 << 37),
+            WorkerView("prover-1", "node-1", "H200", "cuda", 0.0, 3, None, None, "its process ended"),
+        )
+        running = counts["running"]
+        return Overview(
+            "0", 1.0, self.accepting, counts["queued"], running, self.capacity, counts, 15, 2.5, (key,), workers
+        )
+
+
+class Served:
+    """A server in front of a fake service."""
+
+    def __init__(self, folder: Path, table: Table = TABLE, capacity: int = 100, **options: Any) -> None:
+        self.service = FakeService(folder, capacity)
+        self.tokens = folder / TOKENS
+        make_tokens(self.tokens)
+        self.token = read_token(self.tokens)
+        self.shut: list[bool] = []
+        self.server = Server(self.service, Options(self.tokens, **options), self.shut.append, table)  # type: ignore[arg-type]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.server.url.partition("//")[2].rpartition(":")
+        return host.strip("[]"), int(port)
+
+
+@contextmanager
+def served(folder: Path, **options: Any) -> Iterator[Served]:
+    """A server in front of a fake service; `options` are those of `Options`."""
+    found = Served(folder, **options)
+    found.server.start()
+    try:
+        yield found
+    finally:
+        found.service.held.set()
+        found.server.close()
