@@ -16,6 +16,7 @@ import typer
 from distprove.cli.console import err, escape, facts_table, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
 from distprove.errors import DistproveError, InUse, ServiceGone, UsageError, error_named
+from distprove.host.log import wants_json
 from distprove.settings import ExecutorSettings, in_bytes
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ def _workers(contact: Contact) -> str:
 def _show(contact: Contact, folder: Path, as_json: bool, says: str) -> None:
     if as_json:
         print_json({**asdict(contact), "folder": str(folder)})
+        return
+    if wants_json():  # the log has said it
         return
     table = facts_table()
     table.add_row("service", f"[green]{says}[/] at {escape(contact.url)} (process {contact.pid})")
