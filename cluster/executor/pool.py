@@ -737,6 +737,7 @@ class Client(Executor):
 
     def take(self, finished: Finished) -> None:
         """Take in something that is over."""
+        self.lost = self.lost or finished.kind is Kind.LOST
         if finished.kind is Kind.LOAD and finished.worker is not None:
             self._epochs[finished.worker] = finished.epoch  # orders are for this life
         self._done.put(finished)

@@ -52,6 +52,8 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
 RUNS = "runs"
+ATTEMPTS = 4
+"""Times that a job is begun, at most, while all its workers are lost each time."""
 RECENT = 60.0
 """Seconds over which rates are taken."""
 TIDY = 10.0
@@ -361,12 +363,17 @@ class Service:
         except BaseException as caught:  # whatever it is, it is the job's end and not the service's
             error = typed(caught)
         with self._lock:
-            ticket.lent = None
+            lost, ticket.lent = ticket.lent is not None and ticket.lent.lost, None
             self._running[ticket.view.priority.rank] -= 1
             if error is None:
                 self._settle(ticket, JobState.PROVED, None)
             elif ticket.view.cancelling:
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
+            elif lost and not self._stopping and ticket.view.attempts < ATTEMPTS:
+                ticket.known = True
+                self._change(ticket, state=JobState.QUEUED)
+                self._store.save(ticket)
+                insort(self._waiting, (ticket.order, ticket.view.id))
             elif not self._stopping or not isinstance(error, KeyboardInterrupt):
                 self._settle(ticket, JobState.FAILED, error)
             self._begin()

@@ -345,6 +345,39 @@ def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 # -- what clients may ask ---------------------------------------------------------------------------------------------
 
 
+def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the Ray that they run on ends. The fleet says so as the first orders are handed out, again and again in
+    the second case: a job is not begun for ever."""
+    service = place.open(pool=Pool)
+    pool, left = service._pool, 1
+
+    def lend(*arguments: Any, **named: Any) -> Any:
+        client = Pool.lend(pool, *arguments, **named)
+
+        def hand(*orders: Any, **more: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                pool.fleet.lose("its head does not answer")
+            type(client).hand(client, *orders, **more)
+
+        client.hand = hand  # type: ignore[method-assign]
+        return client
+
+    monkeypatch.setattr(pool, "lend", lend)
+    service.submit(place.ask("once", count=3))
+    view = service.wait("once", PATIENCE)
+    assert (view.state, view.done, view.attempts) == (JobState.PROVED, 3, 2)
+    left = 10**6
+    service.submit(place.ask("always"))
+    view = service.wait("always", PATIENCE)
+    assert (view.state, view.exit_code, view.attempts) == (JobState.FAILED, 3, 4)
+    assert "Ray is lost" in (view.error or "")
+    left = 0
+    service.submit(place.ask("after"))
+    assert service.wait("after", PATIENCE).state is JobState.PROVED
+
+
 def test_what_is_not_for_clients_to_choose_is_refused(place: Place) -> None:
     service = place.open(Limits())
     refused: list[tuple[str, dict[str, Any]]] = [
