@@ -59,6 +59,6 @@ def job_logger() -> Callable[[JobView], None]:
             del states[view.id]
         level = logging.WARNING if view.state is JobState.FAILED else logging.INFO
         facts = {"priority": view.priority.value, "attempt": view.attempts, "error": view.error}
-        log_event(log, view.state.value, level, job=view.id, system=view.system, **facts)
+        log_event(log, f"job-{view.state.value}", level, job=view.id, system=view.system, **facts)
 
     return changed

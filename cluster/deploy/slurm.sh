@@ -22,25 +22,31 @@ mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes[0]}
 port=$((20000 + SLURM_JOB_ID % 20000))
 folder=/var/tmp/dp-$SLURM_JOB_ID # short: a socket's path has at most 107 bytes
-on() { srun --nodes=1 --ntasks=1 --overlap --nodelist="$1" "${@:2}"; }
+on=(srun --nodes=1 --ntasks=1 --overlap) # and then --nodelist=NODE COMMAND
 resources=(--num-cpus="$SLURM_CPUS_PER_TASK")
 
 # Ray opens its own folder to everybody, so that it lies in one that is not.
 srun --ntasks-per-node=1 --overlap mkdir -m 700 "$folder"
-trap 'kill $(jobs -p) 2>/dev/null; wait; srun --ntasks-per-node=1 --overlap rm -rf "$folder"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; srun --ntasks-per-node=1 --overlap rm -rf "$folder"' EXIT
 
-on "$head" ray start --head --block --node-ip-address="$head" --port="$port" --include-dashboard=false \
+"${on[@]}" --nodelist="$head" ray start --head --block --node-ip-address="$head" --port="$port" --include-dashboard=false \
   --temp-dir="$folder/ray" --object-spilling-directory="$folder/spill" "${resources[@]}" &
-until on "$head" ray status --address="$head:$port" >/dev/null 2>&1; do sleep 2; done
+until "${on[@]}" --nodelist="$head" ray status --address="$head:$port" >/dev/null 2>&1; do sleep 2; done
 for node in "${nodes[@]:1}"; do
-  on "$node" ray start --block --address="$head:$port" "${resources[@]}" &
+  "${on[@]}" --nodelist="$node" ray start --block --address="$head:$port" "${resources[@]}" &
 done
 
 # Beside this shell, which passes on that the time is nearly up: what is proven by then is kept.
-code=0
-on "$head" distprove prove "$job" --out "$run" --resume --address "$head:$port" &
+prover="" ending=""
+trap 'ending=1; [[ -z $prover ]] || kill -TERM "$prover"' TERM
+"${on[@]}" --nodelist="$head" distprove prove "$job" --out "$run" --resume --address "$head:$port" &
 prover=$!
-trap 'kill -TERM "$prover"' TERM
-wait "$prover" || code=$?
+[[ -z $ending ]] || kill -TERM "$prover"
+while :; do
+  code=0
+  wait "$prover" || code=$?
+  [[ -n $ending && $code -eq 143 ]] || break # the signal ended this wait, not what is waited for
+  ending=""
+done
 distprove report "$run" --metrics "$run/metrics.prom" || true
 exit "$code"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,45 @@ def test_ray_takes_the_cluster_file() -> None:
     jsonschema.validate(cluster, schema)
     started = " ".join(cluster["head_start_ray_commands"] + cluster["worker_start_ray_commands"])
     assert started.count("RAY_AUTH_MODE=token") == started.count("ray start") == 2
+
+
+STUBS = {
+    "scontrol": "printf 'one\\ntwo\\n'",
+    "srun": 'while [[ $1 == --* ]]; do shift; done\nexec "$@"',
+    "mkdir": 'echo mkdir "$@" >> "$NOTES"; exec /bin/mkdir -p "${@:3}"',
+    "ray": 'echo ray "$@" >> "$NOTES"; [[ $1 == status ]] || exec sleep 1000',
+    "distprove": 'echo distprove "$@" >> "$NOTES"; [[ $1 == report ]] && exit 0\n'
+    "trap 'echo ended >> \"$NOTES\"; exit 130' TERM; [[ $ENDS ]] && exit $ENDS\n"
+    'echo begun >> "$NOTES"; while :; do sleep 0.05; done',
+}
+"""What the Slurm script calls, as programs that note it. ENDS: how the prover ends by itself, if it does."""
+
+
+@pytest.mark.parametrize(("ends", "code"), [("0", 0), ("3", 3), ("", 130)])
+def test_the_slurm_script_starts_a_cluster_ends_it_and_exits_as_the_job_does(
+    tmp_path: Path, ends: str, code: int
+) -> None:
+    """Also when Slurm says that the time is nearly up: then the prover ends first, and what is proven stays."""
+    for name, body in STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o700)
+    notes = tmp_path / "notes"
+    job = str(os.getpid())
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NOTES": str(notes), "ENDS": ends}
+    environment |= {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": "x", "SLURM_CPUS_PER_TASK": "4"}
+    with subprocess.Popen(["bash", str(SLURM), "/shared/job.toml", "/shared/run"], env=environment) as script:
+        if not ends:
+            until = time.monotonic() + 60
+            while "begun" not in (notes.read_text() if notes.exists() else "") and time.monotonic() < until:
+                time.sleep(0.02)
+            script.terminate()
+        assert script.wait(100) == code
+    told = notes.read_text().splitlines()
+    assert sum(line.startswith("ray start") for line in told) == 2
+    assert any(line.startswith("ray start --head") and f"/var/tmp/dp-{job}" in line for line in told)
+    assert told[-1] == "distprove report /shared/run --metrics /shared/run/metrics.prom"
+    assert ("ended" in told) is not bool(ends)
+    assert not Path(f"/var/tmp/dp-{job}").exists()
 
 
 TOOLS = {

@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cluster.dispatch import Progress
-from cluster.eventlog import log_progress
+from cluster.eventlog import job_logger, log_progress
+from cluster.service.views import JobState, JobView, Priority
 
 SECRET = "4242424242"
 UNCAUGHT = f"""
@@ -54,6 +56,21 @@ def test_an_uncaught_exception_is_told_without_its_text() -> None:
     assert SECRET not in done.stderr
     assert [(line["event"], line["error"]) for line in lines(done.stderr)] == [("uncaught", "ValueError")] * 2
     assert "<string>:5" in lines(done.stderr)[0]["at"]
+
+
+def test_a_service_tells_each_state_of_a_job_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "distprove.job")
+    heard = job_logger()
+    view = JobView("j", JobState.RUNNING, Priority.NORMAL, "toy", "a title", "/run")
+    for changed in (view, replace(view, done=1), replace(view, state=JobState.FAILED, error="no device")):
+        heard(changed)
+    told: list[Any] = list(caplog.records)
+    assert [(record.message, record.levelname) for record in told] == [
+        ("job-running", "INFO"),
+        ("job-failed", "WARNING"),
+    ]
+    assert told[1].fields["error"] == "no device"
+    assert "title" not in told[0].fields
 
 
 def test_lines_of_text_act_on_no_terminal() -> None:

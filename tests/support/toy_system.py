@@ -87,6 +87,7 @@ class Faults:
     folder: Path
     bad_proof: dict[str, int] = field(default_factory=dict)
     fault: dict[str, int] = field(default_factory=dict)
+    out_of_memory: dict[str, int] = field(default_factory=dict)
     kill_prover: dict[str, int] = field(default_factory=dict)
     kill_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_prover: dict[str, int] = field(default_factory=dict)
@@ -267,6 +268,8 @@ class ToyProver:
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)
         faults.stop("stop_worker", process_name())
+        if faults.strikes("out_of_memory", name):
+            raise OutOfMemory("9 GiB")
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
         public = (int(witness.arrays["witness"][1]) ** 2, 0)
