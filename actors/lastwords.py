@@ -38,7 +38,7 @@ class LastWords:
     def read(self) -> tuple[str, str] | None:
         """Job and partition; None if it was at none."""
         job, partition, *_ = bytes(self._page[:]).split(b"\0", 2)
-        return (job.decode(), partition.decode()) if partition else None
+        return (job.decode(errors="replace"), partition.decode(errors="replace")) if partition else None
 
 
 def new_page() -> int:

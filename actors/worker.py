@@ -287,10 +287,10 @@ class Worker:
         governor: Governor,
         in_flight: int,
         threads: int,
-        crew: Crew | None = None,
+        crew: Crew,
     ) -> None:
         """`shared` gives the system's files. `makers` are the synthesisers by id, each of so many `threads`; up to
-        `in_flight` partitions are with the prover at once. With a `crew` it is one of several that share a device."""
+        `in_flight` partitions are with the prover at once, which the `crew` takes there."""
         self._name = name
         self._system = system
         self._shared = shared
@@ -298,8 +298,7 @@ class Worker:
         self._makers = dict(makers)
         self._governor = governor
         self._threads = threads
-        self._own = crew is None
-        self._crew = crew or Crew(name, in_flight)
+        self._crew = crew
         self._purse = Purse(governor)
         self._room = in_flight + len(self._makers)
         """Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
@@ -475,13 +474,10 @@ class Worker:
             return {name: job.told(now) for name, job in self._jobs.items() if job.has_news or job.heard <= heard}
 
     def close(self) -> None:
-        """Give back the key's memory, in the node's deallocation lane, and the device unless others share it; end the
-        synthesisers."""
+        """Give back the key's memory, in the node's deallocation lane, and end the synthesisers."""
         self.stop()
         for thread in self._running:
             thread.join()
-        if self._own:
-            self._crew.wait()
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
             self.prover.close()
 
@@ -492,8 +488,6 @@ class Worker:
             for changed in (self._makeable, self._news):
                 changed.notify_all()
         self._crew.leave(self)
-        if self._own:
-            self._crew.end()
         for maker in self._makers.values():
             maker.end()
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from actors.backends import BackendChoice
 from actors.process import SentWitness, WorkerSpec
-from cluster.executor.base import PATIENCE, Executor, Worker, end_all
+from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.residents import Residents, of_prover
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
@@ -220,7 +220,8 @@ class FleetExecutor(Executor):
         if self._own:
             self.fleet.close(now=now)
         else:
-            _end_at_once(rooms.values(), 0.0 if now else PATIENCE)
+            # Whatever is in the line of their devices comes first.
+            _end_at_once(rooms.values(), 0.0 if now else self.settings.start_timeout)
         self._give_back()
 
 

@@ -618,7 +618,8 @@ class _Key:
         news: dict[str, Batch] = finished.value
         now = time.monotonic()
         if any(isinstance(outcome.error, OutOfMemory) for batch in news.values() for outcome in batch.outcomes):
-            self._pool.evict_oldest(self)  # the driver has the partition tried again
+            while self._pool.evict_oldest(self):  # the driver has the partition tried again
+                pass
         with self._pool.changed:
             standing = self._pool.standing[worker]
             for batch in news.values():

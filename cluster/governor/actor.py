@@ -105,7 +105,10 @@ class NodeGovernor:
         for it; the lease's ticket. Raises ClusterError if there never is."""
         known = self._drivers.get(driver)  # one unknown after a restart of this actor soon says that it lives
         holder = known.holder if known is not None else NOBODY
-        ticket, _ = await self._granted(Request(holder, memory=memory, pinned=pinned, key=f"{driver}{key}"))
+        thread = next(self._numbers)  # a driver may keep several
+        ticket, _ = await self._granted(
+            Request(holder, memory=memory, pinned=pinned, key=f"{driver}{key}", thread=thread)
+        )
         return ticket
 
     async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
