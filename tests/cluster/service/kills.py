@@ -20,16 +20,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,6 @@ from distprove.settings import ExecutorSettings
 from distprove.system import Partition
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
-from tests.support import ROOT
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, gpus=0, backend="cpu", threads=2)
 MEMBERS = 6
@@ -76,21 +77,19 @@ def make_key(folder: Path) -> None:
 # -- the service's process --------------------------------------------------------------------------------------------
 
 
-def serve(folder: Path) -> None:
-    """A service that does what it reads, a line each, tells what happens, and ends when there is nothing left."""
+def serve(folder: Path, parent: Connection) -> None:
+    """A service that does what it is sent, tells what happens, and ends when there is nothing left."""
     service = Service(folder, SETTINGS, Limits(running=4))
     lock = threading.Lock()
 
     def tell(**facts: Any) -> None:
         with lock:
-            sys.stdout.write(json.dumps(facts) + "\n")
-            sys.stdout.flush()
+            parent.send_bytes(json.dumps(facts).encode())
 
     def changed(view: JobView) -> None:
         tell(changed=view.id, state=view.state.value, done=view.done)
 
-    def do(line: str) -> None:
-        asked = json.loads(line)
+    def do(asked: dict[str, Any]) -> None:
         try:
             if "cancel" in asked:
                 tell(cancelled=asked["cancel"], state=service.cancel(asked["cancel"]).state.value)
@@ -104,8 +103,8 @@ def serve(folder: Path) -> None:
     service.start()
     tell(ready=True)
     with ThreadPoolExecutor(4) as threads:
-        for line in sys.stdin:
-            threads.submit(do, line)
+        while asked := json.loads(parent.recv_bytes()):
+            threads.submit(do, asked)
     for view in service.jobs(limit=10**6):
         service.wait(view.id, 600.0)
     tell(jobs=[view.to_json() for view in service.jobs(limit=10**6)])
@@ -119,7 +118,8 @@ def serve(folder: Path) -> None:
 class Life:
     """A service's process, and what it said."""
 
-    process: subprocess.Popen[str]
+    process: BaseProcess
+    pipe: Connection
     said: list[dict[str, Any]] = field(default_factory=list)
     ready: threading.Event = field(default_factory=threading.Event)
     """Set once it takes jobs."""
@@ -127,11 +127,11 @@ class Life:
     """Set when what the service is to be killed at happened."""
 
     def listen(self, at: str, after: int) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if not line.endswith("\n"):
-                break  # it died at it
-            told = json.loads(line)
+        while True:
+            try:
+                told = json.loads(self.pipe.recv_bytes())
+            except (EOFError, OSError):  # it is dead
+                break
             self.said.append(told)
             if "ready" in told:
                 self.ready.set()
@@ -139,16 +139,18 @@ class Life:
                 after -= 1
                 if after == 0:
                     self.happened.set()
-                    self.process.send_signal(signal.SIGKILL)
+                    self.process.kill()
         self.ready.set()  # nobody waits any longer for what is dead
 
     def ask(self, **asked: Any) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(asked) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it is dead already
+        with suppress(OSError):  # it is dead already
+            self.pipe.send_bytes(json.dumps(asked).encode())
+
+    def end(self, listener: threading.Thread) -> None:
+        """Wait for the end of the process, which was told to end."""
+        self.process.join()
+        listener.join()
+        self.pipe.close()
 
 
 @dataclass
@@ -204,8 +206,17 @@ class Campaign:
         }
 
     def start(self) -> Life:
-        command = [sys.executable, "-m", "tests.cluster.service.kills", "--serve", str(self.service)]
-        return Life(subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        """Start a service: forked from a process that has imported what it needs, which would take longer than it
+        lives."""
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(
+            ["cluster.service.service", "distprove.circuits.merkle", "distprove.groth16.setup"]
+        )
+        pipe, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(self.service, theirs))
+        process.start()
+        theirs.close()
+        return Life(process, pipe)
 
     def live_and_die(self) -> None:
         """One start of the service, until it is killed."""
@@ -230,8 +241,7 @@ class Campaign:
                 life.ask(**self.asked[self.random.choice(sorted(self.kept))])
             life.happened.wait(self.random.uniform(0.0, 0.3))
         life.process.kill()
-        life.process.wait()
-        listener.join()
+        life.end(listener)
         self.kills += 1
         self.moments[at if life.happened.is_set() or at == "start" else "time"] += 1
         self.learn(life)
@@ -288,11 +298,10 @@ class Campaign:
         listener.start()
         for id in self.asked:
             life.ask(**self.asked[id])
-        assert life.process.stdin is not None
-        life.process.stdin.close()
-        if life.process.wait(timeout=900) != 0:
-            self.faults.append(f"the last service ended with {life.process.returncode}")
-        listener.join()
+        life.ask()  # for nothing more
+        life.end(listener)
+        if life.process.exitcode != 0:
+            self.faults.append(f"the last service ended with {life.process.exitcode}")
         self.learn(life)
         views: list[dict[str, Any]] = next((told["jobs"] for told in life.said if "jobs" in told), [])
         return views
@@ -327,11 +336,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.serve is not None:
-        serve(given.serve)
-        return
     with tempfile.TemporaryDirectory() as folder:
         result = Campaign(Path(folder), given.seed).run(given.kills)
     text = json.dumps(result, indent=2) + "\n"
