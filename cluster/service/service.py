@@ -58,6 +58,10 @@ RECENT = 60.0
 """Seconds over which rates are taken."""
 TIDY = 10.0
 """Seconds between two looks at what is to be forgotten."""
+CHUNK = 32
+"""Jobs that are forgotten at a time."""
+BEHIND = 64
+"""Jobs to be forgotten at which whoever ends a job forgets some too."""
 LOG = 1 << 20
 """Bytes of a log that are given at a time, at most."""
 
@@ -377,6 +381,7 @@ class Service:
             elif not self._stopping or not isinstance(error, KeyboardInterrupt):
                 self._settle(ticket, JobState.FAILED, error)
             self._begin()
+        self._keep_up()
 
     def _prove(self, ticket: _Ticket) -> None:
         job = ticket.job
@@ -486,21 +491,40 @@ class Service:
     def tidy(self) -> None:
         """Forget the oldest jobs that are over, as the limits say, and delete their runs if they are in the service's
         own folder."""
-        keep, since = self.limits.kept, self.limits.kept_seconds
+        # A few at a time: the service may end meanwhile, and what is not deleted yet is still known.
+        while not self._over.is_set() and (old := self._take_old(CHUNK)):
+            self._delete(old)
+
+    def _keep_up(self) -> None:
+        """Forget two jobs for one that is over, where tidying has fallen behind: deleting a run may take longer than
+        making one, and what is left would grow for as long as the service is busy."""
+        if self._beyond() > BEHIND:
+            self._delete(self._take_old(2))
+
+    def _beyond(self) -> int:
+        """Number of jobs that are over beyond those that are kept."""
         with self._lock:
-            over = [ticket for ticket in self._tickets.values() if ticket.view.state.final]
-            old = over[: max(0, len(over) - keep)]
-            if since is not None:
-                old = [*old, *(t for t in over[len(old) :] if (t.view.ended or 0.0) < time.time() - since)]
+            return len(self._tickets) - len(self._waiting) - self._running.total() - self.limits.kept
+
+    def _take_old(self, most: int) -> list[_Ticket]:
+        """The oldest jobs that are to be forgotten, at most so many. They are known no more."""
+        since, old = self.limits.kept_seconds, list[_Ticket]()
+        with self._lock:
+            beyond = self._beyond()
+            for ticket in self._tickets.values():
+                if len(old) == most or (since is None and len(old) >= beyond):
+                    break
+                expired = since is not None and (ticket.view.ended or 0.0) < time.time() - since
+                if ticket.view.state.final and (len(old) < beyond or expired):
+                    old.append(ticket)
             for ticket in old:
                 del self._tickets[ticket.view.id]
-        forgotten = []
+        return old
+
+    def _delete(self, old: list[_Ticket]) -> None:
         for ticket in old:
-            if self._over.is_set():
-                break  # the service ends; the others are forgotten after its next start
-            forgotten.append(ticket)
             path = Path(ticket.view.run)
             if path.parent == self.folder / RUNS and path.is_dir():
                 with suppress(DistproveError):  # somebody reads it, or it was never made
                     delete_run(path)
-        self._store.forget(forgotten)
+        self._store.forget(old)

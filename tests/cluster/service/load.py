@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -147,6 +148,9 @@ class Load:
         connection = http.client.HTTPConnection(self.contact.url.partition("//")[2], timeout=60)
         connection.connect()
         self.listening = connection.sock
+        if self.over.is_set():
+            connection.close()
+            return
         try:
             connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token}"})
             response = connection.getresponse()
@@ -162,7 +166,8 @@ class Load:
         """Have all clients end."""
         self.over.set()
         if self.listening is not None:
-            self.listening.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # the service has ended it
+                self.listening.shutdown(socket.SHUT_RDWR)
 
 
 def run(seconds: float, clients: int) -> dict[str, Any]:
@@ -182,6 +187,7 @@ def run(seconds: float, clients: int) -> dict[str, Any]:
             if process.wait(600) != 0:
                 found["errors"].append(f"the service ended with {process.returncode}")
             found["seconds_to_close"] = round(time.monotonic() - began, 2)
+            found["runs_on_disk"] = len(list((folder / "service" / "runs").iterdir()))
         finally:
             process.kill()
             process.wait()
