@@ -334,18 +334,24 @@ class _Child:
 
     def kill(self) -> None:
         """Kill the process, and those that it started. Where it does not end, what is asked of it ends all the same."""
-        with suppress(psutil.Error):
+        started: list[psutil.Process] = []
+        with suppress(psutil.Error):  # it, or one of them, is just ending
             started = psutil.Process(self._process.pid).children(recursive=True)
-            self._process.kill()
-            for process in started:
-                with suppress(psutil.Error):
-                    process.kill()
-        threading.Thread(target=self._give_up, name="distprove-ending", daemon=True).start()
+        self._process.kill()
+        for process in started:
+            with suppress(psutil.Error):
+                process.kill()
+        threading.Thread(target=self._see_end, name="distprove-ending", daemon=True).start()
 
     def end(self) -> None:
         """Kill the process, and wait for its end, but not for one that does not end."""
         self._process.kill()
         self._give_up()
+
+    def _see_end(self) -> None:
+        """Wait for the end, so that it leaves no zombie; nobody waits for this."""
+        self._give_up()
+        self._process.wait()
 
     def _give_up(self) -> None:
         """End the connection of a process that was killed, where that does not do so."""

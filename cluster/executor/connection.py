@@ -135,6 +135,8 @@ def cluster_nodes() -> list[Node]:
 def prepare(settings: ExecutorSettings) -> None:
     """Set what Ray reads when it is imported; must come before that, and does nothing after. Raises ClusterError."""
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    # A thread of ours that still asks a Ray which is over must not have Ray start or join another one by itself.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself

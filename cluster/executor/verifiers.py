@@ -41,6 +41,8 @@ class Verifier:
     transport: Transport
     lives: int = 0
     """Number of starts since its last verdict."""
+    begun: bool = False
+    """Whether it was started ever: it may hang, and is ended before it is started again."""
 
 
 class Verifiers:
@@ -147,8 +149,9 @@ class Verifiers:
         started = False
         while not started and not self._closed and verifier.lives < LIVES:
             with suppress(Exception):  # whatever it is: another one verifies
-                if verifier.lives:
+                if verifier.begun:
                     verifier.transport.kill()
+                verifier.begun = True
                 verifier.lives += 1
                 _within(self._settings.start_timeout, _load, verifier.transport)
                 started = True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import faulthandler
 import json
 import os
 import random
@@ -48,10 +49,10 @@ MARK = "DISTPROVE_CAMPAIGN"
 """Variable in the environment of every process of a schedule."""
 SESSIONS = 8
 """Sessions in which a job must be done: each fault ends one, at most."""
-LONGEST = 240.0
+LONGEST = 150.0
 """Seconds after which a session counts as stuck."""
 LEAK = 5.0
-"""Seconds after a session in which all that it started has ended."""
+"""Seconds after a session in which all that it started has ended, on a machine that has nothing else to do."""
 ANYWHERE = ("bad_proof", "fault", "out_of_memory", "slow", "bad_input", "disk_full", "kill_driver", "cut_files")
 IN_PROCESSES = ("kill_prover", "kill_synthesiser", "stop_prover", "stop_synthesiser", "kill_verifier", "stop_verifier")
 OF_A_CLUSTER = ("lost_node", "lost_head")
@@ -144,6 +145,7 @@ def run_session(schedule: Schedule, folder: Path, address: str | None) -> None:
     system, settings, path = schedule.system(folder / "faults"), schedule.settings(address), folder / "run"
     if schedule.has("disk_full"):
         _fill_disk(system.faults, next(name for kind, name in schedule.faults if kind == "disk_full"))
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     told: dict[str, Any] = {"error": None, "message": None, "code": 0}
     try:
         opened = Run.open(path) if is_run(path) else Run.create(path, system, system.plan())
@@ -213,6 +215,8 @@ class Sessions:
                 else:
                     os.kill(pid, signal.SIGKILL)
             if passed > LONGEST:
+                os.kill(pid, signal.SIGUSR1)  # it writes what its threads are at
+                time.sleep(1.0)
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 return "stuck"
@@ -267,7 +271,7 @@ def play(schedule: Schedule, folder: Path, cluster: Any = None, leak: float = LE
     if outcome.why:
         outcome.outcome = "wrong"
         with suppress(OSError):
-            outcome.why.append((folder / "output").read_text()[-2000:])
+            outcome.why.append((folder / "output").read_text()[-6000:])
             outcome.why.append((folder / "end.json").read_text()[-2000:])
     return outcome
 
@@ -336,9 +340,13 @@ def _quiet(system: ToySystem) -> ToySystem:
 def leaks(folder: Path, patience: float) -> list[str]:
     """Processes and temporary files of a session that is over. Those that the session itself stopped are continued: a
     process whose parent is gone sees that only then."""
-    late = time.monotonic() + patience
+    late = time.monotonic() + patience * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     while True:
-        left = [f"{process.pid} {' '.join(process.cmdline())[-80:]}" for process in marked(folder)]
+        for process in marked(folder):
+            with suppress(psutil.Error):
+                if process.status() == psutil.STATUS_STOPPED and process.ppid() == 1:
+                    process.send_signal(signal.SIGCONT)
+        left = [f"process {process.pid}, {_name_of(process)}" for process in marked(folder)]
         files = [str(path) for path in (folder / "tmp").iterdir() if not path.name.startswith("distprove-report-")]
         if not left and not files:
             return []
@@ -349,6 +357,13 @@ def leaks(folder: Path, patience: float) -> list[str]:
                 shutil.rmtree(path, ignore_errors=True)
             return [f"left after {patience:.0f} s: {each}" for each in (*left, *files)]
         time.sleep(0.05)
+
+
+def _name_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[-80:]
+    except psutil.Error:
+        return "which is ending"
 
 
 def marked(folder: Path) -> list[psutil.Process]:

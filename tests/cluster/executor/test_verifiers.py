@@ -151,3 +151,31 @@ def test_a_process_that_is_killed_or_hangs_is_replaced(faults: Make) -> None:
 
 def test_threads_do_for_what_does_not_hold_the_interpreter(system: ToySystem) -> None:
     assert beside_driver(system, 4, ExecutorSettings()) is None
+
+
+def test_a_process_that_hangs_after_a_verdict_is_ended_and_replaced(faults: Make) -> None:
+    given = faults(stop_verifier={"p1": 1})
+    system = ToySystem(2, given, verifies_in_python=True)
+    settings = ExecutorSettings(hang_timeout=3.0, start_timeout=600.0)
+    first, second = (proof_of(system, index) for index in range(2))
+    verifiers = beside_driver(system, 1, settings)
+    assert verifiers is not None
+    with opened(verifiers):
+        assert verifiers.verify(first)
+        done: list[bool] = []
+        thread = threading.Thread(target=lambda: done.append(verifiers.verify(second)), daemon=True)
+        thread.start()
+        thread.join(200)
+        assert done == [True]
+        (stopped,) = re.findall("stopped ([0-9]+)", (given.folder / "log").read_text())
+        late = time.monotonic() + 60
+        while psutil.pid_exists(int(stopped)) and time.monotonic() < late:
+            time.sleep(0.05)
+        assert not psutil.pid_exists(int(stopped))
+
+
+def proof_of(system: ToySystem, index: int) -> PartitionProof:
+    """A good proof of a partition."""
+    partition, public = system.plan()[index], (index**2, 0)
+    data = {"tag": system.tag(partition.name, public, None), "challenge": None}
+    return PartitionProof(partition.name, partition.digest, public, data)
