@@ -15,6 +15,7 @@ from cluster.submission import follow, pack, submit
 from distprove.errors import ClusterError, InputError, UsageError
 from distprove.job import Job
 from distprove.proof import Proof
+from tests.cli.conftest import run, why_refused
 
 FILE_ROOT = 'system = "stark"\nprogram = "file-root"\nsecurity = 30\ngrinding = 0\narguments = { file = "FILE" }\n'
 
@@ -109,6 +110,22 @@ def test_what_cannot_be_submitted_is_refused_before_anything_is_sent(tmp_path: P
     (tmp_path / "c.zkey").unlink()
     with pytest.raises(InputError, match=r"c\.zkey"):
         submit(tmp_path / "job.toml", "https://head", "/shared/run")
+
+
+def test_the_command_exits_as_the_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "submit", lambda path, address, out, **_: (address, f"{path} to {out}"))
+
+    def followed(client: str, id: str, show: Any) -> int:
+        show(f"from {client}\n")
+        return 130
+
+    monkeypatch.setattr(submission, "follow", followed)
+    asked = ("submit", "/shared/job.toml", "--address", "https://head:8265")
+    done = run(*asked, "--out", "/shared/run")
+    assert (done.exit_code, done.stdout) == (130, "from https://head:8265\n")
+    left = run(*asked, "--out", "/shared/run", "--no-wait")
+    assert (left.exit_code, left.stdout) == (0, "/shared/job.toml to /shared/run\n")
+    assert "--out" in why_refused(run(*asked))
 
 
 @pytest.mark.ray
