@@ -39,7 +39,7 @@ READS = 10
 class WorkerDied(Exception):
     """The process ended before it answered. It can be started again."""
 
-    def __init__(self, message: str, at: tuple[str, str] | None = None) -> None:
+    def __init__(self, message: str = "", at: tuple[str, str] | None = None) -> None:
         """`at`: job and partition that it computed at its end, if that is known."""
         super().__init__(message, at)
         self.at = at

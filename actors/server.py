@@ -26,7 +26,7 @@ from actors.inflight import Timed
 from actors.lastwords import LastWords
 from actors.nursery import Nursery
 from actors.process import HostSpec, Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
-from actors.processes import Given, SynthesiserProcess
+from actors.processes import Given, SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
@@ -77,7 +77,7 @@ class _Server:
         self._made = threading.Event()
         self.ready = threading.Event()
         """Nothing is asked of what is served before this is set: libraries are not loaded by two threads at once."""
-        handlers: dict[str, Handler] = {"serve": self._serve, "ask": self._ask, "tell": self._ask}
+        handlers: dict[str, Handler] = {"serve": self._serve, "ask": self._ask, "tell": self._tell}
         self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
         self._made.set()
 
@@ -95,7 +95,13 @@ class _Server:
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         self.ready.wait()
+        if self._served is None:  # it is for an earlier life of this process
+            raise WorkerDied("the process was started again")
         return getattr(self._served, name)(*arguments)
+
+    def _tell(self, name: str, *arguments: Any) -> None:
+        with suppress(WorkerDied):
+            self._ask(name, *arguments)
 
 
 class _Synthesiser:

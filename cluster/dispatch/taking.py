@@ -51,7 +51,7 @@ def _loaded(state: State, worker: WorkerState, finished: Finished) -> None:
     if worker.ready:
         return
     if finished.error is not None:
-        _no_use(state, worker, finished.error, "load", was_ready=False)
+        _no_use(state, worker, finished, finished.error, "load", was_ready=False)
         return
     loaded: Loaded = finished.value
     for name, timed in loaded.synthesisers.items():
@@ -83,7 +83,7 @@ def _key_checked(state: State, worker: WorkerState, finished: Finished) -> None:
         return  # it died meanwhile, and another one was asked
     state.checker = None
     if finished.error is not None:
-        _no_use(state, worker, finished.error, "check")
+        _no_use(state, worker, finished, finished.error, "check")
         handing.check_key(state)
         return
     timed: Timed = finished.value
@@ -95,12 +95,14 @@ def _key_checked(state: State, worker: WorkerState, finished: Finished) -> None:
         state.executor.permit(other.handle)
 
 
-def _no_use(state: State, worker: WorkerState, error: BaseException, what: str, was_ready: bool = True) -> None:
+def _no_use(
+    state: State, worker: WorkerState, finished: Finished, error: BaseException, what: str, was_ready: bool = True
+) -> None:
     """A worker could not load or check the key."""
     if isinstance(error, InputError):
         raise error
     if isinstance(error, WorkerDied):
-        trouble.died(state, worker, error, was_ready)
+        trouble.died(state, worker, error, was_ready, blame=finished.blamed)
     else:
         trouble.retire(state, worker, f"could not {what} the key: {public_message(error)}")
 

@@ -56,8 +56,12 @@ class Fleet(ABC):
         """Workers that were not given up, by id."""
         self.verifying_threads = 1
         """Threads of this process that verify."""
-        self.tenants: list[Callable[[ClusterError], None]] = []
-        """Who is to be told when all workers are lost at once."""
+        self.started = False
+        """Whether what the workers run on was started for this fleet, and can be started again."""
+        self.lost = False
+        """Whether what they run on is gone."""
+        self.listeners: list[Callable[[str], None]] = []
+        """Called with the reason when that is lost."""
         self._rooms = itertools.count(1)
         self._opening = threading.Lock()
         self._opened = False
@@ -72,6 +76,12 @@ class Fleet(ABC):
 
     @abstractmethod
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None: ...
+
+    def lose(self, reason: str) -> None:
+        """Tell all that what the workers run on is gone."""
+        self.lost = True
+        for tell in list(self.listeners):
+            tell(reason)
 
     def share(self, system: ProofSystem) -> Any:
         """Give a system's files to all nodes, for `room`; here they have them."""
@@ -110,16 +120,6 @@ class Fleet(ABC):
     @abstractmethod
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """As `Executor.governor_report`."""
-
-    @property
-    def replaceable(self) -> bool:
-        """As `Executor.replaceable`."""
-        return False
-
-    def tell_lost(self, error: ClusterError) -> None:
-        """All workers are lost: tell those that use them."""
-        for tenant in list(self.tenants):
-            tenant(error)
 
     def retire(self, worker: str) -> None:
         """Stop a worker for good."""
@@ -175,8 +175,8 @@ class FleetExecutor(Executor):
 
     def start(self, system: ProofSystem) -> list[Worker]:
         fleet = self.fleet
+        fleet.listeners.append(self._lose)
         fleet.open(system if self._own else None, self.waits_for)
-        fleet.tenants.append(self._lose)
         self._give_back = fleet.keep(system)
         self._system = system
         sites, shared = list(fleet.sites.values()), fleet.share(system)
@@ -191,16 +191,16 @@ class FleetExecutor(Executor):
         self.verifiers = fleet.verifiers(system)
         return [site.worker for site in sites]
 
+    @property
+    def replaceable(self) -> bool:
+        return self._own and self.fleet.lost and self.fleet.started
+
+    def _lose(self, reason: str) -> None:
+        self.told(Finished(Kind.LOST, error=ClusterError(f"Ray is lost: {reason}")))
+
     def retire(self, worker: Worker) -> None:
         if self._transports.pop(worker.id, None) is not None and self._own:
             self.fleet.retire(worker.id)
-
-    @property
-    def replaceable(self) -> bool:
-        return self.fleet.replaceable
-
-    def _lose(self, error: ClusterError) -> None:
-        self.told(Finished(Kind.LOST, error=error))
 
     def verifying(self) -> AbstractContextManager[object]:
         return self.fleet.verifying()
@@ -210,9 +210,11 @@ class FleetExecutor(Executor):
 
     def close(self, *, now: bool = False) -> None:
         rooms = self._transports
-        if self._lose in self.fleet.tenants:
-            self.fleet.tenants.remove(self._lose)
+        if self._lose in self.fleet.listeners:
+            self.fleet.listeners.remove(self._lose)
         super().close(now=now)  # first: the verifier's lease is of a governor that may end here
+        if self._own and self.fleet.lost:
+            self.fleet.close(now=True)  # first: nothing there answers any more
         if self.verifiers is not None:
             self.verifiers.close()
         if self._own:

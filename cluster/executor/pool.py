@@ -35,7 +35,7 @@ from typing import Any
 
 from actors.process import files_of
 from actors.processes import WorkerDied
-from actors.worker import Batch, Loaded, Order
+from actors.worker import Ask, Batch, Loaded, Order
 from cluster.executor.base import Executor, Worker
 from cluster.executor.fleet import Fleet, FleetExecutor
 from cluster.executor.opening import open_fleet
@@ -103,8 +103,8 @@ class _Standing:
     """Jobs in a row that gave it up."""
     deaths: int = 0
     """Deaths in a row."""
-    dead: bool = False
-    """Whether it died and has loaded nothing since."""
+    life: object = None
+    """The process whose death was counted last."""
     restarted: bool = False
     """Whether the pool ended its process, for which no job is to blame."""
     lost: str | None = None
@@ -334,12 +334,12 @@ class Pool:
             with self.changed:
                 standing.given_up = standing.deaths = 0
 
-    def died(self, worker: str, *, loading: bool) -> None:
-        """A worker's process ended. Several keys may say so of one death."""
+    def died(self, worker: str, life: object) -> None:
+        """A worker's process ended: that one, of whose end several keys may tell."""
         with self.changed:
             standing = self.standing[worker]
-            standing.deaths += loading or not standing.dead
-            standing.dead = True
+            standing.deaths += standing.life != life
+            standing.life = life
             lost = standing.deaths >= DEATHS
         if lost:
             self._lose(worker, f"it died {DEATHS} times in a row")
@@ -457,9 +457,6 @@ class _Key:
                 if not self._pool.make_room(self, client.waits_for, lambda: client.ended is None):
                     client.check_ended()
                     raise
-        if not self.workers:
-            reasons = [standing.lost for standing in self._pool.standing.values() if standing.lost]
-            raise ClusterError(f"no worker is left: {reasons[0] if reasons else 'there is none'}")
         with self._pool.changed:
             self.pending = {worker.id for worker in self.workers}
             self.opened = True
@@ -555,8 +552,9 @@ class _Key:
             handle = next(handle for handle in self.workers if handle.id == worker)
             self.executor.load(handle, self._permitted)
             return
-        if isinstance(finished.error, WorkerDied):
-            pool.died(worker, loading=True)
+        at = finished.error.at if isinstance(finished.error, WorkerDied) else None
+        if isinstance(finished.error, WorkerDied) and at is None:
+            pool.died(worker, object())  # of this
         with pool.changed:
             self.pending.discard(worker)
             asked = self._asked.pop(worker, [])
@@ -564,11 +562,11 @@ class _Key:
                 self.loaded[worker] = finished
                 standing, loaded = pool.standing[worker], finished.value
                 assert isinstance(loaded, Loaded)
-                standing.facts, standing.dead, standing.restarted = loaded.prover.value, False, False
+                standing.facts, standing.restarted = loaded.prover.value, False
             elif not asked:
                 self._failed[worker] = finished
             for client in asked:
-                client.take(finished)
+                client.take(replace(finished, blamed=at is None or at[0] == client.job))
             pool.changed.notify_all()
 
     def _make_room(self) -> bool:
@@ -601,7 +599,10 @@ class _Key:
                 client.take(replace(finished, worker=where.id))
 
     def _take_death(self, worker: str, finished: Finished) -> None:
-        self._pool.died(worker, loading=False)
+        loaded = self.loaded.get(worker)
+        if loaded is not None:
+            facts = loaded.value.prover.value
+            self._pool.died(worker, (facts.get("host"), facts.get("pid")))
         with self._pool.changed:
             at = finished.error.at if isinstance(finished.error, WorkerDied) else None
             if self._pool.standing[worker].restarted:
@@ -621,7 +622,7 @@ class _Key:
             standing = self._pool.standing[worker]
             for batch in news.values():
                 for outcome in batch.outcomes:
-                    standing.proven += outcome.times is not None and outcome.error is None
+                    standing.proven += outcome.ask is Ask.PROVE and outcome.error is None
                     for stretch in outcome.stretches:
                         if stretch.stage in ("prove", "commit"):
                             standing.computes(stretch.started, stretch.ended)
@@ -666,7 +667,11 @@ class Client(Executor):
         self._transports = key.executor.transports
         self.verifiers = key.executor.verifiers
         self.verifying_threads = key.executor.verifying_threads
-        return [worker for worker in key.workers if self._pool.standing[worker.id].lost is None]
+        lost = {worker: standing.lost for worker, standing in self._pool.standing.items() if standing.lost is not None}
+        usable = [worker for worker in key.workers if worker.id not in lost]
+        if not usable:
+            raise ClusterError(f"no worker is left: {next(iter(lost.values()))}")
+        return usable
 
     def stop(self, reason: BaseException) -> None:
         """End the job's waiting: its driver gets `reason`. Any thread may call."""

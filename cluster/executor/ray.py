@@ -139,15 +139,12 @@ class RayFleet(Fleet):
         """Bytes that keys are expected to take of each node, by node id."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
-        self._started = False
-        """Whether Ray was started here."""
-        self._lost = False
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
         waits_for("Ray")
-        self._started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
-        self._stack.enter_context(watching(self._lose, own=self._started))
+        self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        self._stack.enter_context(watching(self.lose, own=self.started))
         nodes = self._nodes = cluster_nodes()
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed()
@@ -243,21 +240,13 @@ class RayFleet(Fleet):
         return reports
 
     def close(self, *, now: bool = False) -> None:
-        if self._lost:
+        if self.lost:
             self._over.set()  # nothing of it answers
         elif (self.sites or self._governors) and ray.is_initialized():
             super().close(now=now)
             self._leave()
         self._governors = {}
         self._stack.close()
-
-    @property
-    def replaceable(self) -> bool:
-        return self._lost and self._started
-
-    def _lose(self, reason: str) -> None:
-        self._lost = True
-        self.tell_lost(ClusterError(f"Ray is lost: {reason}"))
 
     def _choice(self, spot: Place) -> BackendChoice:
         assert spot.backend is not None

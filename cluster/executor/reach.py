@@ -74,7 +74,7 @@ def watching(lost: Callable[[str], None], *, own: bool) -> Iterator[None]:
         since: dict[str, float] = {}
         while not over.wait(LOOK):
             for name, family, where in parts:
-                reason = _silent(family, where)
+                reason = _silent(family, where, own)
                 began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
                 if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
                     lost(f"its {name} does not answer ({reason})")
@@ -89,12 +89,14 @@ def watching(lost: Callable[[str], None], *, own: bool) -> Iterator[None]:
         thread.join()
 
 
-def _silent(family: int, where: object) -> str | None:
-    """The reason why nothing listens there; None where something does."""
+def _silent(family: int, where: object, own: bool) -> str | None:
+    """The reason why nothing listens there; None where something does, or, on this machine, may yet."""
     with socket.socket(family, socket.SOCK_STREAM) as line:
         line.settimeout(2.0)
         try:
             line.connect(where)  # type: ignore[arg-type]
-        except OSError as error:
-            return error.strerror or str(error)
+        except (ConnectionRefusedError, FileNotFoundError) as error:
+            return error.strerror
+        except OSError as error:  # slow perhaps
+            return None if own else error.strerror or str(error)
     return None

@@ -479,9 +479,13 @@ class Service:
                 old = [*old, *(t for t in over[len(old) :] if (t.view.ended or 0.0) < time.time() - since)]
             for ticket in old:
                 del self._tickets[ticket.view.id]
+        forgotten = []
         for ticket in old:
+            if self._over.is_set():
+                break  # the service ends; the others are forgotten after its next start
+            forgotten.append(ticket)
             path = Path(ticket.view.run)
             if path.parent == self.folder / RUNS and path.is_dir():
                 with suppress(DistproveError):  # somebody reads it, or it was never made
                     delete_run(path)
-        self._store.forget(old)
+        self._store.forget(forgotten)

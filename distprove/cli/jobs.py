@@ -271,11 +271,9 @@ def _show_jobs(views: list[JobView], as_json: bool) -> None:
         return
     table = plain_table()
     table.add_column("job", no_wrap=True)
-    table.add_column("state")
-    table.add_column("partitions", justify="right")
-    table.add_column("priority")
-    table.add_column("submitted", justify="right")
-    table.add_column("took", justify="right")
+    table.add_column("state", no_wrap=True)
+    for title in ("partitions", "submitted", "took"):
+        table.add_column(title, justify="right", no_wrap=True)
     table.add_column("title", overflow="fold")
     now = time.time()
     for view in views:
@@ -283,7 +281,6 @@ def _show_jobs(views: list[JobView], as_json: bool) -> None:
             escape(view.id),
             _state(view),
             f"{view.done}/{view.partitions}" if view.partitions else "-",
-            view.priority.value,
             f"{format_seconds(max(0.0, now - view.submitted))} ago",
             _took(view),
             escape(view.title),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -182,6 +183,16 @@ def _leave_terminal(log: int) -> None:
     os.close(log)
 
 
+def _workers(contact: Contact) -> str:
+    """How many workers there are, by device."""
+    from cluster.service.client import Client
+
+    with Client(contact) as client:
+        devices = Counter(w.device or w.kind for w in client.overview().workers if w.lost is None)
+    told = (f"{count} on {escape(device)}" if device else str(count) for device, count in devices.items())
+    return ", ".join(told) or "with the first job"
+
+
 def _show(contact: Contact, folder: Path, as_json: bool, says: str) -> None:
     if as_json:
         print_json({**asdict(contact), "folder": str(folder)})
@@ -192,6 +203,7 @@ def _show(contact: Contact, folder: Path, as_json: bool, says: str) -> None:
     table.add_row("service", f"[green]{says}[/] at {escape(contact.url)} (process {contact.pid})")
     table.add_row("page", f"{escape(contact.url)}/ [dim](asks for the token)[/]")
     table.add_row("token", f"in {escape(contact.token_file)}")
+    table.add_row("workers", _workers(contact))
     table.add_row("folder", escape(str(folder)))
     out().print(table)
     if says == "runs":

@@ -202,6 +202,7 @@ def test_a_worker_that_hangs_again_is_set_aside_if_there_is_another(
         return Hung(worker, "it said nothing for 61 s") if now else hung(watch, worker)
 
     monkeypatch.setattr(Watch, "hung", hangs)
+    monkeypatch.setattr("cluster.dispatch.trouble.LOOK", 0.0)
     system = ToySystem(40, Faults(tmp_path))
     executor = Hanging(workers, system)
     with Run.create(tmp_path / "run", system, system.plan()) as run, executor:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
+from actors.threads import RoomsHere
+from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.pool import Client, Pool
+from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 from cluster.record.run import Run
 from cluster.record.story import read_report
-from distprove.errors import UsageError
+from distprove.errors import ClusterError, JobFailed, UsageError
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from tests.support.toy_system import Faults, ToySystem
+from distprove.system import Partition
+from tests.support.toy_system import RESIDENT, Faults, ToySystem
 
 Make = Callable[..., Faults]
 
@@ -30,46 +38,105 @@ class Jobs:
         self.clients: dict[str, Client] = {}
         self.proofs: dict[str, Proof] = {}
         self.errors: dict[str, BaseException] = {}
+        self.waits: dict[str, list[str]] = {}
+        """What each job said that it waits for."""
 
     def start(self, name: str, system: ToySystem, rank: int = 2) -> Client:
         client = self.clients[name] = self._pool.lend(system, job=name, rank=rank)
+        self.waits[name] = []
         thread = self._threads[name] = threading.Thread(target=self._run, args=(name, system, client))
         thread.start()
         return client
 
     def _run(self, name: str, system: ToySystem, client: Client) -> None:
+        def seen(progress: Progress) -> None:
+            if progress.event == "waiting":
+                self.waits[name].append(progress.detail or "")
+
         try:
             with client, Run.create(self._folder / name, system, system.plan()) as run:
-                self.proofs[name] = prove(system, client, run, self._pool.settings)
+                self.proofs[name] = prove(system, client, run, self._pool.settings, seen)
         except BaseException as error:
             self.errors[name] = error
 
-    def wait(self, *names: str) -> None:
-        for name in names or tuple(self._threads):
-            self._threads[name].join(120)
-            assert not self._threads[name].is_alive(), name
+    def ended(self, name: str) -> BaseException | None:
+        """Wait for a job's end; its error."""
+        self._threads[name].join(120)
+        assert not self._threads[name].is_alive(), name
+        return self.errors.get(name)
 
-    def proven(self, name: str, system: ToySystem) -> None:
-        """Wait for a job, which must have been proven."""
-        self.wait(name)
-        assert name not in self.errors, repr(self.errors[name])
+    def proven(self, name: str, system: ToySystem) -> dict[str, Any]:
+        """Wait for a job, which must have been proven; its report."""
+        error = self.ended(name)
+        assert error is None, repr(error)
         self.proofs[name].verify(system)
-        assert {p["status"] for p in read_report(self._folder / name)["partitions"]} == {"proved"}
+        report = read_report(self._folder / name)
+        assert {p["status"] for p in report["partitions"]} == {"proved"}
+        return report
+
+
+def digests(pool: Pool) -> set[str]:
+    resident = pool.keys()
+    return {key.digest for key in resident}
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    late = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < late, what
+        time.sleep(0.005)
 
 
 @pytest.fixture
-def pool(settings: ExecutorSettings) -> Pool:
-    return Pool(settings)
+def toy(faults: Make) -> Callable[..., ToySystem]:
+    return lambda count, **given: ToySystem(count, faults(), **given)
 
 
-def test_two_keys_and_three_jobs_at_once_with_equal_names(pool: Pool, faults: Make, tmp_path: Path) -> None:
+Toy = Callable[..., ToySystem]
+
+
+class Gate:
+    """Holds the first partition that comes to a prover on threads, and notes in which order all of them came."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+        self.held = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, partition: Partition) -> None:
+        self.came.append(f"{partition.job} {partition.name}")
+        if len(self.came) == 1:
+            self.held.set()
+            assert self.open.wait(120)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.open.set()
+
+
+def waiting(pool: Pool) -> dict[str, tuple[int, int]]:
+    """Orders that wait for a synthesiser, and witnesses that wait for the prover, by job."""
+    found: dict[str, tuple[int, int]] = {}
+    for site in pool.fleet.sites.values():
+        assert isinstance(site.host, RoomsHere)
+        for worker in list(site.host.rooms._workers.values()):
+            found |= {name: (len(job.waiting), len(job.ready)) for name, job in list(worker._jobs.items())}
+    return found
+
+
+# -- keys ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_keys_and_three_jobs_at_once_with_equal_names(settings: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
     """Each key is loaded once, also for a job that comes later."""
-    one, other = ToySystem(4, faults()), ToySystem(5, faults(), key=b"another key")
-    with pool:
+    one, other = toy(4, capacity=2), toy(5, key=b"another key", capacity=2, needs_barrier=True)
+    with Pool(settings) as pool:
         jobs = Jobs(pool, tmp_path)
-        jobs.start("a", one)
-        jobs.start("b", other)
-        jobs.start("c", one)
+        for name, system in (("a", one), ("b", other), ("c", one)):
+            jobs.start(name, system)
         for name, system in (("a", one), ("b", other), ("c", one)):
             jobs.proven(name, system)
         assert sorted(jobs.clients[name].cold or False for name in ("a", "c")) == [False, True]
@@ -77,14 +144,254 @@ def test_two_keys_and_three_jobs_at_once_with_equal_names(pool: Pool, faults: Ma
         jobs.start("d", other)
         jobs.proven("d", other)
         assert jobs.clients["d"].cold is False
+        assert sorted((one.faults.folder / "log").read_text().splitlines()) == ["load another key", "load toy key"]
         resident = pool.keys()
         assert sorted((key.digest, key.workers, key.jobs) for key in resident) == sorted(
             (system.key_digest().hex(), 1, 0) for system in (one, other)
         )
-        assert sum(worker.proven for worker in pool.workers()) == 4 + 5 + 4 + 5
+        (worker,) = pool.workers()
+        assert worker.proven == 4 + 5 + 4 + 5
+        assert (worker.device, worker.lost) == ("toy", None)
+        assert 0 < worker.busy < 1
+    assert not RESIDENT
 
 
-def test_a_job_has_a_name_of_its_own(local: ExecutorSettings, faults: Make) -> None:
-    system = ToySystem(1, faults())
-    with Pool(local) as pool, pool.lend(system, job="a"), pytest.raises(UsageError, match="at work already"):
-        pool.lend(system, job="a")
+def test_a_job_has_a_name_of_its_own(local: ExecutorSettings, toy: Toy) -> None:
+    with Pool(local) as pool, pool.lend(toy(1), job="a"):
+        with pytest.raises(UsageError, match="at work already"):
+            pool.lend(toy(1), job="a")
+        with pytest.raises(UsageError, match="needs a name"):
+            pool.lend(toy(1), job="")
+
+
+def test_systems_of_one_key_share_its_rooms_only_where_their_programs_and_files_agree(toy: Toy) -> None:
+    class Described(ToySystem):
+        def describe(self) -> dict[str, Any]:
+            return {"program": "another"}
+
+    one = toy(3)
+    assert identity(one) == identity(toy(7))
+    assert identity(one) != identity(toy(3, key=b"another"))
+    assert identity(one) != identity(Described(3, one.faults))
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["local", "processes"])
+def test_a_key_that_does_not_fit_takes_the_place_of_the_one_used_longest_ago(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, apart: bool
+) -> None:
+    systems = {name: toy(2, key=name.encode(), capacity=2) for name in ("one", "two", "three")}
+    with Pool(replace(local, isolate=apart)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        for number, (name, cold) in enumerate([("one", 1), ("two", 1), ("one", 0), ("three", 1), ("one", 0)]):
+            jobs.start(f"{name}-{number}", systems[name])
+            jobs.proven(f"{name}-{number}", systems[name])
+            assert jobs.clients[f"{name}-{number}"].cold == bool(cold), number
+        assert digests(pool) == {systems[n].key_digest().hex() for n in ("one", "three")}
+        assert pool.evict(systems["one"].key_digest().hex())
+        assert not pool.evict(systems["one"].key_digest().hex())
+        assert digests(pool) == {systems["three"].key_digest().hex()}
+        log = (systems["one"].faults.folder / "log").read_text().splitlines()
+        assert log == ["load one", "load two", "load three"]
+        if not apart:
+            assert RESIDENT == [b"three"]
+    assert not RESIDENT
+
+
+def test_a_job_waits_for_room_while_every_key_is_in_use(local: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
+    one, other = toy(2, capacity=1), toy(2, key=b"another", capacity=1)
+    with Pool(local) as pool:
+        jobs = Jobs(pool, tmp_path)
+        with pool.lend(one, job="a") as client:
+            client.start(one)
+            jobs.start("b", other)
+            until(lambda: "room for its key beside those in use" in jobs.waits["b"], "it does not say why it waits")
+            assert not pool.evict(one.key_digest().hex()), "a key in use is not evicted"
+        jobs.proven("b", other)
+        assert digests(pool) == {other.key_digest().hex()}
+        with pool.lend(other, job="c") as client:
+            client.start(other)
+            waits = jobs.start("d", one)
+            until(lambda: bool(jobs.waits["d"]), "it does not say why it waits")
+            waits.stop(KeyboardInterrupt())
+            assert isinstance(jobs.ended("d"), KeyboardInterrupt)
+
+
+def test_a_key_that_alone_does_not_fit_is_refused(local: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
+    with Pool(local) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("a", toy(1, capacity=0))
+        assert "no room for another key" in str(jobs.ended("a"))
+        jobs.start("b", toy(1))
+        jobs.proven("b", toy(1))
+        assert len(pool.keys()) == 1
+
+
+def test_a_key_that_does_not_fit_the_nodes_budget_takes_the_place_of_an_idle_one(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
+) -> None:
+    big = {name: toy(1, key=name.encode() * (9 << 20)) for name in ("a", "b")}
+    with Pool(replace(local, memory=32 << 20)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        for name, system in big.items():
+            jobs.start(name, system)
+            jobs.proven(name, system)
+        assert len(pool.keys()) == 2
+        huge = toy(1, key=b"c" * (20 << 20))
+        jobs.start("c", huge)
+        jobs.proven("c", huge)
+        assert digests(pool) == {system.key_digest().hex() for system in (big["b"], huge)}
+        (report,) = pool.governor_report(0.0)
+        assert report["keys"]["resident"] == 2
+        jobs.start("d", toy(1, key=b"d" * (40 << 20)))
+        assert isinstance(jobs.ended("d"), ClusterError)
+
+
+# -- order --------------------------------------------------------------------------------------------------------
+
+
+def test_the_lowest_rank_goes_first_and_jobs_of_one_rank_take_turns(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
+) -> None:
+    """Over keys as well: the jobs meet where they wait for the prover."""
+    systems = {
+        name: toy(9 if name == "large" else 2, key=name.encode(), gate=gate) for name in ("large", "small", "first")
+    }
+    with Pool(replace(local, in_flight=1)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("large", systems["large"])
+        assert gate.held.wait(120)
+        jobs.start("small", systems["small"])
+        jobs.start("first", systems["first"], rank=0)
+        # The prover is held in its line, so that the others cannot be loaded: their keys wait there, too.
+        gate.open.set()
+        for name, system in systems.items():
+            jobs.proven(name, system)
+        gate.open.clear()
+        gate.came.clear()
+        gate.held.clear()
+        # Now all keys are resident.
+        jobs.start("large again", systems["large"])
+        assert gate.held.wait(120)
+        jobs.start("small again", systems["small"])
+        jobs.start("first again", systems["first"], rank=0)
+        ready = {"large again": 1, "small again": 2, "first again": 2}
+        until(lambda: ready.items() <= {name: at[1] for name, at in waiting(pool).items()}.items(), "it gets not ready")
+        gate.open.set()
+        for name, system in systems.items():
+            jobs.proven(f"{name} again", system)
+    assert [place.split()[0] for place in gate.came[:6]] == ["large", "first", "first", "small", "large", "small"]
+
+
+def test_jobs_of_one_key_take_turns_too(local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate) -> None:
+    """At the synthesisers and at the prover: a small job does not wait for a large one."""
+    large, small = toy(40, gate=gate), toy(2, gate=gate)
+    with Pool(replace(local, in_flight=1)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("large", large)
+        assert gate.held.wait(120)
+        jobs.start("small", small)
+        jobs.start("first", small, rank=0)
+        until(lambda: waiting(pool).get("first") == (0, 2), "what is urgent does not get ready beside what is not")
+        until(lambda: waiting(pool).get("small") == (2, 0), "what waits has made more than there is room for")
+        gate.open.set()
+        for name, system in (("large", large), ("small", small), ("first", small)):
+            jobs.proven(name, system)
+    names = [place.split()[0] for place in gate.came]
+    assert names[1:3] == ["first", "first"]
+    assert names.index("small") < 8
+    assert len(names) - 1 - names[::-1].index("small") < 12
+
+
+# -- trouble ------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_end_right_although_their_worker_dies(isolated: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
+    """Only the job at whose partition it died is charged; its partition fails in the end, where it kills for ever."""
+    poison, other = toy(6), toy(6, key=b"another")
+    poison.faults.kill_prover["p3"] = 99
+    other = replace(other, faults=replace(other.faults, kill_prover={}, folder=tmp_path))
+    settings = replace(isolated, max_retries=1, in_flight=1)
+    with Pool(settings) as pool:
+        jobs = Jobs(pool, tmp_path / "runs")
+        (tmp_path / "runs").mkdir()
+        jobs.start("poison", poison)
+        jobs.start("a", other)
+        jobs.start("b", other)
+        for name in ("a", "b"):
+            report = jobs.proven(name, other)
+            assert all(worker["status"] != "retired" for worker in report["workers"])
+        error = jobs.ended("poison")
+        assert isinstance(error, JobFailed)
+        assert "p3" in str(error)
+        report = read_report(tmp_path / "runs" / "poison")
+        assert {p["name"]: p["status"] for p in report["partitions"] if p["status"] != "proved"} == {"p3": "failed"}
+        assert report["counters"]["deaths"] == 2
+        assert [worker.lost for worker in pool.workers()] == [None]
+        jobs.start("c", other)
+        jobs.proven("c", other)
+
+
+def test_a_job_that_gives_up_a_worker_does_not_end_the_others(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
+) -> None:
+    """A worker that several give up in a row is given up for all."""
+    bad = toy(3, key=b"bad")
+    bad.faults.fault.update(dict.fromkeys(("p0", "p1", "p2"), 99))
+    good = replace(toy(3, key=b"good", gate=gate), faults=replace(bad.faults, fault={}))
+    with Pool(local) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("good", good)
+        assert gate.held.wait(120)
+        gate.open.set()
+        jobs.start("bad", bad)
+        assert isinstance(jobs.ended("bad"), JobFailed)
+        jobs.proven("good", good)
+        assert [worker.lost for worker in pool.workers()] == [None]
+        jobs.start("good again", good)
+        jobs.proven("good again", good)
+        for number in range(GIVEN_UP):
+            assert [worker.lost for worker in pool.workers()] == [None]
+            jobs.start(f"bad-{number}", bad)
+            assert isinstance(jobs.ended(f"bad-{number}"), JobFailed)
+        assert [worker.lost for worker in pool.workers()] == [f"{GIVEN_UP} jobs in a row gave it up"]
+        jobs.start("late", good)
+        assert "no worker is left: 3 jobs in a row gave it up" in str(jobs.ended("late"))
+
+
+def test_a_job_that_is_stopped_leaves_nothing_behind(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
+) -> None:
+    system = toy(20, gate=gate)
+    with Pool(replace(local, in_flight=1)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        client = jobs.start("a", system)
+        assert gate.held.wait(120)
+        client.stop(KeyboardInterrupt())
+        assert isinstance(jobs.ended("a"), KeyboardInterrupt)
+        assert "a" not in waiting(pool)
+        gate.open.set()
+        jobs.start("b", system)
+        jobs.proven("b", system)
+        assert [place.split()[0] for place in gate.came] == ["a", *["b"] * 20]
+
+
+def test_a_pool_that_is_closed_leaves_no_process_memory_or_thread(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path
+) -> None:
+    def left() -> set[Any]:
+        processes = {p.pid for p in psutil.Process().children(recursive=True)}
+        threads = {t.ident for t in threading.enumerate() if t.name.startswith("distprove")}
+        shared = {name for name in os.listdir("/dev/shm") if "distprove" in name}
+        return processes | threads | shared
+
+    before, system, other = left(), toy(3), toy(3, key=b"another", verifies_in_python=True)
+    with Pool(replace(local, isolate=True)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("a", system)
+        jobs.start("b", other)
+        jobs.proven("a", system)
+        jobs.proven("b", other)
+        assert len(left() - before) > 4
+    until(lambda: left() <= before, f"these are left: {left() - before}")
+    with pytest.raises(ClusterError, match="was closed"):
+        pool.lend(system, job="late").start(system)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
+from kernels.errors import OutOfMemory
 from kernels.interface.backend import DeviceInfo
 from kernels.interface.busy import QueueWatch
 from kernels.interface.entry import BackendEntry
@@ -85,6 +87,7 @@ class Faults:
     folder: Path
     bad_proof: dict[str, int] = field(default_factory=dict)
     fault: dict[str, int] = field(default_factory=dict)
+    out_of_memory: dict[str, int] = field(default_factory=dict)
     kill_prover: dict[str, int] = field(default_factory=dict)
     kill_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_prover: dict[str, int] = field(default_factory=dict)
@@ -132,6 +135,14 @@ class Faults:
         return True
 
 
+def _open(partition: Partition) -> None:
+    """No gate."""
+
+
+RESIDENT: list[bytes] = []
+"""Keys on the device of this process, of systems with a `capacity`."""
+
+
 @dataclass
 class ToySystem:
     """See the module's text."""
@@ -148,6 +159,10 @@ class ToySystem:
     """Whether provers take in one partition while they are at another."""
     owner: int = field(default_factory=os.getpid)
     """The driver's process, to which nothing happens."""
+    capacity: int | None = None
+    """Keys that a device has memory for; each that is loaded is in the log."""
+    gate: Callable[[Partition], None] = _open
+    """Called by a prover on threads before it proves a partition."""
 
     def key_digest(self) -> bytes:
         return canonical.digest("toy/key", self.verification_key())
@@ -179,6 +194,11 @@ class ToySystem:
 
     def prover(self, shared: dict[str, np.ndarray], backend: Any) -> ToyProver:
         bad = self.faults.bad_first_prover and self.faults.first("first-prover")
+        if self.capacity is not None:
+            if len(RESIDENT) >= self.capacity:
+                raise OutOfMemory("the toy device has no room for another key")
+            RESIDENT.append(self.key)
+            self.faults.log(f"load {self.key.decode()}")
         cls = StagingToyProver if self.stages else ToyProver
         return cls(self, shared["key"].tobytes(), bad)
 
@@ -238,6 +258,7 @@ class ToyProver:
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         faults, name = self.system.faults, partition.name
+        self.system.gate(partition)
         assert witness.name == name
         assert self.key == self.system.key
         if self.system.verifies_in_python:
@@ -247,6 +268,8 @@ class ToyProver:
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)
         faults.stop("stop_worker", process_name())
+        if faults.strikes("out_of_memory", name):
+            raise OutOfMemory("9 GiB")
         if faults.strikes("fault", name):
             raise RuntimeError(f"device lost while holding {partition.source['secret']}")
         public = (int(witness.arrays["witness"][1]) ** 2, 0)
@@ -261,7 +284,8 @@ class ToyProver:
             raise UnsatisfiedWitness(f"{partition.name}: constraint 7 does not hold")
 
     def close(self) -> None:
-        pass
+        if self.system.capacity is not None:
+            RESIDENT.remove(self.key)
 
 
 class StagingToyProver(ToyProver):

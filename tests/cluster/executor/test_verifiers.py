@@ -91,13 +91,13 @@ def test_a_node_does_not_verify_what_it_proved(system: ToySystem) -> None:
     good, bad = proofs_of(system)
     here, there = MadeUp(system), MadeUp(system)
     with opened(Verifiers(system, [Verifier("here", here), Verifier("there", there)], ExecutorSettings())) as both:
-        both.made_on("here", [good])
+        both.made_on("here", [good, bad])
         assert [both.verify(proof) for proof in (good, bad, good)] == [True, False, True]
         assert (here.asked, there.asked) == ([], ["p0"] * 3)
-        both.made_on("there", [good])
+        both.made_on("there", [good, bad])
         assert both.verify(bad) is False
         assert (here.asked, there.asked) == (["p0"], ["p0"] * 3)
-        both.made_on(None, [good])
+        both.made_on(None, [good, bad])
         assert both.verify(bad) is False
         assert (here.asked, there.asked) == (["p0"], ["p0"] * 3), (
             "who knows where it was proven; verified by the driver"
@@ -115,7 +115,7 @@ def test_one_that_fails_is_replaced_and_gives_no_verdict(system: ToySystem, fate
     good, bad = proofs_of(system)
     there = MadeUp(system, fate)
     with opened(Verifiers(system, [Verifier("there", there)], SOON)) as one:
-        one.made_on("here", [good])
+        one.made_on("here", [good, bad])
         assert [one.verify(proof) for proof in (bad, good, bad)] == [False, True, False]
     assert there.started >= 2
 
@@ -124,9 +124,9 @@ def test_the_driver_verifies_what_nobody_else_can(system: ToySystem) -> None:
     good, bad = proofs_of(system)
     lost, dying = MadeUp(system, *["not come up"] * LIVES), MadeUp(system, *["die"] * 2)
     with opened(Verifiers(system, [Verifier("there", lost), Verifier("far", dying)], SOON)) as two:
-        two.made_on("here", [good])
+        two.made_on("here", [good, bad])
         assert two.verify(bad) is False, "asked twice in vain"
-        two.made_on("far", [good])
+        two.made_on("far", [good, bad])
         assert [two.verify(proof) for proof in (bad, good)] == [False, True]
     assert lost.asked == []
     assert lost.started == LIVES
