@@ -50,6 +50,13 @@ def test_a_job_of_worker_processes_is_told_in_json_lines(tmp_path: Path) -> None
     assert all(line["time"].endswith("Z") and line["level"] == "info" for line in told)
 
 
+def test_an_error_of_a_command_is_a_line_too(tmp_path: Path) -> None:
+    done = run("-m", "distprove", "prove", "missing.toml", "--out", "run", cwd=tmp_path)
+    (told,) = lines(done.stderr)
+    assert (done.returncode, told["event"], told["level"]) == (2, "error", "error")
+    assert "missing.toml" in told["detail"]
+
+
 def test_an_uncaught_exception_is_told_without_its_text() -> None:
     done = run("-c", UNCAUGHT)
     assert done.returncode == 1
