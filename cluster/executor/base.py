@@ -65,6 +65,8 @@ class Executor(ABC):
         self.settings = settings
         self.waits_for: Callable[[str], None] = lambda what: None
         """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
+        self.lost = False
+        """Whether what the workers of a pool ran on was lost: begun again, a job has others."""
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: Batches | None = None
         self._keepers: Batches | None = None

@@ -199,15 +199,16 @@ class Pool:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close(now=error is not None)
 
-    def lend(self, system: ProofSystem, *, job: str, rank: int = 2) -> Client:
+    def lend(self, system: ProofSystem, *, job: str, rank: int = 2, known_as: str | None = None) -> Client:
         """An executor for the driver of one job. Jobs have different names; those of the lowest rank go first. Its key
-        is found or loaded when the driver starts the executor. Raises UsageError for a name that is in use."""
+        is found or loaded when the driver starts the executor. `known_as` is the `identity` of the system, where
+        that was found out before. Raises UsageError for a name that is in use."""
         if not job:
             raise UsageError("a job needs a name")
         with self.changed:
             if job in self._clients:
                 raise UsageError(f"a job named {job} is at work already")
-            client = self._clients[job] = Client(self, system, job, rank)
+            client = self._clients[job] = Client(self, system, job, rank, known_as)
             return client
 
     def keys(self) -> list[KeyFacts]:
@@ -257,7 +258,7 @@ class Pool:
     def admit(self, client: Client) -> tuple[_Key, bool]:
         """The resident key of a client's system, and whether it had to be loaded for it. Raises ClusterError, and why
         the client is stopped."""
-        name = identity(client.system)
+        name = client.known_as or identity(client.system)
         while True:
             self.start()
             with self.changed:
@@ -643,11 +644,12 @@ class Client(Executor):
 
     kind = "pool"
 
-    def __init__(self, pool: Pool, system: ProofSystem, job: str, rank: int) -> None:
+    def __init__(self, pool: Pool, system: ProofSystem, job: str, rank: int, known_as: str | None = None) -> None:
         super().__init__(pool.settings)
         self.system = system
         self.job = job
         self.rank = rank
+        self.known_as = known_as
         self.cold: bool | None = None
         """Whether the key had to be loaded for this job; None before that is known."""
         self.key: _Key | None = None
@@ -735,6 +737,7 @@ class Client(Executor):
 
     def take(self, finished: Finished) -> None:
         """Take in something that is over."""
+        self.lost = self.lost or finished.kind is Kind.LOST
         if finished.kind is Kind.LOAD and finished.worker is not None:
             self._epochs[finished.worker] = finished.epoch  # orders are for this life
         self._done.put(finished)

@@ -133,12 +133,15 @@ class LocalGovernor(grants.Governor):
         shift = self._epoch - (began or 0.0)
         seen = self.watch.report()
         with self._lock:
+            taken = self._samples.taken
+            if began is not None:  # a pool's governor was there before the job
+                taken = [sample for sample in taken if sample.t + shift >= -PERIOD] or taken[-1:]
             return {
                 **self._state.report(),
                 **seen,
                 "policy": self._policy.name,
                 "topology": asdict(self._topology) if self._topology is not None else {},
-                "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in self._samples.taken],
+                "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in taken],
             }
 
     def _change(self, change: Callable[[Governor], None]) -> None:

@@ -78,19 +78,23 @@ def write_contact(folder: Path, contact: Contact) -> None:
         opened.write(CONTACT, json.dumps(asdict(contact), indent=2).encode())
 
 
-def remove_contact(folder: Path) -> None:
+def remove_contact(folder: Path, pid: int | None = None) -> None:
+    """Remove what a service said of how it is reached: the one of this process id, or whichever it was."""
     with Folder.open_ours(folder) as opened:
-        opened.remove(CONTACT)
+        if pid is None or (opened.has(CONTACT) and _pid(jsontext.read_in(opened, CONTACT, MAX_FILE)) == str(pid)):
+            opened.remove(CONTACT)
 
 
-def is_alive(folder: Path) -> bool:
-    """Whether a service is at work in the folder: it holds the lock."""
+def holder_of(folder: Path) -> str | None:
+    """Who holds the lock of a service's folder: "process N on HOST"; None where no service is at work."""
     from cluster.record.run import LOCK, abandoned_by
 
     if not folder.is_dir():
-        return False
+        return None
     with Folder.open(folder) as opened:
-        return opened.has(LOCK) and abandoned_by(opened) is None
+        if not opened.has(LOCK) or abandoned_by(opened) is not None:
+            return None
+        return opened.read(LOCK, MAX_FILE).decode(errors="replace")
 
 
 def contact_in(folder: Path) -> Contact:
@@ -103,8 +107,11 @@ def contact_in(folder: Path) -> Contact:
         found = None
     except (NotPrivate, OSError) as error:
         raise InputError(f"{folder} is not used as a service's folder: {error}") from None
-    if is_alive(folder):
-        if found is None:
+    holder = holder_of(folder)
+    if holder is not None:
+        # One that was just started holds the lock before it has replaced what a dead one said, and somebody else may
+        # listen where that was.
+        if found is None or not holder.startswith(f"process {_pid(found)} "):
             raise ServiceGone(f"the service in {folder} is starting or ending; try again")
         return read(Contact, found, f"{folder / CONTACT}", strict=False)
     if found is None:

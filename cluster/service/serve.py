@@ -41,6 +41,7 @@ def serve(
     make_tokens(folder / TOKENS)
     ending = _Ending()
     service = Service(folder, settings, limits)  # first: it has the lock
+    remove_contact(folder)  # of a service that was killed
     service.listeners.append(job_logger())
     server = None
     try:
@@ -64,7 +65,7 @@ def serve(
             closing.start()
             while closing.is_alive() and (ending.drain or not ending.again):
                 closing.join(LOOK)
-            remove_contact(folder)
+            remove_contact(folder, os.getpid())  # and not what the next service says by now
             if closing.is_alive():
                 log.warning("ended before its jobs stopped")
                 os._exit(0)  # all that is known is on disk, and what the workers do not end by themselves ends with us

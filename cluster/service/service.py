@@ -15,7 +15,7 @@ from bisect import bisect_left, insort
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -52,6 +52,8 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
 RUNS = "runs"
+ATTEMPTS = 4
+"""Times that a job is begun, at most, while all its workers are lost each time."""
 RECENT = 60.0
 """Seconds over which rates are taken."""
 TIDY = 10.0
@@ -129,7 +131,11 @@ class Service:
         self._began = time.time()
         self._accepting = False
         self._closing = False
-        self._over = threading.Event()
+        """Whether no job begins any more."""
+        self._stopping = False
+        """Whether those that run are to stop."""
+        self._opened = ExitStack()
+        self._over, self._gone = threading.Event(), threading.Event()
         self._drivers = ThreadPoolExecutor(len(Priority) * self.limits.running, "distprove-job")
         self._tidier = threading.Thread(target=self._tidy_on, name="distprove-tidy", daemon=True)
         self._key = self._store.key()
@@ -142,9 +148,9 @@ class Service:
     def start(self) -> None:
         """Start the workers, take up the jobs that are not over, and accept others. Raises ClusterError."""
         self._pool = self._make_pool(self.settings)
+        self._opened.callback(self._pool.close)
         self._pool.start()
-        self._seldom = collecting_seldom()  # for good: drivers come and go
-        self._seldom.__enter__()
+        self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
         with self._lock:
             for ticket in self._tickets.values():
                 self._counts[ticket.view.state.value] += 1
@@ -156,24 +162,27 @@ class Service:
 
     def close(self, *, drain: bool) -> None:
         """Take no more jobs and stop. With `drain` those that run end first; else they stop, and go on at the next
-        start, as queued ones do in any case."""
+        start, as queued ones do in any case. May be called again, to stop what the first call waits for."""
         with self._lock:
-            self._accepting, self._closing = False, True
+            first, self._accepting, self._closing = not self._closing, False, True
             if not drain:
+                self._stopping = True
                 for ticket in self._tickets.values():
                     if ticket.lent is not None:
                         ticket.lent.stop(KeyboardInterrupt())
         self._drivers.shutdown(wait=True)
+        if not first:
+            self._gone.wait()
+            return
         self._over.set()
         for ticket in self._tickets.values():
             ticket.news.set()  # who waits for it has waited long enough
         if self._tidier.is_alive():
             self._tidier.join()
-        if hasattr(self, "_pool"):
-            self._pool.close()
-            self._seldom.__exit__(None, None, None)
+        self._opened.close()
         self._store.close()
         self._lock_file.close()
+        self._gone.set()
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
@@ -289,7 +298,7 @@ class Service:
 
     def overview(self) -> Overview:
         """The service at a glance."""
-        now, keys = time.time(), self._pool.keys()
+        now, keys, workers = time.time(), self._pool.keys(), self._pool.workers()
         with self._lock:
             recent = sum(when > now - RECENT for when in self._proven)
             return Overview(
@@ -303,7 +312,7 @@ class Service:
                 self._partitions,
                 recent / min(RECENT, max(1.0, now - self._began)),
                 tuple(KeyView(**vars(key)) for key in keys),
-                tuple(WorkerView(**vars(worker)) for worker in self._pool.workers()),
+                tuple(WorkerView(**vars(worker)) for worker in workers),
             )
 
     # -- jobs at work -----------------------------------------------------------------------------------------------
@@ -354,28 +363,34 @@ class Service:
         except BaseException as caught:  # whatever it is, it is the job's end and not the service's
             error = typed(caught)
         with self._lock:
-            ticket.lent = None
+            lost, ticket.lent = ticket.lent is not None and ticket.lent.lost, None
             self._running[ticket.view.priority.rank] -= 1
             if error is None:
                 self._settle(ticket, JobState.PROVED, None)
             elif ticket.view.cancelling:
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
-            elif not isinstance(error, KeyboardInterrupt):
+            elif lost and not self._stopping and ticket.view.attempts < ATTEMPTS:
+                ticket.known = True
+                self._change(ticket, state=JobState.QUEUED)
+                self._store.save(ticket)
+                insort(self._waiting, (ticket.order, ticket.view.id))
+            elif not self._stopping or not isinstance(error, KeyboardInterrupt):
                 self._settle(ticket, JobState.FAILED, error)
             self._begin()
 
     def _prove(self, ticket: _Ticket) -> None:
         job = ticket.job
         assert job is not None, "it is not over"
-        system = self._systems.load(job)
+        system, known_as = self._systems.load(job)
         plan = system.plan()
         with self._lock:
             self._change(ticket, partitions=len(plan))
         with self._open(ticket, job, system) as run:
-            lent = self._pool.lend(system, job=ticket.view.id, rank=ticket.view.priority.rank)
+            rank = ticket.view.priority.rank
+            lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
             with lent:
                 with self._lock:
-                    if ticket.view.cancelling or self._closing:
+                    if ticket.view.cancelling or self._stopping:
                         raise KeyboardInterrupt
                     ticket.lent = lent
                 prove(system, lent, run, self.settings, lambda event: self._heard(ticket, event))

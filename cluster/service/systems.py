@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cluster.executor.pool import identity
 from distprove.errors import typed
 from distprove.job import Job
 from distprove.options import Options
@@ -15,7 +16,7 @@ from distprove.system import ProofSystem, TakesInputs
 MOST = 64
 """Systems that are kept; those that were used last."""
 
-Identity = tuple[str, ...]
+MadeFrom = tuple[str, ...]
 
 
 @dataclass
@@ -23,6 +24,8 @@ class _Loaded:
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while it is loaded: of jobs that come together one loads it."""
     system: ProofSystem | None = None
+    known_as: str | None = None
+    """Its identity for the pool of workers, which takes longer to find out than a short job does."""
 
 
 class Systems:
@@ -30,27 +33,29 @@ class Systems:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: OrderedDict[Identity, _Loaded] = OrderedDict()
+        self._loaded: OrderedDict[MadeFrom, _Loaded] = OrderedDict()
 
-    def load(self, job: Job) -> ProofSystem:
-        """The proof system of a job, as `Job.load` gives it. Raises as that does."""
+    def load(self, job: Job) -> tuple[ProofSystem, str | None]:
+        """The proof system of a job, as `Job.load` gives it, and its identity for a pool of workers. Raises as that
+        does."""
         keyed = job.options.keyed()
         if any(source.content is not None for source in keyed.sources):
-            return job.load()
-        identity = _identity(job.system, keyed)
+            return job.load(), None
+        made_from = _made_from(job.system, keyed)
         with self._lock:
-            loaded = self._loaded.setdefault(identity, _Loaded())
-            self._loaded.move_to_end(identity)
+            loaded = self._loaded.setdefault(made_from, _Loaded())
+            self._loaded.move_to_end(made_from)
             while len(self._loaded) > MOST:
                 self._loaded.popitem(last=False)
         with loaded.lock:
             if loaded.system is None:
                 loaded.system = job.load()
+                loaded.known_as = identity(loaded.system)
             system = loaded.system
-        return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system
+        return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system, loaded.known_as
 
 
-def _identity(system: str, keyed: Options) -> Identity:
+def _made_from(system: str, keyed: Options) -> MadeFrom:
     """What a job's system depends on: its options, without the inputs that may change from job to job under one key,
     and which files these name. Raises InputError."""
     files = [value for value in vars(keyed).values() if isinstance(value, Path)]

@@ -48,7 +48,7 @@ class JobRequest:
 
     id: str = field(metadata={"schema": {"pattern": f"^{ID_FORM}$"}})
     """Identifier, chosen by the client: asked for twice, the same job is one job."""
-    job: dict[str, Any] = field(metadata={"schema": {"required": ["system"]}})
+    job: dict[str, Any] = field(repr=False, metadata={"schema": {"required": ["system"]}})
     """The keys of a job file (docs/jobs.md), without `executor`: the service has workers of its own."""
     base: str = ""
     """Folder on the service's machine to which paths of the job are relative."""

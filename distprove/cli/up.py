@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,10 +85,10 @@ def up(
     Returns when the service takes jobs. One that runs already is left as it is. One that was killed is started again
     by this, and its jobs go on.
     """
-    from cluster.service.contact import contact_in, default_folder, is_alive, make_folder
+    from cluster.service.contact import contact_in, default_folder, holder_of, make_folder
 
     place = (folder or default_folder()).absolute()
-    if is_alive(place):
+    if holder_of(place) is not None:
         if foreground:
             raise InUse(f"a service runs in {place}")
         _show(contact_in(place), place, as_json, "runs already")
@@ -175,6 +176,11 @@ def _tell(told: Any, answer: dict[str, Any]) -> None:
 
 def _leave_terminal(log: int) -> None:
     os.setsid()
+    for name in os.listdir("/proc/self/fd"):
+        # What a shell or another program opened and left to its children: a service would hold it as long as it lives.
+        with suppress(OSError):
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.close(int(name))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(log, 1)

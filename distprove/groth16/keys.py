@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from distprove.errors import FormatError, InvalidKey
@@ -74,6 +75,10 @@ class VerificationKey:
         a zero byte, n_public as 4 bytes big-endian, then alpha1, beta2, gamma2, delta2, ic as `points.to_bytes` writes
         them.
         """
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         h = hashlib.sha256(_DOMAIN)
         h.update(self.curve.name.encode() + b"\x00" + self.n_public.to_bytes(4, "big"))
         encoded = self.to_dict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from cluster.service.contact import is_alive
+from cluster.service.contact import holder_of
 from distprove.cli.app import app
 from distprove.cli.through_service import table_of
 from distprove.job import Job
@@ -42,9 +43,19 @@ class Shell:
 
     def __call__(self, *words: str, code: int = 0) -> Done:
         if words[0] == "up":
+            reading, writing = os.pipe()  # as a shell leaves it to its children
             process = subprocess.run(
-                [*RUN, *words], capture_output=True, text=True, timeout=120, cwd=self.folder, env=self.environment
+                [*RUN, *words],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                cwd=self.folder,
+                env=self.environment,
+                pass_fds=[writing],
             )
+            os.close(writing)
+            assert select.select([reading], [], [], 60)[0], "the service holds what its caller opened"
+            os.close(reading)
             done = Done(process.returncode, process.stdout, process.stderr)
         else:
             before = Path.cwd()
@@ -72,7 +83,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     try:
         yield found
     finally:
-        if is_alive(found.service):
+        if holder_of(found.service) is not None:
             os.kill(json.loads((found.service / "contact.json").read_text())["pid"], signal.SIGKILL)
 
 
@@ -122,7 +133,7 @@ def test_a_killed_service_is_told_and_goes_on_when_it_is_started_again(shell: Sh
     assert "is not over" in shell("await", "kept", "--timeout", "0.1", code=3).stderr
     process = shell.json("up", "--local")["pid"]
     os.kill(process, signal.SIGKILL)
-    while is_alive(shell.service):
+    while holder_of(shell.service) is not None:
         time.sleep(0.05)
     for words in (["status"], ["list"], ["submit", "job.toml"]):
         assert "has died" in shell(*words, code=3).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -189,3 +190,25 @@ def test_a_large_key_is_streamed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {use.plan for use in uses} == {"streamed"}
     heights = [h or 0 for h in pk.key.fixed_heights]
     assert key_bytes(pk.key, heights, streamed=True) < key_bytes(pk.key, heights, streamed=False)
+
+
+def test_jobs_that_name_partitions_alike_keep_their_own_commitments() -> None:
+    """A prover may serve several jobs, and memory goes back with a job."""
+    system = StarkSystem(Fibonacci(6), PARAMS, 4)
+    with CpuBackend() as backend:
+        prover, synthesiser = StarkProver(system, backend), system.synthesiser({}, 1)
+        first, second, *_ = system.plan()
+        # The second job's partition of that name has the inputs of another one.
+        jobs = {"a": first, "b": replace(second, name=first.name)}
+        work = {job: (replace(p, job=job), synthesiser.synthesise(p)) for job, p in jobs.items()}
+        commitments = {job: prover.commit(*given) for job, given in work.items()}
+        assert commitments["a"] != commitments["b"]
+        for job, given in work.items():
+            made, times = prover.prove(*given, system.draw_challenge([commitments[job]] * 4))
+            assert system.made_under(made)[0] == commitments[job]
+            assert "main_tree" not in times.seconds, "it was committed to again"
+        for given in work.values():
+            prover.commit(*given)
+        assert prover.drop("a")
+        assert not prover.drop("a")
+        assert prover.drop()

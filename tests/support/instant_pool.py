@@ -29,7 +29,7 @@ class InstantPool:
 
     def start(self) -> None: ...
 
-    def lend(self, system: ProofSystem, *, job: str, rank: int) -> Executor:
+    def lend(self, system: ProofSystem, *, job: str, rank: int, known_as: str | None) -> Executor:
         digest = system.key_digest()
         cold = digest not in self.warm
         self.warm.add(digest)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -233,9 +234,14 @@ async def metrics(call: Call) -> web.StreamResponse:
 @TABLE.route("GET", "/openapi.json", {200: "The document."}, open=True)
 async def openapi(call: Call) -> web.StreamResponse:
     """Describe this API, as OpenAPI 3.1."""
+    return answer(await call.ask(_document))
+
+
+@cache
+def _document() -> dict[str, Any]:
     from cluster.service.http.openapi import document
 
-    return answer(await call.ask(document, TABLE))
+    return document(TABLE)
 
 
 async def page(call: Call) -> web.StreamResponse:

@@ -72,7 +72,7 @@ class Options:
     rate: float = 200.0
     """Requests a second for each token, on average; four times as many at once."""
     peer_rate: float = 20.0
-    """Requests a second without a token, for each peer."""
+    """Requests a second that a token is asked for and not shown, for each peer."""
     max_body: int = 1 << 24
     """Bytes of a request's body, at most."""
 
@@ -215,8 +215,6 @@ class Server:
                 self._peers.take(peer_of(request.remote))
                 raise
             self._rates.take(who)
-        elif route.path not in ("/healthz", "/readyz"):
-            self._peers.take(peer_of(request.remote))
         if route.streams:
             return await self._call(shared, route, request, authorization)
         return await asyncio.wait_for(self._call(shared, route, request, authorization), route.seconds)

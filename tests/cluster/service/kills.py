@@ -3,9 +3,10 @@
     python -m tests.cluster.service.kills --kills 100 --seed 1 --out docs/results/service-kills.json
 
 The service runs in a process of its own, on real Groth16 keys of a small circuit, and is asked for jobs all the time.
-SIGKILL ends it: some time after its start, as soon as it has acknowledged a job, or as soon as it tells that a job
-changed (begins, has a partition more, is over). Then it is started again, and what was not acknowledged is asked for
-again under the same id. Checked after each kill, and after a last start that is left to finish:
+SIGKILL ends it: in the course of its start, some time later, as soon as it has acknowledged a job, or as soon as it
+tells that a job changed (begins, has a partition more, is over). Then it is started again, and what was not
+acknowledged is asked for again under the same id. Checked after each kill, and after a last start that is left to
+finish:
 
 * a partition whose proof is on disk after a kill is there for good, and is the same proof: Groth16 proofs are random,
   so one that was proven again would be another one. No journal tells of a partition twice, or of a damaged file;
@@ -55,7 +56,9 @@ SETTINGS = ExecutorSettings(local=True, isolate=False, gpus=0, backend="cpu", th
 MEMBERS = 6
 DEPTH = 3
 LONGEST = 2.0
-"""Seconds after which a service is killed that was to be killed at something that did not happen."""
+"""Seconds for which a service takes jobs, at most, before it is killed."""
+MOMENTS = ("start", "time", "time", "ready", "kept", "kept", "running", "changed", "proved", "cancelled")
+"""What a service is killed at: in the course of its start, some time later, or at once when it tells this."""
 
 
 def make_key(folder: Path) -> None:
@@ -118,21 +121,26 @@ class Life:
 
     process: subprocess.Popen[str]
     said: list[dict[str, Any]] = field(default_factory=list)
+    ready: threading.Event = field(default_factory=threading.Event)
+    """Set once it takes jobs."""
     happened: threading.Event = field(default_factory=threading.Event)
     """Set when what the service is to be killed at happened."""
 
-    def listen(self, at: str | None, after: int) -> None:
+    def listen(self, at: str, after: int) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if not line.endswith("\n"):
                 break  # it died at it
             told = json.loads(line)
             self.said.append(told)
-            if at is not None and (at in told or told.get("state") == at):
+            if "ready" in told:
+                self.ready.set()
+            if at in told or told.get("state") == at:
                 after -= 1
                 if after == 0:
                     self.happened.set()
                     self.process.send_signal(signal.SIGKILL)
+        self.ready.set()  # nobody waits any longer for what is dead
 
     def ask(self, **asked: Any) -> None:
         assert self.process.stdin is not None
@@ -162,6 +170,8 @@ class Campaign:
     faults: list[str] = field(default_factory=list)
     moments: Counter[str] = field(default_factory=Counter)
     kills: int = 0
+    starting: float = 1.0
+    """Seconds that the last start took."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -199,16 +209,19 @@ class Campaign:
 
     def live_and_die(self) -> None:
         """One start of the service, until it is killed."""
-        at = self.random.choice(
-            [None, None, "ready", "kept", "kept", "running", "changed", "proved", "proved", "cancelled"]
-        )
-        life = self.start()
-        listener = threading.Thread(target=life.listen, args=(at, self.random.randint(1, 4)))
+        at = self.random.choice(MOMENTS)
+        life, began = self.start(), time.monotonic()
+        listener = threading.Thread(target=life.listen, args=(at, self.random.randint(1, 4) if at != "ready" else 1))
         listener.start()
-        late = time.monotonic() + (LONGEST if at is not None else self.random.uniform(0.3, LONGEST))
+        if at == "start":
+            life.ready.wait(self.random.uniform(0.0, self.starting))
+        else:
+            assert life.ready.wait(120.0), "it does not start"
+            self.starting = max(0.1, time.monotonic() - began)
+        late = time.monotonic() + LONGEST * {"start": 0.0, "time": self.random.random()}.get(at, 1.0)
         again = [id for id in self.asked if id not in self.kept]
         while time.monotonic() < late and not life.happened.is_set():
-            if again or len(self.asked) < 4 * (self.kills + 1):
+            if again or len(self.asked) < 3 * (self.kills + 1):
                 id = again.pop() if again else self.new()
                 life.ask(**self.asked[id])
             if self.kept and self.random.random() < 0.05:
@@ -220,7 +233,7 @@ class Campaign:
         life.process.wait()
         listener.join()
         self.kills += 1
-        self.moments["at its start" if not life.said else f"at {at}" if life.happened.is_set() else "at a time"] += 1
+        self.moments[at if life.happened.is_set() or at == "start" else "time"] += 1
         self.learn(life)
 
     def new(self) -> str:
@@ -271,7 +284,7 @@ class Campaign:
     def finish(self) -> list[dict[str, Any]]:
         """A last start, which nothing ends before all jobs are over."""
         life = self.start()
-        listener = threading.Thread(target=life.listen, args=(None, 0))
+        listener = threading.Thread(target=life.listen, args=("", 0))
         listener.start()
         for id in self.asked:
             life.ask(**self.asked[id])

@@ -244,7 +244,7 @@ def test_who_takes_a_dead_services_port_gets_no_token(tmp_path: Path) -> None:
     lock = take_lock(Folder.open_ours(folder))
     with served(folder) as here:
         address = here.address
-        write_contact(folder, Contact(here.server.url, str(here.tokens), folder=str(folder)))
+        write_contact(folder, Contact(here.server.url, str(here.tokens), pid=os.getpid(), folder=str(folder)))
         client = connect(str(folder), patience=0.5)
         client.submit(JOB, id="a")
     lock.close()
@@ -254,10 +254,13 @@ def test_who_takes_a_dead_services_port_gets_no_token(tmp_path: Path) -> None:
         listening.settimeout(0)
         with pytest.raises(BlockingIOError):
             listening.accept()
-    lock = take_lock(Folder.open_ours(folder))
+    lock = take_lock(Folder.open_ours(folder))  # a service that begins, and has said nothing of itself yet
+    write_contact(folder, Contact(client.contact.url, str(here.tokens), pid=4711, folder=str(folder)))
+    with pytest.raises(ServiceGone, match="starting"):
+        client.status("a")
     with served(folder) as again:
         again.service.submit(JobRequest("a", JOB))
-        write_contact(folder, Contact(again.server.url, str(again.tokens), folder=str(folder)))
+        write_contact(folder, Contact(again.server.url, str(again.tokens), pid=os.getpid(), folder=str(folder)))
         client.contact = Contact("http://127.0.0.1:1", str(again.tokens), folder=str(folder))
         assert client.wait("a", 0.0).id == "a"
     lock.close()

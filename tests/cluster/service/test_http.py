@@ -386,7 +386,7 @@ def test_too_many_requests_are_told_to_wait_and_strangers_use_up_nobodys_rate(tm
     with served(tmp_path, rate=100, peer_rate=0.25) as here:
         found = [ask(here, "GET", "/v1/overview", token="wrong").status for _ in range(4)]
         assert found == [401, 429, 429, 429]
-        assert ask(here, "GET", "/", token=None).status == 429
+        assert ask(here, "GET", "/", token=None).status == 200
         assert ask(here, "GET", "/v1/overview").status == 200
 
 

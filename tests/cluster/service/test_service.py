@@ -284,6 +284,28 @@ def test_draining_ends_what_runs_and_keeps_what_waits(place: Place) -> None:
     assert place.open().wait("b", PATIENCE).state is JobState.PROVED
 
 
+def test_who_drains_can_be_told_to_stop(place: Place) -> None:
+    place.gate.closed_at = lambda job, name: name == "p1"
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("a", count=2))
+    reach(place)
+    draining = threading.Thread(target=service.close, kwargs={"drain": True})
+    draining.start()
+    while not service._closing:
+        time.sleep(0.001)
+    stopping = threading.Thread(target=service.close, kwargs={"drain": False})
+    stopping.start()
+    while not service._stopping:
+        time.sleep(0.001)
+    with service._lock:
+        place.gate.is_open.set()
+    for thread in (draining, stopping):
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert service.job("a").state is JobState.RUNNING
+    assert place.open().wait("a", PATIENCE).attempts == 2
+
+
 def test_one_service_at_a_time_is_at_work_in_a_folder(place: Place) -> None:
     place.open()
     with pytest.raises(InUse, match="in use by process"):
@@ -321,6 +343,39 @@ def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 
 
 # -- what clients may ask ---------------------------------------------------------------------------------------------
+
+
+def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the Ray that they run on ends. The fleet says so as the first orders are handed out, again and again in
+    the second case: a job is not begun for ever."""
+    service = place.open(pool=Pool)
+    pool, left = service._pool, 1
+
+    def lend(*arguments: Any, **named: Any) -> Any:
+        client = Pool.lend(pool, *arguments, **named)
+
+        def hand(*orders: Any, **more: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                pool.fleet.lose("its head does not answer")
+            type(client).hand(client, *orders, **more)
+
+        client.hand = hand  # type: ignore[method-assign]
+        return client
+
+    monkeypatch.setattr(pool, "lend", lend)
+    service.submit(place.ask("once", count=3))
+    view = service.wait("once", PATIENCE)
+    assert (view.state, view.done, view.attempts) == (JobState.PROVED, 3, 2)
+    left = 10**6
+    service.submit(place.ask("always"))
+    view = service.wait("always", PATIENCE)
+    assert (view.state, view.exit_code, view.attempts) == (JobState.FAILED, 3, 4)
+    assert "Ray is lost" in (view.error or "")
+    left = 0
+    service.submit(place.ask("after"))
+    assert service.wait("after", PATIENCE).state is JobState.PROVED
 
 
 def test_what_is_not_for_clients_to_choose_is_refused(place: Place) -> None:
@@ -389,7 +444,7 @@ def test_inputs_given_as_values_are_kept_until_the_job_is_over_and_then_nowhere(
     inputs = [{"x": [SECRET, i]} for i in range(2)]
     job = {"system": "groth16", "zkey": "key.zkey", "wasm": "program.wasm", "inputs": inputs}
     request = JobRequest("secret", job, str(place.folder))
-    told = [repr(service.submit(request)), repr(request)[:0]]
+    told = [repr(service.submit(request)), repr(request)]
     with pytest.raises(IdTaken) as other:
         service.submit(JobRequest("secret", {**job, "inputs": [{"x": [SECRET + "0", 0]}]}, str(place.folder)))
     told.append(str(other.value))
@@ -435,7 +490,7 @@ def test_a_key_is_read_once_until_its_file_changes(place: Place, monkeypatch: py
 
     def loaded(*witnesses: str) -> Any:
         files = [str(place.folder / f"{name}.wtns") for name in witnesses]
-        return systems.load(Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=files))
+        return systems.load(Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=files))[0]
 
     first, second = loaded("w0"), loaded("w1", "w2")
     assert loads == ["groth16"]
