@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ def log_progress(job: str, event: Progress) -> None:
     """Log an event of a job's driver, where logs are JSON."""
     if event.event == FREQUENT or not wants_json():
         return
-    level = logging.WARNING if event.event in WARNED else logging.INFO
+    level = "WARNING" if event.event in WARNED else "INFO"
     log_event(
         log,
         event.event,
@@ -57,7 +56,7 @@ def job_logger() -> Callable[[JobView], None]:
         states[view.id] = view.state
         if view.state.final:
             del states[view.id]
-        level = logging.WARNING if view.state is JobState.FAILED else logging.INFO
+        level = "WARNING" if view.state is JobState.FAILED else "INFO"
         facts = {"priority": view.priority.value, "attempt": view.attempts, "error": view.error}
         log_event(log, f"job-{view.state.value}", level, job=view.id, system=view.system, **facts)
 

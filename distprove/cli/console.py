@@ -108,7 +108,13 @@ def warn(text: str) -> None:
 
 
 def fail(text: str, hint: str | None = None) -> None:
-    """Print one sentence on what is wrong and, where there is one, one on what to do."""
+    """Print a sentence on what is wrong and, if there is one, one on what to do; or log them, where logs are JSON."""
+    from distprove.host.log import log_event, logger, set_up_logging, wants_json
+
+    if wants_json():
+        set_up_logging()
+        log_event(logger("distprove"), "error", "ERROR", detail=text, hint=hint)
+        return
     console = err()
     console.print(f"[bold red]error:[/] {message(text)}")
     if hint:

@@ -113,7 +113,7 @@ def _submit_to_ray(path: Path, address: str, run: Path | None, id: str | None, w
         out().print(escape(id))
         return
     err().print(f"[dim]job {escape(id)}[/]")
-    code = follow(client, id, lambda text: out().print(escape(text), end=""))
+    code = follow(client, id, lambda text: out().print("\n".join(map(escape, text.split("\n"))), end=""))
     if code:
         raise typer.Exit(code)
 

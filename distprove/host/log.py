@@ -55,9 +55,14 @@ def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace:
         logger("distprove").error("uncaught", exc_info=(kind, error, trace))
 
 
-def log_event(log: logging.Logger, event: str, level: int = logging.INFO, **fields: Any) -> None:
+def log_event(log: logging.Logger, event: str, level: str = "INFO", **fields: Any) -> None:
     """Log an event with its fields; those that are None or empty are left out."""
-    log.log(level, "%s", event, extra={"fields": {name: value for name, value in fields.items() if value}})
+    log.log(
+        logging.getLevelName(level),
+        "%s",
+        event,
+        extra={"fields": {name: value for name, value in fields.items() if value}},
+    )
 
 
 class VisibleLines(logging.Formatter):

@@ -43,11 +43,18 @@ def test_a_job_of_worker_processes_is_told_in_json_lines(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     told = lines(done.stderr)
     assert {line["job"] for line in told} == {"run-7"}
-    assert [line["partition"] for line in told if line["event"] == "proved"] == ["part-0000", "part-0001"]
+    assert {line["partition"] for line in told if line["event"] == "proved"} == {"part-0000", "part-0001"}
     assert any(line["event"] == "worker-ready" and line["worker"] == "prover-0" for line in told)
     assert told[0]["event"] == "chosen"
     assert (told[-1]["event"], told[-1]["status"]) == ("ended", "proved")
     assert all(line["time"].endswith("Z") and line["level"] == "info" for line in told)
+
+
+def test_an_error_of_a_command_is_a_line_too(tmp_path: Path) -> None:
+    done = run("-m", "distprove", "prove", "missing.toml", "--out", "run", cwd=tmp_path)
+    (told,) = lines(done.stderr)
+    assert (done.returncode, told["event"], told["level"]) == (2, "error", "error")
+    assert "missing.toml" in told["detail"]
 
 
 def test_an_uncaught_exception_is_told_without_its_text() -> None:

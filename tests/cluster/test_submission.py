@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from cluster.submission import follow, pack, submit
 from distprove.errors import ClusterError, InputError, UsageError
 from distprove.job import Job
 from distprove.proof import Proof
+from tests.cli.conftest import run, why_refused
 
 FILE_ROOT = 'system = "stark"\nprogram = "file-root"\nsecurity = 30\ngrinding = 0\narguments = { file = "FILE" }\n'
 
@@ -111,22 +114,70 @@ def test_what_cannot_be_submitted_is_refused_before_anything_is_sent(tmp_path: P
         submit(tmp_path / "job.toml", "https://head", "/shared/run")
 
 
+def test_the_command_exits_as_the_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "submit", lambda path, address, out, **_: (address, f"{path} to {out}"))
+
+    def followed(client: str, id: str, show: Any) -> int:
+        show(f"from {client}\n")
+        return 130
+
+    monkeypatch.setattr(submission, "follow", followed)
+    asked = ("submit", "/shared/job.toml", "--address", "https://head:8265")
+    done = run(*asked, "--out", "/shared/run")
+    assert (done.exit_code, done.stdout) == (130, "from https://head:8265\n")
+    left = run(*asked, "--out", "/shared/run", "--no-wait")
+    assert (left.exit_code, left.stdout) == (0, "/shared/job.toml to /shared/run\n")
+    assert "--out" in why_refused(run(*asked))
+
+
+class Following:
+    """Ray's client, of a job that ends; `code` is what the cluster knows of its exit."""
+
+    def __init__(self, code: int | None, status: str, *, interrupted: bool = False) -> None:
+        self.code, self.status, self.interrupted = code, status, interrupted
+        self.stopped: list[str] = []
+
+    async def tail_job_logs(self, id: str) -> AsyncIterator[str]:
+        yield "proved\n"
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def get_job_status(self, id: str) -> Any:
+        return SimpleNamespace(value=self.status, is_terminal=lambda: True)
+
+    def get_job_info(self, id: str) -> Any:
+        return SimpleNamespace(driver_exit_code=self.code)
+
+    def stop_job(self, id: str) -> None:
+        self.stopped.append(id)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "told"), [(0, "SUCCEEDED", 0), (3, "FAILED", 3), (None, "FAILED", 1), (None, "SUCCEEDED", 0)]
+)
+def test_the_exit_code_is_that_of_the_job_where_ray_knows_it(code: int | None, status: str, told: int) -> None:
+    shown: list[str] = []
+    assert follow(Following(code, status), "id", shown.append) == told
+    assert shown == ["proved\n"]
+
+
+def test_an_interrupt_stops_the_job() -> None:
+    client = Following(0, "RUNNING", interrupted=True)
+    with pytest.raises(KeyboardInterrupt):
+        follow(client, "id", lambda _: None)
+    assert client.stopped == ["id"]
+
+
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_job_and_its_file_travel_to_a_cluster_and_its_exit_code_comes_back(ray_cluster: Any, tmp_path: Path) -> None:
+def test_a_job_and_its_file_travel_to_a_cluster_and_are_proven(ray_cluster: Any, tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(os.urandom(300))
     (tmp_path / "job.toml").write_text(FILE_ROOT.replace("FILE", "data"))
     dashboard = f"http://{ray_cluster.head_node.webui_url}"
-    command = (sys.executable, "-m", "distprove")
     shown: list[str] = []
-
-    def code(out: str) -> int:
-        return follow(*submit(tmp_path / "job.toml", dashboard, out, command=command), shown.append)
-
-    assert code(f"{tmp_path}/run") == 0
+    command = (sys.executable, "-m", "distprove")
+    assert follow(*submit(tmp_path / "job.toml", dashboard, f"{tmp_path}/run", command=command), shown.append) == 0
     assert "proved: 1 of 1 partitions" in "".join(shown)
     assert Proof.read(tmp_path / "run" / "proof.msgpack").partitions
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert (report["executor"], report["chosen"].partition(":")[0]) == ("ray", "over Ray")
-    (tmp_path / "taken").write_text("no folder")
-    assert code(f"{tmp_path}/taken/run") in (2, 3), "the exit code of distprove itself, where Ray's own is always 1"
