@@ -206,6 +206,7 @@ class Sleeper:
         self._made = Batch([], [])
         self._epoch = 0
         self._began = 0.0
+        self._job = ""
         self._at: tuple[Order, float] | None = None
         self._told = 0.0
         self._proven = 0
@@ -243,10 +244,12 @@ class Sleeper:
         timed = Timed({"device": "none", "kind": "simulated", "gpus": [self._name]}, now, now)
         return Loaded(timed, {f"{self._name}-synthesiser": timed})
 
-    def _take(self, epoch: int, orders: Sequence[Order], job: str, began: float, parallel: int | None) -> None:
+    def _take(
+        self, epoch: int, orders: Sequence[Order], job: str, began: float, parallel: int | None, rank: int
+    ) -> None:
         with self._news:
             if epoch == self._epoch:
-                self._began = began
+                self._began, self._job = began, job
                 self._waiting += orders
                 self._begin()
 
@@ -296,7 +299,7 @@ class Sleeper:
                 return
             self._news.wait(min(due, late) - now)
 
-    def _batch(self, timeout: float) -> Batch:
+    def _batch(self, timeout: float) -> dict[str, Batch]:
         with self._news:
             self._linger(time.monotonic() + timeout)
             if self._dead or self._over:
@@ -305,7 +308,7 @@ class Sleeper:
             if self._at is not None:
                 batch.under_way = [(self._at[0].partition.name, "proving", self._name)]
             self._told = time.monotonic()
-            return batch
+            return {self._job: batch}
 
 
 class SleepingExecutor(Executor):
