@@ -19,10 +19,19 @@ from cluster.driver import prove
 from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError, JobFailed, UsageError
+from distprove.groth16.setup import setup
+from distprove.groth16.system import Groth16System
+from distprove.groth16.wtns import write_wtns
+from distprove.options import InputFile
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition
+from distprove.stark.options import StarkOptions
+from distprove.stark.system import StarkSystem
+from distprove.system import Partition, ProofSystem
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254
 from tests.support.toy_system import RESIDENT, Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -41,14 +50,14 @@ class Jobs:
         self.waits: dict[str, list[str]] = {}
         """What each job said that it waits for."""
 
-    def start(self, name: str, system: ToySystem, rank: int = 2) -> Client:
+    def start(self, name: str, system: ProofSystem, rank: int = 2) -> Client:
         client = self.clients[name] = self._pool.lend(system, job=name, rank=rank)
         self.waits[name] = []
         thread = self._threads[name] = threading.Thread(target=self._run, args=(name, system, client))
         thread.start()
         return client
 
-    def _run(self, name: str, system: ToySystem, client: Client) -> None:
+    def _run(self, name: str, system: ProofSystem, client: Client) -> None:
         def seen(progress: Progress) -> None:
             if progress.event == "waiting":
                 self.waits[name].append(progress.detail or "")
@@ -65,7 +74,7 @@ class Jobs:
         assert not self._threads[name].is_alive(), name
         return self.errors.get(name)
 
-    def proven(self, name: str, system: ToySystem) -> dict[str, Any]:
+    def proven(self, name: str, system: ProofSystem) -> dict[str, Any]:
         """Wait for a job, which must have been proven; its report."""
         error = self.ended(name)
         assert error is None, repr(error)
@@ -395,3 +404,21 @@ def test_a_pool_that_is_closed_leaves_no_process_memory_or_thread(
     until(lambda: left() <= before, f"these are left: {left() - before}")
     with pytest.raises(ClusterError, match="was closed"):
         pool.lend(system, job="late").start(system)
+
+
+def test_two_proof_systems_share_a_device(tmp_path: Path) -> None:
+    """Groth16 and the STARK, on the CPU backend, each verified under its own key."""
+    cpu = CpuBackend()
+    circuit = synthetic_circuit(BN254, 50, cpu, public_inputs=2)
+    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "key.zkey")
+    write_wtns(tmp_path / "w.wtns", BN254, circuit.witness)
+    inputs = [InputFile(f"w{i}", tmp_path / "w.wtns") for i in range(3)]
+    groth16 = Groth16System(tmp_path / "key.zkey", inputs)
+    stark = StarkSystem.from_options(StarkOptions(program="fibonacci", arguments={"rows": 64}, partitions=2))
+    with Pool(ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")) as pool:
+        jobs = Jobs(pool, tmp_path)
+        for name, system in (("a", groth16), ("b", stark), ("c", stark), ("d", groth16)):
+            jobs.start(name, system)
+        for name, system in (("a", groth16), ("b", stark), ("c", stark), ("d", groth16)):
+            jobs.proven(name, system)
+        assert digests(pool) == {groth16.key_digest().hex(), stark.key_digest().hex()}
