@@ -198,7 +198,7 @@ class Campaign:
             "jobs": len(self.asked),
             "partitions": sum(len(asked["job"]["witnesses"]) for asked in self.asked.values()),
             "states": dict(Counter(view["state"] for view in views)),
-            "attempts": dict(sorted(Counter(str(view["attempts"]) for view in views).items())),
+            "attempts": dict(sorted(Counter(view["attempts"] for view in views).items())),
             "partitions_found_after_a_kill": len(self.proofs),
             "proofs_found_after_a_kill": len(self.whole),
             "faults": self.faults,
