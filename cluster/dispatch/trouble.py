@@ -22,10 +22,11 @@ MAX_HANGS = 2
 
 
 def see_to_workers(state: State) -> None:
-    """Look for workers that are late or hang, some times a second, and whether any is left."""
+    """Look for workers that are late, hang or wait in a queue, some times a second, and whether any is left."""
     now = time.monotonic()
     if now >= state.look_due:
         state.look_due = now + min(LOOK, state.settings.hang_timeout / 8)
+        _tell_the_queued(state)
         _retire_the_late(state)
         _end_the_hung(state)
     _fail_if_stranded(state)
@@ -220,6 +221,18 @@ def _note_retired(state: State, worker: WorkerState, reason: str) -> None:
 
 
 # -- of time ----------------------------------------------------------------------------------------------------
+
+
+def _tell_the_queued(state: State) -> None:
+    """Tell of workers that wait for what other jobs have of a cluster, and hold no time against them."""
+    queued = [w for w in state.workers.live() if not w.ready and state.executor.queued(w.handle)]
+    for worker in queued:
+        worker.deadline = state.deadline()
+        if worker.report.status != "queued":
+            worker.report.status = "queued"
+            state.note("queued", worker, f"others have the CPUs or GPUs of {worker.handle.node}")
+    if queued:
+        state.tell.wait(f"room on the cluster, for {len(queued)} of {len(state.workers.live())} provers")
 
 
 def _retire_the_late(state: State) -> None:

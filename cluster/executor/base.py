@@ -85,6 +85,10 @@ class Executor(ABC):
         self.verifying_threads = 1
         """Number of threads that verify, without these."""
 
+    def queued(self, worker: Worker) -> bool:
+        """Whether a worker waits for resources that others have."""
+        return False
+
     @property
     def replaceable(self) -> bool:
         """Whether what the workers ran on is lost, and another executor of these settings would start its own."""

@@ -77,6 +77,10 @@ class Fleet(ABC):
     @abstractmethod
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None: ...
 
+    def queued(self, worker: str) -> bool:
+        """As `Executor.queued`."""
+        return False
+
     def lose(self, reason: str) -> None:
         """Tell all that what the workers run on is gone."""
         self.lost = True
@@ -190,6 +194,9 @@ class FleetExecutor(Executor):
         self.verifying_threads = fleet.verifying_threads
         self.verifiers = fleet.verifiers(system)
         return [site.worker for site in sites]
+
+    def queued(self, worker: Worker) -> bool:
+        return self.fleet.queued(worker.id)
 
     @property
     def replaceable(self) -> bool:

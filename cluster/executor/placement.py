@@ -14,6 +14,10 @@ SYNTHESISERS_PER_GPU = 16
 for a circuit of 2^16 rows, with circom's program on one core of 16 at work and an H200); with fewer the GPU waits."""
 
 
+CPU_SHARE = 0.5
+"""CPUs that the provers of a node without GPUs take of Ray's bookkeeping, and so many again their synthesiser: several
+jobs may share the node, whose governor leases its threads."""
+
 GPU_THREADS = 8
 """CPU threads of a prover on a GPU, at most: more neither compile nor copy faster."""
 
@@ -129,10 +133,10 @@ def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     name = "cpu" if settings.backend == "auto" else settings.backend
     places: list[Place] = []
     for node in nodes:
-        # They run on all cores of their node; the synthesiser beside them takes what they leave idle.
+        # They run on all cores of their node, as far as its governor leases them to this job.
         each = shares(0, settings.gpu_workers)
         threads = split_threads(max(1, _threads(node, settings) // len(each)), settings)
-        places += [Place(node, name, node.cpus / 2 / share, 0, *threads, share) for share in each]
+        places += [Place(node, name, min(CPU_SHARE, node.cpus / 2) / share, 0, *threads, share) for share in each]
     return places
 
 
@@ -145,17 +149,17 @@ def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSet
     places: list[Place] = []
     for node in nodes:
         here = [prover for prover in provers if prover.node == node]
-        room = node.cpus - sum(prover.num_cpus for prover in here)
+        room, most = node.cpus - sum(prover.num_cpus for prover in here), 1.0
         if here and here[0].num_gpus:
             left = synthesis_threads(int(room), here[0].host_threads, len(here), parse_place(settings.place))
             count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), left)
         elif here:
-            count = 1
+            count, most = 1, CPU_SHARE
         else:
             count = int(room) if any(prover.num_gpus for prover in provers) else 0
         if settings.threads is not None:
             count = min(count, settings.threads)
-        places += [Place(node, None, min(1.0, room / max(1, count)), 0, 1)] * count
+        places += [Place(node, None, min(most, room / max(1, count)), 0, 1)] * count
     places = [p for p in places if p.num_cpus > 0]
     if settings.synthesisers is not None:
         # Those on nodes with provers come first: their witnesses have no way to go.

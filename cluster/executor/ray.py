@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import ray
+from ray._private.state import available_resources_per_node
 from ray.exceptions import (
     GetTimeoutError,
     RayActorError,
@@ -62,12 +63,16 @@ class RayTransport:
     def __init__(self, actor: Any, spec: HostSpec | VerifierSpec) -> None:
         """`spec` tells the actor, in each of its lives, what it is."""
         self.actor = actor
+        self.placed = False
+        """Whether the actor has its resources."""
         self._spec = Carried(spec)
 
     def start(self) -> None:
         """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
         try:
+            self.placed = False
             theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
+            self.placed = True
             if not theirs.agrees(identity()):
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
@@ -132,6 +137,8 @@ class RayFleet(Fleet):
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
+        self._asks: dict[str, tuple[str, float, float]] = {}
+        """Node, CPUs and GPUs that each worker asks for."""
         self._used: set[str] = set()
         """Nodes with workers or synthesisers."""
         self._keys: dict[int, _KeptKey] = {}
@@ -163,6 +170,7 @@ class RayFleet(Fleet):
             calls = CALLS if system is not None else POOL_CALLS
             host = RayTransport(_actor(spec, spot.node, num_cpus, spot.num_gpus, calls), spec)
             worker = Worker(spec.name, spot.node.address, names, spot.node.id)
+            self._asks[spec.name] = (spot.node.id, num_cpus, spot.num_gpus)
             self.sites[spec.name] = Site(worker, spec.choice, own[0].threads if own else 1, host)
         self._expected = {node.id: memory_for_keys() for node in nodes}
         if system is not None:
@@ -171,6 +179,14 @@ class RayFleet(Fleet):
             self._governors[node.id] = self._govern(node)
         self._join(nodes)
         self.verifying_threads = min(len(provers), usable_threads())
+
+    def queued(self, worker: str) -> bool:
+        site = self.sites.get(worker)
+        if site is None or _placed(site):
+            return False
+        node, cpus, gpus = self._asks[worker]
+        free = available_resources_per_node().get(node)  # None: it is gone, and nobody has anything of it
+        return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
 
     def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
@@ -243,6 +259,8 @@ class RayFleet(Fleet):
         if self.lost:
             self._over.set()  # nothing of it answers
         elif (self.sites or self._governors) and ray.is_initialized():
+            for name in [name for name, site in self.sites.items() if not _placed(site)]:
+                super().retire(name)  # it would be asked to close when it has its room
             super().close(now=now)
             self._leave()
         self._governors = {}
@@ -331,6 +349,10 @@ class RayFleet(Fleet):
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         policy = policy_for(settings, threads)
         return options.remote(threads, settings.memory, policy, keys=self._expected[node.id])
+
+
+def _placed(site: Site) -> bool:
+    return isinstance(site.host, RayTransport) and site.host.placed
 
 
 class RayExecutor(FleetExecutor):

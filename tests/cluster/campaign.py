@@ -394,7 +394,7 @@ def recoveries(folder: Path) -> dict[str, list[float]]:
     """Seconds from each death until the worker was ready again, as the journal has them. Where a fault has a time of
     its own, that counts as the start."""
     with suppress(Exception):
-        events = read_journal(folder / "run")
+        events = list(read_journal(folder / "run"))
         found: dict[str, list[float]] = {}
         for index, event in enumerate(events):
             if event["event"] != "death":

@@ -15,10 +15,12 @@ import pytest
 from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
+from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executor.base import Executor, Worker
 from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, GRACE, LOOK, Hung, Watch
+from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.cli.prove import exit_code
 from distprove.errors import InputError, JobFailed, UnsatisfiedWitness
@@ -211,6 +213,34 @@ def test_a_worker_that_hangs_again_is_set_aside_if_there_is_another(
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     retired = {w["id"]: w["reason"] for w in report["workers"] if w["status"] == "retired" and w["role"] == "prover"}
     assert retired == ({"prover-0": "hung 2 times, the last: it said nothing for 61 s"} if workers == 2 else {})
+
+
+class Occupied(MadeUp):
+    """Workers for which there is no room until somebody has been told so."""
+
+    def load(self, worker: Worker, permitted: bool = True) -> None:
+        self.waiting = worker
+
+    def queued(self, worker: Worker) -> bool:
+        return True
+
+
+def test_a_job_on_an_occupied_cluster_waits_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.dispatch.trouble.LOOK", 0.0)
+    system = ToySystem(3, Faults(tmp_path))
+    settings = ExecutorSettings(local=True, parallel=1, start_timeout=0.05)
+    seen: list[str] = []
+
+    def progress(event: Progress) -> None:
+        if event.event == "waiting" and "room on the cluster" in str(event.detail):
+            seen.append(str(event.detail))
+            if len(seen) == 3:  # that took longer than a worker may take to start
+                MadeUp.load(executor, executor.waiting)
+
+    with Run.create(tmp_path / "run", system, system.plan()) as run, Occupied(settings, 1, system) as executor:
+        prove(system, executor, run, settings, progress).verify(system)
+    assert seen[0] == "room on the cluster, for 1 of 1 provers"
+    assert [event["event"] for event in read_journal(tmp_path / "run")].count("queued") == 1
 
 
 def test_a_check_of_the_key_that_hangs_is_asked_again(tmp_path: Path) -> None:
