@@ -207,13 +207,16 @@ def _cells(values: Iterable[str]) -> str:
 
 
 def load(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:
-    """Load the raw results as (file name, document) pairs, sorted by name. Raises FormatError."""
+    """Load the raw results as (file name, document) pairs, sorted by name, but for those that name a format of their
+    own: other pages tell of these. Raises FormatError."""
     documents = []
     for path in sorted(folder.glob("*.json")):
         try:
-            documents.append((path.name, json.loads(path.read_text(encoding="utf-8"))))
+            document = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise FormatError(f"{path}: not JSON: {error}") from None
+        if "format" not in document:
+            documents.append((path.name, document))
     return documents
 
 

@@ -498,6 +498,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         for kind in outcome.faults:
             by_fault.setdefault(f"{outcome.transport} {kind}", Counter())[outcome.outcome] += 1
     return {
+        "format": "distprove.fault-campaign",
         "what": "random schedules of faults (tests/cluster/campaign.py): a toy proof system on a machine with 2 cores",
         "schedules": dict(Counter(outcome.transport for outcome in outcomes)),
         "faults": sum(len(outcome.faults) for outcome in outcomes),
