@@ -223,8 +223,8 @@ def _load(
         load.errors.append(f"{len(load.ids)} jobs were accepted, and the service counts {overview.counts}")
     offered = len(load.accepted) + len(load.full)
     return {
-        **{name: value for name, value in provenance().items() if name in ("format": "distprove.service-load",
-        "version", "commit", "python")},
+        **{name: value for name, value in provenance().items() if name in ("version", "commit", "python")},
+        "format": "distprove.service-load",
         "cores": os.cpu_count(),
         "load_average": os.getloadavg()[0],
         "seconds": seconds,
