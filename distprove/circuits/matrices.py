@@ -91,6 +91,7 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> Entries:
     lengths: list[int] = []
     columns: list[int] = []
     index: list[int] = []
+    numbers = values.index
 
     def flush() -> None:
         if lengths:
@@ -102,8 +103,8 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> Entries:
         if isinstance(part, ConstraintBlock) and part.rows == 1:
             terms = part.side(side).terms
             lengths.append(len(terms))
-            columns.extend(first for first, _ in terms)
-            index.extend(values[c] for c in terms.values())
+            columns.extend([first for first, _ in terms])
+            index.extend([numbers.setdefault(c, len(numbers)) for c in terms.values()])
         else:
             flush()
             found.append(part.entries(side, values))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.linear import Linear
+from distprove.circuits.linear import ONE, Linear, Run
 from distprove.circuits.program import Step, Wires
 from distprove.circuits.templates import Template
 from kernels.maths.curves import Curve
@@ -151,12 +151,13 @@ class Bit(NamedTuple):
     def complement(self) -> Bit:
         return Bit(self.wire, not self.negated)
 
-    def add_to(self, terms: dict[int, int], factor: int) -> None:
+    def add_to(self, terms: dict[Run, int], factor: int) -> None:
         """Add `factor` times the bit to a combination of wires."""
         if self.negated:
-            terms[0] = terms.get(0, 0) + factor
+            terms[ONE] = terms.get(ONE, 0) + factor
             factor = -factor
-        terms[self.wire] = terms.get(self.wire, 0) + factor
+        run = (self.wire, 0)
+        terms[run] = terms.get(run, 0) + factor
 
 
 _Word = tuple[Bit, ...]
@@ -179,11 +180,12 @@ class _CircuitWords:
         self._b = b
         self._one = b.constant(1)
         self._zero = b.constant(0)
+        self._minus_one = b.field.modulus - 1
         self._made: list[tuple[int, int, bool]] = []  # register, position and complement of each wire
         self._registers = 0
         # The equalities that wait: both sides, and how many bits they take.
-        self._left: dict[int, int] = {}
-        self._right: dict[int, int] = {}
+        self._left: dict[Run, int] = {}
+        self._right: dict[Run, int] = {}
         self._packed = 0
 
     def bits(self) -> _Bits:
@@ -215,15 +217,15 @@ class _CircuitWords:
 
     def total(self, values: Sequence[_Word]) -> _Word:
         self._registers += 1
-        operands: dict[int, int] = {}
+        operands: dict[Run, int] = {}
         for word in values:
             for i, bit in enumerate(word):
                 bit.add_to(operands, 1 << i)
         if all(bit.known is not None for word in values for bit in word):
-            return self.constant(operands.get(0, 0))
+            return self.constant(operands.get(ONE, 0))
         size = (len(values) * 0xFFFFFFFF).bit_length()
         bits = [self._boolean(i) for i in range(size)]
-        self._equate(size, operands, {bit.wire: 1 << i for i, bit in enumerate(bits)})
+        self._equate(size, operands, {(bit.wire, 0): 1 << i for i, bit in enumerate(bits)})
         return tuple(bits[:32])
 
     # -- bits: bellperson's rules for known and complemented ones --
@@ -233,22 +235,24 @@ class _CircuitWords:
         self._made.append((self._registers + register, position, negated))
         return Bit(self._b.new_wires(1)[0])
 
-    def _constrain(self, a: Linear, b: Linear, c: Linear) -> None:
-        self._b.constrain(a, b, c)
+    def _sum(self, terms: dict[Run, int]) -> Linear:
+        """A combination whose coefficients are reduced and not zero."""
+        return Linear(self._b.field, 1, terms)
 
     def _linear(self, *terms: tuple[Bit, int]) -> Linear:
-        sums: dict[int, int] = {}
+        sums: dict[Run, int] = {}
         for bit, factor in terms:
             bit.add_to(sums, factor)
         return self._combination(sums)
 
-    def _combination(self, terms: dict[int, int]) -> Linear:
+    def _combination(self, terms: dict[Run, int]) -> Linear:
         modulus = self._b.field.modulus
-        return Linear(self._b.field, 1, {(wire, 0): c % modulus for wire, c in terms.items() if c})
+        return Linear(self._b.field, 1, {run: c % modulus for run, c in terms.items() if c})
 
     def _boolean(self, position: int) -> Bit:
         bit = self._new(position)
-        self._constrain(self._linear((bit.complement(), 1)), self._linear((bit, 1)), self._zero)
+        run = (bit.wire, 0)
+        self._b.constrain(self._sum({ONE: 1, run: self._minus_one}), self._sum({run: 1}), self._zero)
         return bit
 
     def _xor(self, position: int, p: Bit, q: Bit) -> Bit:
@@ -256,9 +260,9 @@ class _CircuitWords:
             if one.known is not None:
                 return other.complement() if one.known else other
         negated = p.negated != q.negated
-        p, q = Bit(p.wire), Bit(q.wire)
         out = self._new(position, negated=negated)
-        self._constrain(self._linear((p, 2)), self._linear((q, 1)), self._linear((p, 1), (q, 1), (out, -1)))
+        a, b, c = (p.wire, 0), (q.wire, 0), (out.wire, 0)
+        self._b.constrain(self._sum({a: 2}), self._sum({b: 1}), self._sum({a: 1, b: 1, c: self._minus_one}))
         return Bit(out.wire, negated)
 
     def _and(self, position: int, p: Bit, q: Bit, *, register: int = -1, complement: bool = False) -> Bit:
@@ -270,7 +274,7 @@ class _CircuitWords:
         if p.negated and not q.negated:
             p, q = q, p
         out = self._new(position, register=register, negated=complement)
-        self._constrain(self._linear((p, 1)), self._linear((q, 1)), self._linear((out, 1)))
+        self._b.constrain(self._linear((p, 1)), self._linear((q, 1)), self._linear((out, 1)))
         return Bit(out.wire, complement)
 
     def _choose(self, position: int, x: Bit, y: Bit, z: Bit) -> Bit:
@@ -283,7 +287,7 @@ class _CircuitWords:
         if y.known:
             return self._and(position, x.complement(), z.complement(), complement=True)
         out = self._new(position)
-        self._constrain(self._linear((y, 1), (z, -1)), self._linear((x, 1)), self._linear((out, 1), (z, -1)))
+        self._b.constrain(self._linear((y, 1), (z, -1)), self._linear((x, 1)), self._linear((out, 1), (z, -1)))
         return out
 
     def _majority(self, position: int, x: Bit, y: Bit, z: Bit) -> Bit:
@@ -296,24 +300,24 @@ class _CircuitWords:
         out = self._new(position, register=-2)
         both = self._and(position, y, z)
         a = self._linear((both, 2), (y, -1), (z, -1))
-        self._constrain(a, self._linear((x, 1)), self._linear((both, 1), (out, -1)))
+        self._b.constrain(a, self._linear((x, 1)), self._linear((both, 1), (out, -1)))
         return out
 
     # -- packed equalities --
 
-    def _equate(self, size: int, left: dict[int, int], right: dict[int, int]) -> None:
+    def _equate(self, size: int, left: dict[Run, int], right: dict[Run, int]) -> None:
         """Constrain that two sums of at most `size` bits are equal, together with others that wait."""
         if self._packed + size >= self._b.field.bits - 1:
             self.finish()
         for side, waiting in ((left, self._left), (right, self._right)):
-            for wire, factor in side.items():
-                waiting[wire] = waiting.get(wire, 0) + (factor << self._packed)
+            for run, factor in side.items():
+                waiting[run] = waiting.get(run, 0) + (factor << self._packed)
         self._packed += size
 
     def finish(self) -> None:
         """Constrain the equalities that wait."""
         if self._packed:
-            self._constrain(self._combination(self._left), self._one, self._combination(self._right))
+            self._b.constrain(self._combination(self._left), self._one, self._combination(self._right))
         self._left, self._right, self._packed = {}, {}, 0
 
 
