@@ -11,14 +11,17 @@ inputs, private wires.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.circuits.circuit import Circuit, Signal
 from distprove.circuits.linear import Linear, common_lanes
-from distprove.circuits.matrices import ConstraintBlock, assemble
-from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, Step
+from distprove.circuits.matrices import SIDES, ConstraintBlock, Dictionary, Rows, Shape, assemble, gather, shape_of
+from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, MultiplyAdd, Step
+from distprove.circuits.templates import Placement, Template, single_runs
 from distprove.errors import UsageError
 from kernels.maths.curves import Curve
 
@@ -37,12 +40,13 @@ class CircuitBuilder:
         self.field = curve.fr
         self._wires = 1  # wire 0 is the constant one
         self._declared: dict[str, _Declared] = {}
-        self._constraints: list[ConstraintBlock] = []
+        self._constraints: list[Rows] = []
         self._steps: list[Step] = []
 
     # -- signals ----------------------------------------------------------------------------------------------------
 
-    def _new(self, lanes: int) -> tuple[int, Linear]:
+    def new_wires(self, lanes: int) -> tuple[int, Linear]:
+        """Make `lanes` private wires: the number of the first, and their values. A step must set them (`add_step`)."""
         if lanes < 1:
             raise UsageError(f"a signal has at least one lane, not {lanes}")
         first = self._wires
@@ -52,7 +56,7 @@ class CircuitBuilder:
     def _declare(self, name: str, kind: str, lanes: int) -> tuple[int, Linear]:
         if name in self._declared:
             raise UsageError(f"the circuit already has a signal named {name!r}")
-        first, wires = self._new(lanes)
+        first, wires = self.new_wires(lanes)
         self._declared[name] = _Declared(Signal(name, first, lanes), kind)
         return first, wires
 
@@ -73,17 +77,22 @@ class CircuitBuilder:
 
     def settle(self, value: Linear) -> Linear:
         """Give `value` its own wires, with one linear constraint a lane. This keeps later combinations short."""
-        first, wires = self._new(value.lanes)
+        first, wires = self.new_wires(value.lanes)
         self._assign(first, wires, value)
         return wires
 
     def _assign(self, first: int, wires: Linear, value: Linear) -> None:
-        self._steps.append(Assign(first, value))
-        self._constrain(value, self.constant(1), wires)
+        self.add_step(Assign(first, value))
+        self.constrain(value, self.constant(1), wires)
+
+    def add_step(self, step: Step) -> None:
+        """Add a step to the witness program. It may read wires that earlier steps or inputs set."""
+        self._steps.append(step)
 
     # -- constraints ------------------------------------------------------------------------------------------------
 
-    def _constrain(self, a: Linear, b: Linear, c: Linear) -> int:
+    def constrain(self, a: Linear, b: Linear, c: Linear) -> int:
+        """Constrain a * b = c where the witness program's steps make that hold, and return the number of lanes."""
         lanes = common_lanes(a, b, c)
         self._constraints.append(ConstraintBlock(a, b, c, lanes))
         return lanes
@@ -91,15 +100,23 @@ class CircuitBuilder:
     def multiply(self, a: Linear, b: Linear) -> Linear:
         """The product a * b, lane by lane. It takes one constraint and one wire a lane."""
         lanes = common_lanes(a, b)
-        first, wires = self._new(lanes)
-        self._steps.append(Multiply(first, lanes, a, b))
-        self._constrain(a, b, wires)
+        first, wires = self.new_wires(lanes)
+        self.add_step(Multiply(first, lanes, a, b))
+        self.constrain(a, b, wires)
+        return wires
+
+    def multiply_add(self, a: Linear, b: Linear, c: Linear) -> Linear:
+        """The value a * b + c, lane by lane, with one constraint a * b = result - c and one wire a lane."""
+        lanes = common_lanes(a, b, c)
+        first, wires = self.new_wires(lanes)
+        self.add_step(MultiplyAdd(first, lanes, a, b, c))
+        self.constrain(a, b, wires - c)
         return wires
 
     def inverse(self, value: Linear) -> Linear:
         """The inverse 1 / value, lane by lane. No witness satisfies the circuit if a lane of `value` is zero."""
-        first, wires = self._new(value.lanes)
-        self._steps.append(Invert(first, value))
+        first, wires = self.new_wires(value.lanes)
+        self.add_step(Invert(first, value))
         self.assert_product(value, wires, self.constant(1), "value is invertible")
         return wires
 
@@ -111,11 +128,11 @@ class CircuitBuilder:
         """
         if not 1 <= count < self.field.bits:
             raise UsageError(f"a decomposition has 1 to {self.field.bits - 1} bits, not {count}")
-        first, wires = self._new(value.lanes * count)
-        self._steps.append(Decompose(first, count, value))
+        first, wires = self.new_wires(value.lanes * count)
+        self.add_step(Decompose(first, count, value))
         lanes = value.lanes
         bits = [wires[k * lanes : (k + 1) * lanes] for k in range(count)]
-        self._constrain(wires, wires, wires)
+        self.constrain(wires, wires, wires)
         weighted = self.constant(0, lanes)
         for k, bit in enumerate(bits):
             weighted = weighted + bit * (1 << k)
@@ -124,8 +141,8 @@ class CircuitBuilder:
 
     def assert_product(self, a: Linear, b: Linear, c: Linear, label: str) -> None:
         """Constrain a * b = c. `label` says what is asserted, for the error when inputs violate it."""
-        lanes = self._constrain(a, b, c)
-        self._steps.append(Check(a, b, c, lanes, label))
+        lanes = self.constrain(a, b, c)
+        self.add_step(Check(a, b, c, lanes, label))
 
     def assert_equal(self, a: Linear, b: Linear, label: str) -> None:
         self.assert_product(a - b, self.constant(1), self.constant(0), label)
@@ -133,22 +150,50 @@ class CircuitBuilder:
     def assert_boolean(self, value: Linear, label: str) -> None:
         self.assert_product(value, value, value, label)
 
+    # -- templates --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def record(
+        cls, curve: Curve, inputs: int, gadget: Callable[[CircuitBuilder, Sequence[Linear]], Sequence[Linear]]
+    ) -> Template:
+        """Record `gadget` as a template of `inputs` formal inputs of one lane each. What it returns are the outputs.
+
+        Raises UsageError for a gadget that declares signals, has no constraints or returns values of several lanes.
+        """
+        b = cls(curve)
+        formal = [b.new_wires(1)[1] for _ in range(inputs)]
+        outputs = tuple(gadget(b, formal))
+        if b._declared or not b._constraints or any(output.lanes != 1 for output in outputs):
+            raise UsageError("a template has constraints, no declared signals, and outputs of one lane")
+        values = Dictionary()
+        a_rows, b_rows, c_rows = (gather(b._constraints, side, values) for side in SIDES)
+        return Template(inputs, b._wires, outputs, (a_rows, b_rows, c_rows), tuple(values.index), tuple(b._steps))
+
+    def place(self, template: Template, inputs: Sequence[Linear]) -> list[Linear]:
+        """Place one instance of `template` for each lane of `inputs`, and return its outputs, with as many lanes.
+
+        Every input is a wire a lane, or one wire for all. Raises UsageError for an input that is a combination.
+        """
+        if len(inputs) != template.inputs:
+            raise UsageError(f"the template takes {template.inputs} inputs, not {len(inputs)}")
+        lanes = common_lanes(*inputs)
+        placed = Placement(template, single_runs(inputs), self._wires, lanes)
+        self._wires += lanes * template.own
+        self._constraints.append(placed)
+        self.add_step(placed)
+        return placed.outputs()
+
     # -- result -----------------------------------------------------------------------------------------------------
 
     def build(self) -> Circuit:
         """Build the R1CS and its witness program. Raises UsageError for a circuit without constraints."""
         if not self._constraints:
             raise UsageError("the circuit has no constraints")
-        declared = list(self._declared.values())
-        outputs = [d.signal for d in declared if d.kind == "output"]
-        public = [d.signal for d in declared if d.kind == "public"]
-        private = [d.signal for d in declared if d.kind == "private"]
+        outputs, public, private = (
+            [d.signal for d in self._declared.values() if d.kind == kind] for kind in ("output", "public", "private")
+        )
         # Public wires come first, in the order of their declaration; all others keep the order of their creation.
-        head = [np.arange(s.first, s.first + s.lanes) for s in (*outputs, *public)]
-        leading = np.concatenate([np.zeros(1, dtype=np.int64), *head])
-        is_private = np.ones(self._wires, dtype=bool)
-        is_private[leading] = False
-        order = np.concatenate([leading, np.flatnonzero(is_private)])
+        order = np.concatenate([self._leading(), np.flatnonzero(self._is_private())])
         position = np.empty(self._wires, dtype=np.uint32)
         position[order] = np.arange(self._wires, dtype=np.uint32)
         r1cs = assemble(
@@ -160,3 +205,17 @@ class CircuitBuilder:
             private_inputs=sum(s.lanes for s in private),
         )
         return Circuit(self.curve, r1cs, tuple(outputs), (*public, *private), tuple(self._steps), order)
+
+    def shape(self) -> Shape:
+        """The circuit's sizes, without assembling its matrices."""
+        return shape_of(self._constraints, self._is_private())
+
+    def _leading(self) -> NDArray[np.int64]:
+        """The wires that come first in a circuit: the constant one, outputs, public inputs."""
+        signals = [d.signal for kind in ("output", "public") for d in self._declared.values() if d.kind == kind]
+        return np.concatenate([np.zeros(1, np.int64), *(np.arange(s.first, s.first + s.lanes) for s in signals)])
+
+    def _is_private(self) -> NDArray[np.bool_]:
+        private = np.ones(self._wires, dtype=np.bool_)
+        private[self._leading()] = False
+        return private

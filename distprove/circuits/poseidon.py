@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.linear import Linear, common_lanes
-from distprove.circuits.poseidon_params import poseidon_parameters
+from distprove.circuits.poseidon_params import PoseidonParameters, poseidon_parameters
 from kernels.maths.curves import Field
 
 LONGEST_COMBINATION = 10
@@ -22,14 +22,19 @@ the matrix entries, which fill the key."""
 def poseidon_hash(field: Field, inputs: Sequence[int]) -> int:
     """The Poseidon hash of 1 to 16 integers, which are reduced modulo the field."""
     parameters = poseidon_parameters(field, len(inputs) + 1)
-    p = field.modulus
-    state = [0, *(x % p for x in inputs)]
+    return permute(parameters, [0, *inputs])[0]
+
+
+def permute(parameters: PoseidonParameters, state: Sequence[int]) -> list[int]:
+    """Poseidon's permutation of as many integers as `parameters` has."""
+    p = parameters.field.modulus
+    state = [x % p for x in state]
     for number, constants in enumerate(parameters.constants):
         state = [(x + k) % p for x, k in zip(state, constants, strict=True)]
         powered = len(state) if parameters.is_full(number) else 1
         state[:powered] = [pow(x, 5, p) for x in state[:powered]]
         state = [sum(m * x for m, x in zip(row, state, strict=True)) % p for row in parameters.matrix]
-    return state[0]
+    return state
 
 
 def poseidon(b: CircuitBuilder, inputs: Sequence[Linear]) -> Linear:

@@ -3,6 +3,8 @@
 Grassi, Khovratovich, Rechberger, Roy, Schofnegger: "Poseidon: A New Hash Function for Zero-Knowledge Proof Systems"
 (USENIX Security 2021), Appendix F, and its reference script generate_parameters_grain. For BN254 these are circomlib's
 numbers.
+
+neptune's parameters, which Filecoin uses, differ in the rounds, in the seed of the round constants and in the matrix.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ FULL_ROUNDS = 8
 PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
 """Partial rounds for widths 2 to 17 at 128 bits of security, as in circomlib. They depend on the prime only through
 min(128, log2 p), so they hold for every 254- and 255-bit prime."""
+
+NEPTUNE_PARTIAL_ROUNDS = {3: 55, 5: 56, 9: 57, 12: 57}
+"""neptune's partial rounds at 128 bits of security, by width."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,11 @@ class PoseidonParameters:
 class _Grain:
     """The self-shrinking 80-bit Grain LFSR, seeded with the parameters of a Poseidon instance."""
 
-    def __init__(self, bits: int, width: int, partial_rounds: int) -> None:
+    def __init__(self, bits: int, width: int, partial_rounds: int, sbox: int = 0) -> None:
         self.bits = bits
-        # (value, bits): prime field, x^alpha, field size, width, full and partial rounds, then ones
-        seed = ((1, 2), (0, 4), (bits, 12), (width, 12), (FULL_ROUNDS, 10), (partial_rounds, 10), ((1 << 30) - 1, 30))
+        # (value, bits): prime field, S-box, field size, width, full and partial rounds, then ones
+        rounds = ((FULL_ROUNDS, 10), (partial_rounds, 10))
+        seed = ((1, 2), (sbox, 4), (bits, 12), (width, 12), *rounds, ((1 << 30) - 1, 30))
         self._state = [int(digit) for value, size in seed for digit in f"{value:0{size}b}"]
         self._stream = self._shrunk()
         for _ in range(160):
@@ -87,8 +93,23 @@ def poseidon_parameters(field: Field, width: int) -> PoseidonParameters:
         raise ValueError(f"Poseidon with x^5 takes a 254- or 255-bit prime p, 5 not dividing p - 1: {field.name}")
     partial = PARTIAL_ROUNDS[width - 2]
     grain = _Grain(field.bits, width, partial)
-    constants = tuple(tuple(grain.element(field.modulus) for _ in range(width)) for _ in range(FULL_ROUNDS + partial))
+    constants = _constants(grain, field.modulus, width, partial)
     return PoseidonParameters(field, width, partial, constants, _cauchy(grain, field.modulus, width))
+
+
+@lru_cache(maxsize=8)
+def neptune_parameters(field: Field, width: int) -> PoseidonParameters:
+    """neptune's parameters of the permutation of 3, 5, 9 or 12 elements. Raises ValueError for another width."""
+    if width not in NEPTUNE_PARTIAL_ROUNDS:
+        raise ValueError(f"Filecoin's Poseidon has 3, 5, 9 or 12 elements, not {width}")
+    partial = NEPTUNE_PARTIAL_ROUNDS[width]
+    constants = _constants(_Grain(field.bits, width, partial, sbox=1), field.modulus, width, partial)
+    matrix = tuple(tuple(pow(i + width + j, -1, field.modulus) for j in range(width)) for i in range(width))
+    return PoseidonParameters(field, width, partial, constants, matrix)
+
+
+def _constants(grain: _Grain, modulus: int, width: int, partial: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(grain.element(modulus) for _ in range(width)) for _ in range(FULL_ROUNDS + partial))
 
 
 def _cauchy(grain: _Grain, modulus: int, width: int) -> tuple[tuple[int, ...], ...]:

@@ -25,15 +25,17 @@ _TERMS_AT_ONCE = 1 << 18
 class Wires:
     """The secret values of all wires of a batch of witnesses while they are computed."""
 
-    def __init__(self, backend: Backend, field: Field, wires: int, batch: int) -> None:
+    def __init__(self, backend: Backend, field: Field, wires: int, batch: int, witnesses: int | None = None) -> None:
+        """`witnesses` is the number of witnesses when the batch is that of many instances of a template in each."""
         self.backend = backend
         self.field = field
         self.batch = batch
+        self.witnesses = witnesses or batch
         self.values = backend.zeros((wires, batch, field.limbs))
         self.one = backend.to_device(field_from_ints(field, [1]))
         self.values[0] = self.one
 
-    def _run(self, first: int, stride: int, lanes: int) -> Array:
+    def run_of(self, first: int, stride: int, lanes: int) -> Array:
         """A view of the values of a run of wires, (lanes, batch, limbs); one lane if all are the same wire."""
         if stride == 0:
             return self.values[first : first + 1]
@@ -57,7 +59,7 @@ class Wires:
         count = len(linear.terms)
         terms = self.backend.empty((count, stop - start, self.batch, self.field.limbs))
         for i, (first, stride) in enumerate(linear.terms):
-            terms[i] = self._run(first + start * stride, stride, stop - start)
+            terms[i] = self.run_of(first + start * stride, stride, stop - start)
         coefficients = list(linear.terms.values())
         if any(c != 1 for c in coefficients):
             factors = self.backend.empty(terms.shape)
@@ -111,6 +113,22 @@ class Multiply(Step):
 
 
 @dataclass(frozen=True)
+class MultiplyAdd(Step):
+    """The step wire = a * b + c."""
+
+    first: int
+    lanes: int
+    a: Linear
+    b: Linear
+    c: Linear
+
+    def run(self, wires: Wires) -> None:
+        a, b, c = (wires.evaluate(value, self.lanes) for value in (self.a, self.b, self.c))
+        product = wires.backend.vectors.mul(wires.field, a, b)
+        wires.store(self.first, wires.backend.vectors.add(wires.field, product, c))
+
+
+@dataclass(frozen=True)
 class Invert(Step):
     """The step wire = 1 / value, with zero for the inverse of zero."""
 
@@ -158,5 +176,8 @@ class Check(Step):
         wrong = wires.backend.to_host(product) != wires.backend.to_host(expected)
         index = int(np.flatnonzero(wrong.any(axis=1))[0])
         where = f", lane {index // wires.batch}" if self.lanes > 1 else ""
-        which = f" (input {index % wires.batch} of {wires.batch})" if wires.batch > 1 else ""
+        item = index % wires.batch % wires.witnesses
+        which = f" (input {item} of {wires.witnesses})" if wires.witnesses > 1 else ""
+        if wires.batch > wires.witnesses:
+            which = f", instance {index % wires.batch // wires.witnesses}{which}"
         raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {self.label}{where}{which}")

@@ -1,0 +1,390 @@
+"""SHA-256 over bits as bellperson builds it.
+
+Booleans that are known when the circuit is built fold away. 32-bit additions are deferred: each allocates the bits of
+its sum, and the equality with the operands waits until as many equalities as the field holds are packed side by side
+into one constraint. A block is a template for each pattern of known bits; its witness is computed on 32-bit words, for
+all instances at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.linear import ONE, Linear, Run
+from distprove.circuits.program import Step, Wires
+from distprove.circuits.templates import Template
+from kernels.maths.curves import Curve
+
+KnownBit = bool
+BitLanes = Linear | KnownBit
+"""A bit of each lane, or one known to the circuit."""
+
+
+def _primes(count: int) -> list[int]:
+    found: list[int] = []
+    candidate = 2
+    while len(found) < count:
+        if all(candidate % prime for prime in found):
+            found.append(candidate)
+        candidate += 1
+    return found
+
+
+def _root_fraction(prime: int, degree: int) -> int:
+    """The first 32 bits of the fraction of a prime's square or cube root."""
+    target = prime << (32 * degree)
+    low, high = 0, target
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**degree <= target else (low, middle - 1)
+    return low & 0xFFFFFFFF
+
+
+INITIAL = tuple(_root_fraction(prime, 2) for prime in _primes(8))
+ROUND_CONSTANTS = tuple(_root_fraction(prime, 3) for prime in _primes(64))
+
+
+def sha256(b: CircuitBuilder, bits: Sequence[BitLanes]) -> list[Linear]:
+    """The digest of whole bytes, their most significant bit first: 256 bits in the same order, lane by lane."""
+    length = len(bits)
+    tail = [bool(length >> i & 1) for i in reversed(range(64))]
+    padded = [*bits, True, *[False] * (-(length + 65) % 512), *tail]
+    state: list[BitLanes] = [bool(word >> i & 1) for word in INITIAL for i in reversed(range(32))]
+    for start in range(0, len(padded), 512):
+        block = [*padded[start : start + 512], *state]
+        template = _block(b.curve, tuple(bit if isinstance(bit, bool) else None for bit in block))
+        state = [*b.place(template, [bit for bit in block if isinstance(bit, Linear)])]
+    return [bit for bit in state if isinstance(bit, Linear)]
+
+
+@lru_cache(maxsize=64)
+def _block(curve: Curve, known: tuple[KnownBit | None, ...]) -> Template:
+    """The template of one block over 512 bits of message and 256 of state, of which those not `known` are inputs."""
+
+    def gadget(b: CircuitBuilder, _inputs: Sequence[Linear]) -> list[Linear]:
+        wire = 1
+        bits = []
+        for value in known:
+            bits.append(Bit(wire) if value is None else Bit(0, not value))
+            wire += value is None
+        words = [tuple(reversed(bits[i : i + 32])) for i in range(0, 768, 32)]
+        circuit = _CircuitWords(b)
+        out = compress(circuit, words[:16], words[16:])
+        circuit.finish()
+        b.add_step(_BlockStep(known, wire, circuit.bits()))
+        return [Linear.wires(b.field, bit.wire, 1) for word in out for bit in reversed(word)]
+
+    return CircuitBuilder.record(curve, sum(value is None for value in known), gadget)
+
+
+# -- the compression function, for words of any kind -------------------------------------------------------------------
+
+W = TypeVar("W")
+
+
+class Words(Protocol, Generic[W]):
+    """What the compression function does with 32-bit words."""
+
+    def constant(self, value: int) -> W: ...
+    def rotated(self, x: W, count: int) -> W: ...
+    def shifted(self, x: W, count: int) -> W: ...
+    def xor(self, x: W, y: W) -> W: ...
+    def choose(self, x: W, y: W, z: W) -> W:
+        """The bits of y where x is 1, else those of z."""
+
+    def majority(self, x: W, y: W, z: W) -> W: ...
+    def total(self, values: Sequence[W]) -> W:
+        """The sum of the words modulo 2^32."""
+
+
+def compress(words: Words[W], message: Sequence[W], state: Sequence[W]) -> list[W]:
+    """SHA-256's compression function of 16 words of message and 8 of state."""
+
+    def mixed(x: W, first: int, second: int, third: W) -> W:
+        return words.xor(words.xor(words.rotated(x, first), words.rotated(x, second)), third)
+
+    w = list(message)
+    for i in range(16, 64):
+        s0 = mixed(w[i - 15], 7, 18, words.shifted(w[i - 15], 3))
+        s1 = mixed(w[i - 2], 17, 19, words.shifted(w[i - 2], 10))
+        w.append(words.total([w[i - 16], s0, w[i - 7], s1]))
+    # a and e of a round are sums that are only taken when the next round needs them, so that the last ones and the
+    # state are one sum.
+    a, b, c, d, e, f, g, h = ([state[0]], state[1], state[2], state[3], [state[4]], state[5], state[6], state[7])
+
+    def taken(operands: list[W]) -> W:
+        return words.total(operands) if len(operands) > 1 else operands[0]
+
+    for i in range(64):
+        new_e = taken(e)
+        s1 = mixed(new_e, 6, 11, words.rotated(new_e, 25))
+        first = [h, s1, words.choose(new_e, f, g), words.constant(ROUND_CONSTANTS[i]), w[i]]
+        new_a = taken(a)
+        s0 = mixed(new_a, 2, 13, words.rotated(new_a, 22))
+        second = [s0, words.majority(new_a, b, c)]
+        a, b, c, d, e, f, g, h = [*first, *second], new_a, b, c, [*first, d], new_e, f, g
+    sums = ([*a, state[0]], [state[1], b], [state[2], c], [state[3], d])
+    more = ([*e, state[4]], [state[5], f], [state[6], g], [state[7], h])
+    return [words.total(operands) for operands in (*sums, *more)]
+
+
+# -- words of a circuit ------------------------------------------------------------------------------------------------
+
+
+class Bit(NamedTuple):
+    """A wire that is 0 or 1, or its complement. Wire 0, the constant one, stands for a known bit."""
+
+    wire: int
+    negated: bool = False
+
+    @property
+    def known(self) -> bool | None:
+        return None if self.wire else not self.negated
+
+    def complement(self) -> Bit:
+        return Bit(self.wire, not self.negated)
+
+    def add_to(self, terms: dict[Run, int], factor: int) -> None:
+        """Add `factor` times the bit to a combination of wires."""
+        if self.negated:
+            terms[ONE] = terms.get(ONE, 0) + factor
+            factor = -factor
+        run = (self.wire, 0)
+        terms[run] = terms.get(run, 0) + factor
+
+
+_Word = tuple[Bit, ...]
+"""32 bits, the least significant first."""
+
+
+@dataclass(frozen=True)
+class _Bits:
+    """Where the witness of each wire of a block comes from: a bit of a register, complemented where `negated`."""
+
+    register: NDArray[np.int64]
+    position: NDArray[np.uint64]
+    negated: NDArray[np.uint64]
+
+
+class _CircuitWords:
+    """Implements `Words` for a circuit: every operation adds constraints. Its value is a register of the witness."""
+
+    def __init__(self, b: CircuitBuilder) -> None:
+        self._b = b
+        self._one = b.constant(1)
+        self._zero = b.constant(0)
+        self._minus_one = b.field.modulus - 1
+        self._made: list[tuple[int, int, bool]] = []  # register, position and complement of each wire
+        self._registers = 0
+        # The equalities that wait: both sides, and how many bits they take.
+        self._left: dict[Run, int] = {}
+        self._right: dict[Run, int] = {}
+        self._packed = 0
+
+    def bits(self) -> _Bits:
+        register, position, negated = np.array(self._made, dtype=np.int64).T
+        return _Bits(register, position.astype(np.uint64), negated.astype(np.uint64))
+
+    # -- operations on words --
+
+    def constant(self, value: int) -> _Word:
+        return tuple(Bit(0, not value >> i & 1) for i in range(32))
+
+    def rotated(self, x: _Word, count: int) -> _Word:
+        return x[count:] + x[:count]
+
+    def shifted(self, x: _Word, count: int) -> _Word:
+        return x[count:] + self.constant(0)[:count]
+
+    def xor(self, x: _Word, y: _Word) -> _Word:
+        self._registers += 1
+        return tuple(self._xor(i, p, q) for i, (p, q) in enumerate(zip(x, y, strict=True)))
+
+    def choose(self, x: _Word, y: _Word, z: _Word) -> _Word:
+        self._registers += 1
+        return tuple(self._choose(i, *bits) for i, bits in enumerate(zip(x, y, z, strict=True)))
+
+    def majority(self, x: _Word, y: _Word, z: _Word) -> _Word:
+        self._registers += 2
+        return tuple(self._majority(i, *bits) for i, bits in enumerate(zip(x, y, z, strict=True)))
+
+    def total(self, values: Sequence[_Word]) -> _Word:
+        self._registers += 1
+        operands: dict[Run, int] = {}
+        for word in values:
+            for i, bit in enumerate(word):
+                bit.add_to(operands, 1 << i)
+        if all(bit.known is not None for word in values for bit in word):
+            return self.constant(operands.get(ONE, 0))
+        size = (len(values) * 0xFFFFFFFF).bit_length()
+        bits = [self._boolean(i) for i in range(size)]
+        self._equate(size, operands, {(bit.wire, 0): 1 << i for i, bit in enumerate(bits)})
+        return tuple(bits[:32])
+
+    # -- bits: bellperson's rules for known and complemented ones --
+
+    def _new(self, position: int, *, register: int = -1, negated: bool = False) -> Bit:
+        """A wire for a bit of a register, by default the operation's last, or for its complement."""
+        self._made.append((self._registers + register, position, negated))
+        return Bit(self._b.new_wires(1)[0])
+
+    def _sum(self, terms: dict[Run, int]) -> Linear:
+        """A combination whose coefficients are reduced and not zero."""
+        return Linear(self._b.field, 1, terms)
+
+    def _linear(self, *terms: tuple[Bit, int]) -> Linear:
+        sums: dict[Run, int] = {}
+        for bit, factor in terms:
+            bit.add_to(sums, factor)
+        return self._combination(sums)
+
+    def _combination(self, terms: dict[Run, int]) -> Linear:
+        modulus = self._b.field.modulus
+        return Linear(self._b.field, 1, {run: c % modulus for run, c in terms.items() if c})
+
+    def _boolean(self, position: int) -> Bit:
+        bit = self._new(position)
+        run = (bit.wire, 0)
+        self._b.constrain(self._sum({ONE: 1, run: self._minus_one}), self._sum({run: 1}), self._zero)
+        return bit
+
+    def _xor(self, position: int, p: Bit, q: Bit) -> Bit:
+        for one, other in ((p, q), (q, p)):
+            if one.known is not None:
+                return other.complement() if one.known else other
+        negated = p.negated != q.negated
+        out = self._new(position, negated=negated)
+        a, b, c = (p.wire, 0), (q.wire, 0), (out.wire, 0)
+        self._b.constrain(self._sum({a: 2}), self._sum({b: 1}), self._sum({a: 1, b: 1, c: self._minus_one}))
+        return Bit(out.wire, negated)
+
+    def _and(self, position: int, p: Bit, q: Bit, *, register: int = -1, complement: bool = False) -> Bit:
+        """p and q, or its complement."""
+        for one, other in ((p, q), (q, p)):
+            if one.known is not None:
+                result = other if one.known else one
+                return result.complement() if complement else result
+        if p.negated and not q.negated:
+            p, q = q, p
+        out = self._new(position, register=register, negated=complement)
+        self._b.constrain(self._linear((p, 1)), self._linear((q, 1)), self._linear((out, 1)))
+        return Bit(out.wire, complement)
+
+    def _choose(self, position: int, x: Bit, y: Bit, z: Bit) -> Bit:
+        if x.known is not None:
+            return y if x.known else z
+        if y.known is False:
+            return self._and(position, x.complement(), z)
+        if z.known is not None:
+            return self._and(position, x, y.complement() if z.known else y, complement=z.known)
+        if y.known:
+            return self._and(position, x.complement(), z.complement(), complement=True)
+        out = self._new(position)
+        self._b.constrain(self._linear((y, 1), (z, -1)), self._linear((x, 1)), self._linear((out, 1), (z, -1)))
+        return out
+
+    def _majority(self, position: int, x: Bit, y: Bit, z: Bit) -> Bit:
+        for known, p, q in ((x.known, y, z), (y.known, x, z), (z.known, x, y)):
+            if known is False:
+                return self._and(position, p, q, register=-2)
+        for known, p, q in ((z.known, x, y), (y.known, x, z), (x.known, y, z)):
+            if known:
+                return self._and(position, p.complement(), q.complement(), register=-2, complement=True)
+        out = self._new(position, register=-2)
+        both = self._and(position, y, z)
+        a = self._linear((both, 2), (y, -1), (z, -1))
+        self._b.constrain(a, self._linear((x, 1)), self._linear((both, 1), (out, -1)))
+        return out
+
+    # -- packed equalities --
+
+    def _equate(self, size: int, left: dict[Run, int], right: dict[Run, int]) -> None:
+        """Constrain that two sums of at most `size` bits are equal, together with others that wait."""
+        if self._packed + size >= self._b.field.bits - 1:
+            self.finish()
+        for side, waiting in ((left, self._left), (right, self._right)):
+            for run, factor in side.items():
+                waiting[run] = waiting.get(run, 0) + (factor << self._packed)
+        self._packed += size
+
+    def finish(self) -> None:
+        """Constrain the equalities that wait."""
+        if self._packed:
+            self._b.constrain(self._combination(self._left), self._one, self._combination(self._right))
+        self._left, self._right, self._packed = {}, {}, 0
+
+
+# -- words of witnesses ------------------------------------------------------------------------------------------------
+
+_Values = NDArray[np.uint64]
+
+
+class _ValueWords:
+    """Implements `Words` for arrays of values, and keeps the registers in the order of `_CircuitWords`."""
+
+    def __init__(self) -> None:
+        self.registers: list[_Values] = []
+
+    def _keep(self, value: _Values) -> _Values:
+        self.registers.append(value)
+        return value
+
+    def constant(self, value: int) -> _Values:
+        return np.full(1, value, dtype=np.uint64)
+
+    def rotated(self, x: _Values, count: int) -> _Values:
+        rotated: _Values = (x >> np.uint64(count) | x << np.uint64(32 - count)) & _MASK
+        return rotated
+
+    def shifted(self, x: _Values, count: int) -> _Values:
+        shifted: _Values = x >> np.uint64(count)
+        return shifted
+
+    def xor(self, x: _Values, y: _Values) -> _Values:
+        return self._keep(x ^ y)
+
+    def choose(self, x: _Values, y: _Values, z: _Values) -> _Values:
+        return self._keep(z ^ (x & (y ^ z)))
+
+    def majority(self, x: _Values, y: _Values, z: _Values) -> _Values:
+        majority = self._keep((x & y) | (z & (x | y)))
+        self._keep(y & z)
+        return majority
+
+    def total(self, values: Sequence[_Values]) -> _Values:
+        total: _Values = self._keep(sum(values[1:], start=values[0])) & _MASK
+        return total
+
+
+_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockStep(Step):
+    """The step that computes all wires of a block from its inputs, which are the first wires."""
+
+    known: tuple[KnownBit | None, ...]
+    first: int
+    bits: _Bits
+
+    def run(self, wires: Wires) -> None:
+        inputs = wires.backend.to_host(wires.values[1 : self.first].any(axis=-1))
+        given = np.empty((768, wires.batch), dtype=np.uint64)
+        is_input = np.array([value is None for value in self.known])
+        given[is_input] = inputs
+        given[~is_input] = np.array([value for value in self.known if value is not None])[:, None]
+        weights = np.uint64(1) << np.arange(31, -1, -1, dtype=np.uint64)
+        block = list(np.einsum("wib,i->wb", given.reshape(24, 32, wires.batch), weights))
+        words = _ValueWords()
+        compress(words, block[:16], block[16:])
+        registers = np.stack(np.broadcast_arrays(*words.registers))
+        found = registers[self.bits.register] >> self.bits.position[:, None]
+        found = (found & np.uint64(1)) ^ self.bits.negated[:, None]
+        wires.values[self.first : self.first + found.shape[0]] = wires.backend.to_device(found)[:, :, None] * wires.one

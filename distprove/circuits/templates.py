@@ -1,0 +1,151 @@
+"""Templates: parts of a circuit that are stored once and placed many times.
+
+A template is recorded from a gadget by a builder of its own, over formal inputs. An instance of it only says which
+wires of the circuit the inputs are and where its own wires begin. Its constraints appear when the matrices are
+assembled, all instances of a placement at once; its witness program runs over all instances of a placement as lanes.
+
+    wires of a template      the constant one, its inputs, its own wires
+    wires of a placement     the own wires of the first instance, then those of the second, ...
+
+A template may hold placements of other templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.circuits.linear import Linear, Run
+from distprove.circuits.matrices import Dictionary, Entries
+from distprove.circuits.program import Step, Wires
+from distprove.errors import UsageError
+
+WIRES_AT_ONCE = 1 << 21
+"""Maximum wires of the instances whose witnesses are computed at a time: 64 MiB of a field of 256 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A recorded part of a circuit. Wires are numbered as in the builder that recorded it."""
+
+    inputs: int
+    wires: int
+    """Number of all wires: the constant one, the inputs and its own."""
+    outputs: tuple[Linear, ...]
+    sides: tuple[Entries, Entries, Entries]
+    """The rows of A, B and C."""
+    values: tuple[int, ...]
+    """The values that the entries' indices name."""
+    steps: tuple[Step, ...]
+
+    @property
+    def own(self) -> int:
+        """Number of wires that an instance adds to a circuit."""
+        return self.wires - 1 - self.inputs
+
+    @property
+    def rows(self) -> int:
+        return int(self.sides[0].lengths.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Placement(Step):
+    """Instances of a template in a circuit: a part of its constraints and a step of its witness program."""
+
+    template: Template
+    runs: tuple[Run, ...]
+    """The circuit's wires that are each input of the instances."""
+    first: int
+    """The circuit's wire that is the first own wire of the first instance."""
+    lanes: int
+    """Number of instances."""
+
+    # -- constraints ------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        return self.lanes * self.template.rows
+
+    def nnz(self, side: int) -> int:
+        return self.lanes * int(self.template.sides[side].columns.shape[0])
+
+    def entries(self, side: int, values: Dictionary) -> Entries:
+        entries = self.template.sides[side]
+        translated = np.array([values[value] for value in self.template.values], dtype=np.uint32)
+        return Entries(
+            np.tile(entries.lengths, self.lanes),
+            self._wires(entries.columns).reshape(-1),
+            np.tile(translated[entries.index], self.lanes),
+        )
+
+    def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
+        occurring = np.zeros(self.template.wires, dtype=np.bool_)
+        occurring[self.template.sides[side].columns] = True
+        for wire in np.flatnonzero(occurring[: 1 + self.template.inputs]):
+            first, stride = self._run(int(wire))
+            wires[first + stride * np.arange(self.lanes if stride else 1)] = True
+        own = wires[self.first : self.first + self.lanes * self.template.own].reshape(self.lanes, -1)
+        np.logical_or(own, occurring[1 + self.template.inputs :], out=own)
+
+    def _wires(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The circuit's wires that are the template's wires `local` in each instance, (lanes, len(local))."""
+        first, stride = np.array([self._run(wire) for wire in range(1 + self.template.inputs)], dtype=np.int64).T
+        own = local > self.template.inputs
+        known = np.where(own, 0, local)
+        begin = np.where(own, local + (self.first - 1 - self.template.inputs), first[known])
+        step = np.where(own, self.template.own, stride[known])
+        wires: NDArray[np.int64] = begin + np.arange(self.lanes, dtype=np.int64)[:, None] * step
+        return wires
+
+    def _run(self, wire: int) -> Run:
+        """The circuit's wires that are the template's wire `wire` in the instances."""
+        if wire == 0:
+            return (0, 0)
+        if wire <= self.template.inputs:
+            return self.runs[wire - 1]
+        return (self.first + wire - 1 - self.template.inputs, self.template.own if self.lanes > 1 else 0)
+
+    def outputs(self) -> list[Linear]:
+        """The template's outputs, with a lane for each instance."""
+        outputs = []
+        for output in self.template.outputs:
+            terms: dict[Run, int] = {}
+            for (wire, _), coefficient in output.terms.items():
+                run = self._run(wire)
+                terms[run] = (terms.get(run, 0) + coefficient) % output.field.modulus
+            outputs.append(Linear(output.field, self.lanes, {run: c for run, c in terms.items() if c}))
+        return outputs
+
+    # -- witness ----------------------------------------------------------------------------------------------------
+
+    def run(self, wires: Wires) -> None:
+        at_once = max(1, WIRES_AT_ONCE // (self.template.wires * wires.batch))
+        for start in range(0, self.lanes, at_once):
+            self._run_lanes(wires, start, min(at_once, self.lanes - start))
+
+    def _run_lanes(self, wires: Wires, start: int, lanes: int) -> None:
+        """Compute the own wires of `lanes` instances from instance `start`. The instances take the place of witnesses
+        in the template's program, which works on a batch of them."""
+        template, limbs = self.template, wires.field.limbs
+        local = Wires(wires.backend, wires.field, template.wires, lanes * wires.batch, wires.witnesses)
+        by_lane = local.values.reshape(template.wires, lanes, wires.batch, limbs)
+        for number, (first, stride) in enumerate(self.runs):
+            by_lane[1 + number] = wires.run_of(first + start * stride, stride, lanes)
+        for step in template.steps:
+            step.run(local)
+        begin = self.first + start * template.own
+        own = wires.values[begin : begin + lanes * template.own]
+        own.reshape(lanes, template.own, wires.batch, limbs)[...] = by_lane[1 + template.inputs :].swapaxes(0, 1)
+
+
+def single_runs(inputs: Sequence[Linear]) -> tuple[Run, ...]:
+    """The run of wires of each input. Raises UsageError for an input that is not one wire a lane."""
+    runs: list[Run] = []
+    for number, value in enumerate(inputs):
+        if list(value.terms.values()) != [1]:
+            raise UsageError(f"input {number} of a template is no wire; settle it first")
+        runs.extend(value.terms)
+    return tuple(runs)

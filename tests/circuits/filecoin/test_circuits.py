@@ -1,0 +1,156 @@
+"""Filecoin's circuits: as large as the published ones, satisfied by true inputs, refusing false ones, provable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.filecoin.gadgets import assert_included, poseidon_level, sha256_level
+from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs
+from distprove.circuits.filecoin.porep import porep_circuit
+from distprove.circuits.filecoin.post import post_circuit
+from distprove.errors import UnsatisfiedWitness
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.prover import prove
+from distprove.groth16.resident import load_key
+from distprove.groth16.setup import setup
+from distprove.groth16.verifier import verify
+from distprove.groth16.zkey import read_zkey
+from kernels.interface.backend import Backend
+from kernels.maths.curves import BLS12_381
+from kernels.maths.encoding import unpack
+from tests.circuits.filecoin.conftest import satisfies
+
+KIB_2, GIB_32, GIB_64 = (8, 8), (8,) * 10, (*(8,) * 10, 2)
+
+
+@pytest.mark.parametrize(
+    ("arities", "constraints"),
+    [((2,) * 6, 1886), ((4,) * 3, 1163), ((8, 8), 1062), ((8, 8, 2), 1376), ((8, 8, 8), 1592)],
+)
+def test_paths_are_as_long_as_published(arities: tuple[int, ...], constraints: int) -> None:
+    # storage-proofs-core's por_circuit, with a private root
+    b = CircuitBuilder(BLS12_381)
+    siblings = [b.private_input(f"s{k}") for k in range(sum(arities) - len(arities))]
+    leaf, root = b.private_input("leaf"), b.private_input("root")
+    assert_included(b, poseidon_level, arities, leaf, b.public_input("index"), siblings, root, "a leaf")
+    assert (b.shape().constraints, b.shape().inputs) == (constraints, 2)
+
+
+def test_a_path_under_sha256_is_as_long_as_published() -> None:
+    b = CircuitBuilder(BLS12_381)
+    siblings = [b.private_input(f"s{k}") for k in range(6)]
+    leaf, root = b.private_input("leaf"), b.private_input("root")
+    assert_included(b, sha256_level, (2,) * 6, leaf, b.public_input("index"), siblings, root, "a leaf")
+    assert b.shape().constraints == 272_295 - 1
+
+
+def sizes(b: CircuitBuilder) -> tuple[int, ...]:
+    """Constraints, auxiliary wires, inputs, entries of A, B and C with a row for each input, densities of A and B."""
+    s = b.shape()
+    a, b_entries, c = s.nnz
+    return (s.constraints, s.auxiliary, s.inputs, a + s.inputs, b_entries, c, s.a_auxiliary, s.b_auxiliary)
+
+
+@pytest.mark.parametrize(
+    ("sectors", "challenges", "arities", "published"),
+    [
+        (1, 66, GIB_32, (350_245, 354_800, 68, 2_411_255, 356_187, 440_080, 268_921, 256_974)),
+        (1, 66, GIB_64, (370_969, 375_590, 68, 2_551_571, 377_043, 465_820, 284_563, 272_484)),
+        (
+            2349,
+            10,
+            GIB_32,
+            (125_279_217, 126_902_376, 25_840, 862_416_559, 127_398_015, 157_401_792, 96_179_805, 91_925_766),
+        ),
+    ],
+    ids=["winning 32 GiB", "winning 64 GiB", "window 32 GiB"],
+)
+def test_post_sizes(sectors: int, challenges: int, arities: tuple[int, ...], published: tuple[int, ...]) -> None:
+    assert sizes(post_circuit(sectors, challenges, arities)) == published
+
+
+@pytest.mark.parametrize(
+    ("challenges", "arities", "published"),
+    [
+        (2, KIB_2, (2_687_921, 2_685_673, 40, 6_421_005, 2_689_006, 5_824_682, 2_674_908, 685_521)),
+        (2, (8,) * 6, (3_844_929, 3_842_449, 40, 9_388_453, 3_847_886, 8_234_882, 3_814_996, 1_011_289)),
+    ],
+    ids=["2 KiB", "8 MiB"],
+)
+def test_porep_sizes(challenges: int, arities: tuple[int, ...], published: tuple[int, ...]) -> None:
+    assert sizes(porep_circuit(challenges, 2, arities)) == published
+
+
+@pytest.mark.parametrize(
+    ("arities", "constraints"),
+    [((2, 2, 2), 1_206_212), ((8,), 1_199_620), ((8, 4), 1_296_576), ((8, 4, 2), 1_346_982)],
+)
+def test_porep_sizes_of_storage_proofs_own_tests(arities: tuple[int, ...], constraints: int) -> None:
+    shape = porep_circuit(1, 2, arities).shape()
+    assert (shape.constraints, shape.inputs) == (constraints, 22)
+
+
+def test_porep_of_32_gib() -> None:
+    published = (130_278_541, 130_169_893, 328, 309_405_051, 130_327_340, 282_656_500, 129_753_292, 33_112_281)
+    assert sizes(porep_circuit(18, 11, GIB_32)) == published
+
+
+def test_a_window_of_sectors_is_satisfied(backend: Backend) -> None:
+    circuit = post_circuit(2, 3, (8, 4, 2)).build()
+    inputs = [post_inputs(2, 3, (8, 4, 2), Random(k)) for k in range(2)]
+    for witness, given in zip(circuit.witnesses(inputs, backend), inputs, strict=True):
+        assert satisfies(circuit, witness, backend)
+        assert unpack(witness[1:9]) == given["public"]
+
+
+def changed(inputs: dict[str, list[int]], name: str, place: int, by: int = 1) -> dict[str, list[int]]:
+    values = list(inputs[name])
+    values[place] += by
+    return {**inputs, name: values}
+
+
+def test_lies_about_a_sector_are_refused(backend: Backend) -> None:
+    circuit = post_circuit(1, 3, (8, 8)).build()
+    inputs = post_inputs(1, 3, (8, 8), Random(5))
+    root = "a challenged leaf: the path leads to the root, lane 1"
+    for lie, message in (
+        (changed(inputs, "leaf", 1), root),
+        (changed(inputs, "siblings", 14 + 9), root),
+        (changed(inputs, "public", 2), root),
+        (changed(inputs, "public", 2, 64), "a challenged leaf: the index lies in the tree, lane 1"),
+        (changed(inputs, "public", 0), "comm_r is the hash"),
+        (changed(inputs, "comm_c", 0), "comm_r is the hash"),
+    ):
+        with pytest.raises(UnsatisfiedWitness, match=message):
+            circuit.witness(lie, backend)
+
+
+def test_a_replica_is_satisfied_and_lies_about_it_are_refused(backend: Backend) -> None:
+    circuit = porep_circuit(1, 2, (8,)).build()
+    inputs = porep_inputs(1, 2, (8,), Random(6))
+    witness = circuit.witness(inputs, backend)
+    assert satisfies(circuit, witness, backend)
+    assert unpack(witness[1:22]) == inputs["public"]
+    for name, place, message in (
+        ("data_leaf", 0, "the data leaf: the path leads to the root"),
+        ("columns", 3, "parent 1: the path leads to the root"),
+        ("replica_siblings", 2, "the replica leaf: the path leads to the root"),
+        ("column_siblings", 14 * 7, "the column: the path leads to the root"),
+    ):
+        with pytest.raises(UnsatisfiedWitness, match=message):
+            circuit.witness(changed(inputs, name, place), backend)
+
+
+def test_a_winning_post_of_2_kib_is_proven(backend: Backend, tmp_path: Path) -> None:
+    circuit = post_circuit(1, 1, KIB_2).build()
+    inputs = post_inputs(1, 1, KIB_2, Random(8))
+    setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "post.zkey")
+    key = read_zkey(tmp_path / "post.zkey")
+    proof, _ = prove(load_key(key, backend), circuit.witness(inputs, backend))
+    vk = VerificationKey.from_zkey(key)
+    assert verify(vk, inputs["public"], proof)
+    assert not verify(vk, changed(inputs, "public", 1)["public"], proof)
