@@ -82,7 +82,7 @@ def test_a_backend_of_ones_own_gets_a_prover_on_each_device() -> None:
     with pytest.raises(ClusterError, match="4 Titan devices asked for, 3 usable here"):
         local_devices(replace(local, gpus=4))
     toy = ToySystem(1, Faults(Path()))
-    choices = prover_choices(local, toy, [0, 1, 2], 8)
+    choices = prover_choices(local, [0, 1, 2], 8)
     assert [(choice.name, choice.device) for choice in choices] == [(settings.backend, n) for n in range(3)]
     assert make_backend(replace(choices[2], budget=100, share=4)) == (2, 25, 4)
     assert of_prover(toy, choices[0]) == Residents(5, 5)
