@@ -25,7 +25,11 @@ def hand_out(state: State) -> None:
     if state.barrier is not None and state.partitions.at[Stage.COMMITTED]:
         _hand_home(state, state.barrier[1])
     live = state.workers.live()
-    usable = sorted((worker for worker in live if worker.ready), key=lambda worker: len(worker.handed))
+    # Those with the least to do first, for other jobs too: a job of one partition goes where there is room.
+    busy = state.executor.backlog
+    usable = sorted(
+        (worker for worker in live if worker.ready), key=lambda worker: len(worker.handed) + busy(worker.handle)
+    )
     if state.partitions.at[Stage.WAITING]:
         left = state.partitions.count(Stage.WAITING) + sum(len(worker.handed) for worker in live)
         for worker in usable:

@@ -129,6 +129,10 @@ class Executor(ABC):
         `began` is when the job's session did, for its timeline. Of several jobs those of the lowest `rank` go first."""
         self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel, rank)
 
+    def backlog(self, worker: Worker) -> int:
+        """Number of orders that a worker has of other jobs."""
+        return 0
+
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         """Have the worker return up to `count` orders of a job that it has not begun."""
         self._tell(worker, "give_back", count, job)

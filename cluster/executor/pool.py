@@ -328,6 +328,10 @@ class Pool:
             self.changed.notify_all()
         self._shut(gone)
 
+    def backlog(self, worker: str) -> int:
+        """Number of orders that a worker has, of all jobs."""
+        return sum(client.handed[worker] for client in tuple(self._clients.values()))
+
     def good(self, worker: str) -> None:
         """A worker's proof holds. Called without the lock: what it resets is of no weight by itself."""
         standing = self.standing[worker]
@@ -657,6 +661,8 @@ class Client(Executor):
         self.ended: BaseException | None = None
         """Why this job is not to go on, if it is not."""
         self._pool = pool
+        self.handed: Counter[str] = Counter()
+        """Number of orders that each worker has of this job."""
         self.heard: dict[str, float] = {}
         """Time at which each worker was last heard, on the monotonic clock."""
         self._made_by: dict[str, str] = {}
@@ -701,7 +707,11 @@ class Client(Executor):
         job: str = "",
         rank: int = 0,
     ) -> None:
+        self.handed[worker.id] += len(orders)
         super().hand(worker, orders, began, parallel, self.job, self.rank)
+
+    def backlog(self, worker: Worker) -> int:
+        return self._pool.backlog(worker.id) - self.handed[worker.id]
 
     def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
         super().ask_back(worker, count, self.job)
@@ -739,6 +749,10 @@ class Client(Executor):
     def take(self, finished: Finished) -> None:
         """Take in something that is over."""
         self.lost = self.lost or finished.kind is Kind.LOST
+        if finished.kind is Kind.BATCH and finished.worker is not None:
+            batch: Batch | None = finished.value if finished.error is None else None
+            over = self.handed[finished.worker] if batch is None else len(batch.outcomes) + len(batch.returned)
+            self.handed[finished.worker] -= over
         if finished.kind is Kind.LOAD and finished.worker is not None:
             self._epochs[finished.worker] = finished.epoch  # orders are for this life
         self._done.put(finished)

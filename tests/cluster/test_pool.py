@@ -311,6 +311,23 @@ def test_jobs_of_one_key_take_turns_too(local: ExecutorSettings, toy: Toy, tmp_p
     assert len(names) - 1 - names[::-1].index("small") < 12
 
 
+def test_a_small_job_goes_to_the_worker_with_the_least_to_do(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
+) -> None:
+    system = toy(1, gate=gate)
+    with Pool(replace(local, in_flight=1, gpu_workers=2)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("held", system)
+        assert gate.held.wait(120)
+        pool.settle(120)
+        for name in ("one", "two", "three"):
+            jobs.start(name, system)
+            jobs.proven(name, system)  # while the other worker is held
+        gate.open.set()
+        jobs.proven("held", system)
+        assert sorted(worker.proven for worker in pool.workers()) == [1, 3]
+
+
 # -- trouble ------------------------------------------------------------------------------------------------------
 
 
