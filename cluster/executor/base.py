@@ -67,6 +67,8 @@ class Executor(ABC):
         """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
         self.lost = False
         """Whether what the workers of a pool ran on was lost: begun again, a job has others."""
+        self.crowded = False
+        """Whether a partition found too little memory beside other keys: with the pool to itself a job has more."""
         self._done: SimpleQueue[Finished] = SimpleQueue()
         self._verifier: Batches | None = None
         self._keepers: Batches | None = None

@@ -328,6 +328,11 @@ class Pool:
             self.changed.notify_all()
         self._shut(gone)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether several keys are resident."""
+        return len(self._keys) > 1
+
     def backlog(self, worker: str) -> int:
         """Number of orders that a worker has, of all jobs."""
         return sum(client.handed[worker] for client in tuple(self._clients.values()))
@@ -625,9 +630,11 @@ class _Key:
             while self._pool.evict_oldest(self):  # the driver has the partition tried again
                 pass
         with self._pool.changed:
-            standing = self._pool.standing[worker]
-            for batch in news.values():
+            standing, crowded = self._pool.standing[worker], self._pool.crowded
+            for job, batch in news.items():
                 for outcome in batch.outcomes:
+                    if crowded and isinstance(outcome.error, OutOfMemory) and job in self.clients:
+                        self.clients[job].crowded = True
                     standing.proven += outcome.ask is Ask.PROVE and outcome.error is None
                     for stretch in outcome.stretches:
                         if stretch.stage in ("prove", "commit"):

@@ -53,7 +53,7 @@ from distprove.system import ProofSystem
 
 RUNS = "runs"
 ATTEMPTS = 4
-"""Times that a job is begun, at most, while all its workers are lost each time."""
+"""Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
 RECENT = 60.0
 """Seconds over which rates are taken."""
 TIDY = 10.0
@@ -78,6 +78,8 @@ class _Ticket(Row):
     """Workers that it has."""
     is_kept: bool = False
     """Whether it is on disk, so that it may begin."""
+    alone: bool = False
+    """Whether it is to have the workers to itself: beside others it did not find the memory that it needs."""
     news: threading.Event = field(default_factory=threading.Event)
     """Set once it is on disk, or could not be brought there; and again, another one, once it is over."""
 
@@ -126,6 +128,8 @@ class Service:
         """Queued jobs in the order in which they begin: place and id."""
         self._running: Counter[int] = Counter()
         """Number of running jobs by rank of their priority."""
+        self._alone = False
+        """Whether a job has the workers to itself."""
         self._counts: Counter[str] = Counter()
         self._ended: deque[float] = deque(maxlen=1000)
         """Times at which jobs ended."""
@@ -352,6 +356,9 @@ class Service:
             # Where the most urgent one may not begin, no other one may.
             if not ticket.is_kept or sum(self._running[r] for r in range(rank + 1)) >= self.limits.running:
                 return
+            if self._alone or (ticket.alone and self._running.total()):
+                return
+            self._alone = ticket.alone
             del self._waiting[0]
             self._running[rank] += 1
             attempts, started = ticket.view.attempts + 1, ticket.view.started or time.time()
@@ -367,14 +374,16 @@ class Service:
         except BaseException as caught:  # whatever it is, it is the job's end and not the service's
             error = typed(caught)
         with self._lock:
-            lost, ticket.lent = ticket.lent is not None and ticket.lent.lost, None
+            lent, ticket.lent = ticket.lent, None
+            again = lent is not None and (lent.lost or lent.crowded) and ticket.view.attempts < ATTEMPTS
             self._running[ticket.view.priority.rank] -= 1
+            self._alone = self._alone and not ticket.alone
             if error is None:
                 self._settle(ticket, JobState.PROVED, None)
             elif ticket.view.cancelling:
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
-            elif lost and not self._stopping and ticket.view.attempts < ATTEMPTS:
-                ticket.known = True
+            elif again and lent is not None and not self._stopping:
+                ticket.known, ticket.alone = True, lent.crowded
                 self._change(ticket, state=JobState.QUEUED)
                 self._store.save(ticket)
                 insort(self._waiting, (ticket.order, ticket.view.id))

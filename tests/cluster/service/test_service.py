@@ -30,6 +30,7 @@ from distprove.errors import (
     IdTaken,
     InputError,
     InUse,
+    JobFailed,
     NoSuchJob,
     QueueFull,
     ResourceError,
@@ -376,6 +377,44 @@ def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkey
     left = 0
     service.submit(place.ask("after"))
     assert service.wait("after", PATIENCE).state is JobState.PROVED
+
+
+def test_a_job_that_finds_no_memory_beside_others_has_the_workers_to_itself(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.gate.closed_at = lambda job, name: job == "held"
+    service = place.open(Limits(running=8, allow_code=True))
+    pool, left, begun = service._pool, 1, []
+
+    def lend(*arguments: Any, job: str, **named: Any) -> Any:
+        nonlocal left
+        lent = InstantPool.lend(pool, *arguments, job=job, **named)  # type: ignore[arg-type]
+        begun.append((job, service._running.total()))
+        if job == "large" and left:
+            left, lent.crowded = left - 1, True
+
+            def start(system: Any) -> Any:
+                raise JobFailed("it fits no device here")
+
+            lent.start = start  # type: ignore[method-assign]
+        return lent
+
+    monkeypatch.setattr(pool, "lend", lend)
+    service.submit(place.ask("held"))
+    reach(place)
+    service.submit(place.ask("large"))
+    while service.job("large").attempts == 0 or service.job("large").state is JobState.RUNNING:
+        time.sleep(0.001)
+    service.submit(place.ask("small"))
+    assert [service.job(id).state for id in ("held", "large", "small")] == ["running", "queued", "queued"]
+    place.gate.is_open.set()
+    views = [service.wait(id, PATIENCE) for id in ("held", "large", "small")]
+    assert [(view.state, view.attempts) for view in views] == [
+        (JobState.PROVED, 1),
+        (JobState.PROVED, 2),
+        (JobState.PROVED, 1),
+    ]
+    assert begun == [("held", 1), ("large", 2), ("large", 1), ("small", 1)]
 
 
 def test_what_is_not_for_clients_to_choose_is_refused(place: Place) -> None:
