@@ -40,6 +40,10 @@ class LastWords:
         job, partition, *_ = bytes(self._page[:]).split(b"\0", 2)
         return (job.decode(errors="replace"), partition.decode(errors="replace")) if partition else None
 
+    def close(self) -> None:
+        """Let go of the page."""
+        self._page.close()
+
 
 def new_page() -> int:
     """A descriptor of an empty page."""

@@ -282,6 +282,8 @@ class _Child:
     ) -> None:
         """Take charge of a `process` that serves at the other end of the `connection`."""
         self._words = words
+        self._at: tuple[str, str] | None = None
+        """What the process was at when it ended."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
@@ -316,8 +318,16 @@ class _Child:
             except subprocess.TimeoutExpired:
                 raise WorkerStuck(f"the process of {self._name} was killed and does not end") from None
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            at = self._words.read() if self._words is not None else None
-            raise WorkerDied(f"the process of {self._name} ended {how}", at) from None
+            raise WorkerDied(f"the process of {self._name} ended {how}", self._last_words()) from None
+
+    def _last_words(self) -> tuple[str, str] | None:
+        """Job and partition that the process was at when it ended, which it has."""
+        with self._lock:
+            if self._words is not None:
+                self._at = self._words.read()
+                self._words.close()
+                self._words = None
+            return self._at
 
     def _ended(self) -> int:
         """The exit code of a process whose connection has ended. Raises TimeoutExpired where it cannot be ended."""
@@ -386,3 +396,4 @@ class _Child:
             self._governor.release(ticket)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.0 if self._stuck else ENDS)  # so that it leaves no zombie
+            self._last_words()

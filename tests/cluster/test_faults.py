@@ -44,12 +44,12 @@ def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None
     start, wanted, held = processes.start_process, [""], []
 
     def started(name: str, **options: Any) -> Started:
-        process, connection = start(name, **options)
+        made = start(name, **options)
         if name != wanted[0]:
-            return Started(process, connection)
+            return made
         wanted[0] = ""
-        held.append(process)
-        return Started(Unkillable(process), connection)
+        held.append(made.process)
+        return made._replace(process=Unkillable(made.process))
 
     monkeypatch.setattr(processes, "ENDS", 0.5)
     for where in ("actors.processes", "cluster.executor.local"):

@@ -43,7 +43,9 @@ from tests.support.toy_system import Faults, ToySystem
 folder, address, victims = Path(sys.argv[1]), sys.argv[2] or None, [int(word) for word in sys.argv[3:]]
 count = 16
 system = ToySystem(count, Faults(folder, slow={f"p{i}": 0.2 for i in range(count)}))
-settings = ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0, address=address, in_flight=1)
+settings = ExecutorSettings(
+    local=False, backend="tests.support.toy_system:toy_backend", gpus=0, address=address, in_flight=1
+)
 killed = []
 
 def progress(event):

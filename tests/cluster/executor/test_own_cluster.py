@@ -57,6 +57,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         addresses.append(services.canonicalize_bootstrap_address(address, None) or address)
 
     monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr("cluster.executor.connection.require_ray", lambda address: None)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return addresses
