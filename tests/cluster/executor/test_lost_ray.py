@@ -42,7 +42,7 @@ from tests.support.toy_system import Faults, ToySystem
 
 folder, address, victims = Path(sys.argv[1]), sys.argv[2] or None, [int(word) for word in sys.argv[3:]]
 count = 16
-system = ToySystem(count, Faults(folder, slow={f"p{i}": 0.2 for i in range(count)}))
+system = ToySystem(count, Faults(folder, slow={f"p{i}": 0.4 for i in range(count)}))
 settings = ExecutorSettings(
     local=False, backend="tests.support.toy_system:toy_backend", gpus=0, address=address, in_flight=1
 )
@@ -82,9 +82,9 @@ def test_a_job_goes_on_with_another_ray_when_its_own_is_lost(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     Proof.read(tmp_path / "run" / "proof.msgpack").verify(ToySystem(16, Faults(tmp_path)))
     events = read_journal(tmp_path / "run")
-    assert [e["event"] for e in events].count("session") == 2
-    again = next(e["partitions"] for e in events if e["event"] == "resumed")
-    assert again == len([e for e in events if e["event"] == "proved"][:again]) > 0, "what was proven is not lost"
+    assert [e["event"] for e in events].count("session") >= 2
+    proven = [e["partition"] for e in events if e["event"] == "proved" and "partition" in e]
+    assert sorted(proven) == sorted(f"p{i}" for i in range(16)), "what was proven is neither lost nor proven again"
     assert json.loads((tmp_path / "run" / "report.json").read_text())["status"] == "proved"
 
 
