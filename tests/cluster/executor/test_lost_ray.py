@@ -81,7 +81,7 @@ def test_a_job_goes_on_with_another_ray_when_its_own_is_lost(tmp_path: Path) -> 
     done = losing(tmp_path, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     Proof.read(tmp_path / "run" / "proof.msgpack").verify(ToySystem(16, Faults(tmp_path)))
-    events = read_journal(tmp_path / "run")
+    events = list(read_journal(tmp_path / "run"))
     assert [e["event"] for e in events].count("session") >= 2
     proven = [e["partition"] for e in events if e["event"] == "proved" and "partition" in e]
     assert sorted(proven) == sorted(f"p{i}" for i in range(16)), "what was proven is neither lost nor proven again"
