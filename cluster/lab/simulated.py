@@ -34,6 +34,7 @@ from cluster.driver import prove
 from cluster.executor.base import Executor, Worker
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from distprove.errors import UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, StepTimes
 from kernels.interface.backend import Backend
@@ -128,10 +129,12 @@ class SleepingSystem:
         return [Partition(i, f"partition-{i}", _digest(f"partition-{i}"), {}) for i in range(self.count)]
 
     def synthesiser(self, shared: dict[str, NDArray[np.uint8]], threads: int) -> Any:
-        raise NotImplementedError("its workers sleep")
+        """Raise UsageError: no witness is made, for workers that sleep."""
+        raise UsageError("workers that sleep make no witness")
 
     def prover(self, shared: dict[str, NDArray[np.uint8]], backend: Backend) -> Any:
-        raise NotImplementedError("its workers sleep")
+        """Raise UsageError: nothing is proven by workers that sleep."""
+        raise UsageError("workers that sleep prove nothing")
 
     def verify(self, proof: PartitionProof) -> bool:
         return proof.data == _proof(proof.name)

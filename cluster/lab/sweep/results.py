@@ -106,7 +106,7 @@ class Measured:
 
     @property
     def spread(self) -> float:
-        """By how much the slowest repeat took longer than the fastest, as a share of it."""
+        """Extra time of the slowest repeat over the fastest one, as a share of the fastest one's time."""
         return max(self.wall) / min(self.wall) - 1
 
     def inflation(self, isolated: Measured) -> dict[str, float]:
