@@ -191,7 +191,7 @@ class Campaign:
         return {
             "format": "distprove.service-kills",
             "what": "SIGKILL of a service under load, at random moments; real Groth16 keys on the CPU",
-            "made_by": provenance(),
+            "made_by": {name: value for name, value in provenance().items() if name not in ("user", "host")},
             "seed": self.seed,
             "kills": self.kills,
             "moments": dict(sorted(self.moments.items())),
