@@ -188,10 +188,12 @@ STUBS = {
     "mkdir": 'echo mkdir "$@" >> "$NOTES"; exec /bin/mkdir -p "${@:3}"',
     "ray": 'echo ray "$@" >> "$NOTES"; [[ $1 == status ]] || exec sleep 1000',
     "distprove": 'echo distprove "$@" >> "$NOTES"; [[ $1 == report ]] && exit 0\n'
-    "trap 'echo ended >> \"$NOTES\"; exit 130' TERM; [[ $ENDS ]] && exit $ENDS\n"
+    "trap 'echo ended >> \"$NOTES\"; exit 130' TERM\n"
+    'until (( $(grep -c "^ray start" "$NOTES") == 2 )); do sleep 0.05; done\n[[ $ENDS ]] && exit $ENDS\n'
     'echo begun >> "$NOTES"; while :; do sleep 0.05; done',
 }
-"""What the Slurm script calls, as programs that note it. ENDS: how the prover ends by itself, if it does."""
+"""What the Slurm script calls, as programs that note it. The prover begins when both nodes' Ray has been started, which
+runs beside the script. ENDS: how the prover ends by itself, if it does."""
 
 
 @pytest.mark.parametrize(("ends", "code"), [("0", 0), ("3", 3), ("", 130)])
