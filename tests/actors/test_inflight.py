@@ -17,7 +17,7 @@ from distprove.errors import WitnessMismatch
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds after which something that should have happened has not."""
 
 

@@ -116,7 +116,7 @@ signal.pause()
         children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) == 2
         process.send_signal(signal.SIGKILL)
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
 
 

@@ -34,7 +34,7 @@ from kernels.host import arena as host_arena
 from kernels.maths.curves import BN254
 
 CONSTRAINTS = 500
-PATIENCE = 10.0
+PATIENCE = 60.0
 PLACE = "msm_g2=cpu,spmv=cpu"
 COUNT = int(os.environ.get("DISTPROVE_SOAK", "150"))
 RECORD = 5 << 10

@@ -20,7 +20,7 @@ from kernels.maths.curves import BN254
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds after which a cluster has told of what is free on it."""
 
 

@@ -51,7 +51,7 @@ def shown(folder: Path, width: int = 110) -> str:
 def write(folder: Path, content: dict[str, Any], nodes: list[dict[str, Any]]) -> Path:
     made = MadeRun(5, faults=(1,)).make(folder)
     with StatusFile(Folder.open_ours(made), lambda: nodes) as status:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not (made / FILE).exists() and time.monotonic() < deadline:
             status.post(lambda: content)
             time.sleep(0.01)

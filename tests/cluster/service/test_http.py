@@ -60,7 +60,7 @@ def ask(
     sent = {} if token is None else {"Authorization": f"Bearer {token or here.token}"}
     if body is not None:
         data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
-    connection = http.client.HTTPConnection(*here.address, timeout=30)
+    connection = http.client.HTTPConnection(*here.address, timeout=120)
     try:
         connection.request(method, path, data, {**sent, **(headers or {})})
         found = Answer(connection.getresponse())
@@ -175,7 +175,7 @@ def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> 
     assert next_glance(listening[0][1])["jobs"][0]["state"] == "running"
     for connection, _ in listening:
         connection.close()
-    for _ in range(100):  # until the server has noticed
+    for _ in range(600):  # until the server has noticed
         connection, response = listen(here)
         if response.status == 200:
             break
@@ -186,7 +186,7 @@ def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> 
 
 
 def listen(here: Served) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection(*here.address, timeout=30)
+    connection = http.client.HTTPConnection(*here.address, timeout=120)
     connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {here.token}"})
     return connection, connection.getresponse()
 
@@ -545,7 +545,7 @@ def test_tls_is_spoken_and_nothing_older(tmp_path: Path, certificate: tuple[Path
     with served(tmp_path, tls_cert=cert, tls_key=key) as here:
         assert here.server.url.startswith("https://")
         context = ssl.create_default_context(cafile=str(cert))
-        connection = http.client.HTTPSConnection(*here.address, context=context, timeout=30)
+        connection = http.client.HTTPSConnection(*here.address, context=context, timeout=120)
         connection.request("GET", "/healthz")
         assert connection.getresponse().status == 200
         connection.close()

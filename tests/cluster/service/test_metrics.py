@@ -92,9 +92,9 @@ def test_metrics_take_the_token_and_tell_no_job(tmp_path: Path) -> None:
         job(found.service, "secret-job", state=JobState.PROVED, started=2.0, ended=3.0, title="secret title")
         url = f"{found.server.url}/metrics"
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(url, timeout=20)
+            urllib.request.urlopen(url, timeout=120)
         asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {found.token}"})
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=120) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             text = answer.read()
     assert samples(text)["distprove_run_partitions_total", ("proved", "groth16")] == 2

@@ -45,7 +45,7 @@ from tests.support.instant_pool import InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
-PATIENCE = 60.0
+PATIENCE = 180.0
 SECRET = "8271640355928173645"
 
 
