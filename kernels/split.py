@@ -44,6 +44,7 @@ class SplitBackend(Backend):
         self.traffic = device.traffic
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="offload")
         self.vectors, self.sparse, self.groups = device.vectors, device.sparse, device.groups
+        self.synthesis = device.synthesis
         if SPMV in offload.host:
             self.sparse = HostSparse(device, host, self._thread)
         if offloaded := frozenset(group for group in Group if MSM[group] in offload.host):

@@ -167,7 +167,9 @@ class CircuitBuilder:
             raise UsageError("a template has constraints, no declared signals, and outputs of one lane")
         values = Dictionary()
         a_rows, b_rows, c_rows = (gather(b._constraints, side, values) for side in SIDES)
-        return Template(inputs, b._wires, outputs, (a_rows, b_rows, c_rows), tuple(values.index), tuple(b._steps))
+        return Template(
+            curve.fr, inputs, b._wires, outputs, (a_rows, b_rows, c_rows), tuple(values.index), tuple(b._steps)
+        )
 
     def place(self, template: Template, inputs: Sequence[Linear]) -> list[Linear]:
         """Place one instance of `template` for each lane of `inputs`, and return its outputs, with as many lanes.

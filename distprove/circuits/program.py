@@ -15,6 +15,7 @@ from distprove.circuits.linear import Linear
 from distprove.errors import UnsatisfiedWitness
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
+from kernels.interface.synthesis import Instances, Program
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -148,11 +149,22 @@ class Decompose(Step):
     value: Linear
 
     def run(self, wires: Wires) -> None:
-        words = wires.backend.vectors.from_montgomery(wires.field, wires.evaluate(self.value))
-        lanes = self.value.lanes
-        for k in range(self.count):
-            bit = (words[:, k // 64] >> np.uint64(k % 64)) & np.uint64(1)
-            wires.store(self.first + k * lanes, bit[:, None] * wires.one)
+        value = wires.evaluate(self.value)
+        bits = wires.values[self.first : self.first + self.count * self.value.lanes]
+        wires.backend.vectors.bits(wires.field, value, self.count, out=bits.reshape(self.count, *value.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class RunProgram(Step):
+    """The step that sets all own wires of a template at once. A template has no other step beside it."""
+
+    program: Program
+
+    def run(self, wires: Wires) -> None:
+        inputs = self.program.inputs
+        runs = np.stack([np.arange(1, inputs + 1), np.zeros(inputs, dtype=np.int64)], axis=1)
+        where = Instances(runs[None].astype(np.int64), np.array([1 + inputs], dtype=np.int64), 1)
+        wires.backend.synthesis.run(self.program, wires.values, where)
 
 
 @dataclass(frozen=True)

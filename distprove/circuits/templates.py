@@ -14,14 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear, Run
 from distprove.circuits.matrices import Dictionary, Entries
-from distprove.circuits.program import Step, Wires
+from distprove.circuits.program import Assign, Multiply, MultiplyAdd, RunProgram, Step, Wires
 from distprove.errors import UsageError
+from kernels.interface.synthesis import Instances, Products, Program
+from kernels.maths.curves import Field
+from kernels.maths.encoding import field_from_ints
 
 WIRES_AT_ONCE = 1 << 21
 """Maximum wires of the instances whose witnesses are computed at a time: 64 MiB of a field of 256 bits."""
@@ -31,6 +35,7 @@ WIRES_AT_ONCE = 1 << 21
 class Template:
     """A recorded part of a circuit. Wires are numbered as in the builder that recorded it."""
 
+    field: Field
     inputs: int
     wires: int
     """Number of all wires: the constant one, the inputs and its own."""
@@ -49,6 +54,44 @@ class Template:
     @property
     def rows(self) -> int:
         return int(self.sides[0].lengths.shape[0])
+
+    @cached_property
+    def program(self) -> Program | None:
+        """What a backend computes an instance's own wires by; None for a template with steps of other kinds."""
+        if len(self.steps) == 1 and isinstance(self.steps[0], RunProgram):
+            return self.steps[0].program
+        return _products(self)
+
+
+def _products(template: Template) -> Products | None:
+    """The steps of a template as one program of products; None where they are more than that."""
+    zero = Linear(template.field, 1, {})
+    rows: list[Linear] = []
+    for number, step in enumerate(template.steps):
+        if isinstance(step, Assign) and step.value.lanes == 1:
+            rows += [zero, zero, step.value]
+        elif isinstance(step, Multiply) and step.lanes == 1:
+            rows += [step.a, step.b, zero]
+        elif isinstance(step, MultiplyAdd) and step.lanes == 1:
+            rows += [step.a, step.b, step.c]
+        else:
+            return None
+        if step.first != 1 + template.inputs + number:
+            return None
+    if len(rows) != 3 * template.own:
+        return None
+    values = Dictionary()
+    for one in (1, template.field.modulus - 1):
+        values[one]
+    index = [values[c] for row in rows for c in row.terms.values()]
+    return Products(
+        template.field,
+        template.inputs,
+        np.cumsum([0, *(len(row.terms) for row in rows)], dtype=np.uint32),
+        np.array([wire for row in rows for wire, _ in row.terms], dtype=np.uint32),
+        np.array(index, dtype=np.uint32),
+        field_from_ints(template.field, values.index),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +165,12 @@ class Placement(Step):
     # -- witness ----------------------------------------------------------------------------------------------------
 
     def run(self, wires: Wires) -> None:
+        program = self.template.program
+        if program is not None:
+            runs = np.array(self.runs, dtype=np.int64).reshape(1, -1, 2)
+            where = Instances(runs, np.array([self.first], dtype=np.int64), self.lanes)
+            wires.backend.synthesis.run(program, wires.values, where)
+            return
         at_once = max(1, WIRES_AT_ONCE // (self.template.wires * wires.batch))
         for start in range(0, self.lanes, at_once):
             self._run_lanes(wires, start, min(at_once, self.lanes - start))

@@ -10,6 +10,7 @@ import psutil
 from kernels.cpu.groups import CpuGroups
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.sparse import CpuSparse
+from kernels.cpu.synthesis import CpuSynthesis
 from kernels.cpu.vectors import CpuVectors
 from kernels.errors import BackendError
 from kernels.host import native as builds
@@ -35,6 +36,7 @@ class CpuBackend(Backend):
     vectors: CpuVectors
     sparse: CpuSparse
     groups: CpuGroups
+    synthesis: CpuSynthesis
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class CpuBackend(Backend):
         self.vectors = CpuVectors(self.pool, self._empty)
         self.sparse = CpuSparse(self.pool, self._empty)
         self.groups = CpuGroups(self.pool, self._empty)
+        self.synthesis = CpuSynthesis(self.pool)
         self._goldilocks: CpuGoldilocks | None = None
 
     @property
@@ -104,5 +107,6 @@ class CpuBackend(Backend):
     def close(self) -> None:
         """End the threads and drop the cached roots of unity."""
         self.vectors.clear()
+        self.synthesis.clear()
         self._goldilocks = None
         self.pool.close()

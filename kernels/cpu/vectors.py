@@ -42,6 +42,10 @@ class CpuVectors(Vectors):
                 threads, field.name, flat_bytes(a), _element(field, base), _element(field, first), flat_bytes(out)
             )
 
+    def _bits(self, field: Field, a: Array, count: int, out: Array) -> None:
+        with self._pool.leased(PROVING, int(a.shape[0])) as threads:
+            self._pool.native.bits(threads, field.name, flat_bytes(a), count, flat_bytes(out))
+
     def _equal(self, a: Array, b: Array) -> bool:
         return bool(np.array_equal(a, b))
 

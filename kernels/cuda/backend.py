@@ -15,6 +15,7 @@ from kernels.cuda.groups import CudaGroups
 from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
 from kernels.cuda.ntt import NttProfile
 from kernels.cuda.sparse import CudaSparse
+from kernels.cuda.synthesis import CudaSynthesis
 from kernels.cuda.vectors import CudaVectors
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend, DeviceInfo
@@ -33,6 +34,7 @@ class CudaBackend(Backend):
     vectors: CudaVectors
     sparse: CudaSparse
     groups: CudaGroups
+    synthesis: CudaSynthesis
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class CudaBackend(Backend):
         self.vectors = CudaVectors(self.device, ntt_profile)
         self.sparse = CudaSparse(self.device)
         self.groups = CudaGroups(self.device, msm_profile)
+        self.synthesis = CudaSynthesis(self.device)
         self._goldilocks: CudaGoldilocks | None = None
 
     @property
@@ -130,6 +133,7 @@ class CudaBackend(Backend):
 
     def close(self) -> None:
         self.vectors.clear()
+        self.synthesis.clear()
         if self._goldilocks is not None:
             self._goldilocks.clear_transforms()
         self.device.close()

@@ -62,6 +62,10 @@ class CudaVectors(Vectors):
         )
         kernel.launch(grid, block, arguments)
 
+    def _bits(self, field: Field, a: Array, count: int, out: Array) -> None:
+        n = int(a.shape[0])
+        self._kernel("synthesis", field, "synthesis_bits").launch_items(n, (a, out, np.uint64(n), np.uint32(count)))
+
     def _invert(self, field: Field, n: int, a: Array, out: Array) -> None:
         flat, result = a.reshape(n, field.limbs), out.reshape(n, field.limbs)
         if n <= INVERT_EACH:

@@ -22,6 +22,7 @@ from kernels.interface.busy import BusyWatch, QueueWatch
 from kernels.interface.groups import Groups
 from kernels.interface.sparse import Sparse
 from kernels.interface.staged import MadeOnUse, Staged
+from kernels.interface.synthesis import Synthesis
 from kernels.interface.vectors import Vectors
 from kernels.maths.curves import Curve
 
@@ -65,6 +66,7 @@ class Backend(ABC):
     vectors: Vectors
     sparse: Sparse[Any]
     groups: Groups[Any]
+    synthesis: Synthesis
 
     def prepare(self, curve: Curve) -> None:  # noqa: B027 (a backend with nothing to prepare need not say so)
         """Begin slow preparation for proofs on `curve` (compilation) in the background. Calling it is optional."""

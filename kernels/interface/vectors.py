@@ -60,6 +60,19 @@ class Vectors(ABC):
         """Return 1 / a[i], elementwise; zero stays zero."""
         return self._apply("batch_inverse", field, (a,), out)
 
+    def bits(self, field: Field, a: Array, count: int, out: Array | None = None) -> Array:
+        """Return the `count` low bits of the integers in `a`, (n, limbs), as elements, (count, n, limbs)."""
+        preconditions.elements(field, a, "a")
+        if a.ndim != 2 or not 0 <= count <= 64 * field.limbs:
+            raise SizeError(f"an element has up to {64 * field.limbs} bits, not {count}; they are taken of one vector")
+        shape = (count, *a.shape)
+        if out is None:
+            out = self._empty(shape, a.dtype)
+        preconditions.writable(out, shape)
+        if out.size:
+            self._bits(field, a, count, out)
+        return out
+
     def scale_powers(self, field: Field, a: Array, base: int, first: int = 1, out: Array | None = None) -> Array:
         """Return a[i] * first * base^i for one vector; `base` and `first` are integers in standard form."""
         n = preconditions.elements(field, a, "a")
@@ -135,6 +148,9 @@ class Vectors(ABC):
 
     @abstractmethod
     def _scale_powers(self, field: Field, n: int, a: Array, base: int, first: int, out: Array) -> None: ...
+
+    @abstractmethod
+    def _bits(self, field: Field, a: Array, count: int, out: Array) -> None: ...
 
     @abstractmethod
     def _equal(self, a: Array, b: Array) -> bool: ...

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.ntt import NttEngine, NttProfile, plan_passes
 from kernels.errors import BackendError, SizeError
@@ -14,6 +15,7 @@ from kernels.interface.sparse import CsrMatrix
 from kernels.interface.vectors import Transform
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
+from tests.support.synthesis_cases import products, sha256_block, wires_of
 
 FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
 
@@ -191,3 +193,12 @@ def test_a_staged_array_is_counted_once_and_gone_once_released(emulated: CudaBac
     with pytest.raises(BackendError, match="released"):
         staged.array()
     assert field_to_ints(field, emulated.to_host(doubled)) == [2 * v % field.modulus for v in field_to_ints(field, x)]
+
+
+@pytest.mark.parametrize("field", [BN254.fr, BLS12_381.fr], ids=lambda f: f.name)
+def test_synthesis(emulated: CudaBackend, field: Field) -> None:
+    with CpuBackend() as cpu:
+        for program, bits in ((products(field, 7, 60, 1), False), (sha256_block(field, 3000, 2), True)):
+            assert np.array_equal(wires_of(emulated, program, bits=bits), wires_of(cpu, program, bits=bits))
+        a = field_from_ints(field, values(field, 70))
+        assert np.array_equal(emulated.vectors.bits(field, a, 200), cpu.vectors.bits(field, a, 200))

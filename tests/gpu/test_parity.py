@@ -16,6 +16,7 @@ from kernels.interface.backend import Backend
 from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import CURVES, Curve, Field
 from kernels.maths.encoding import field_from_ints
+from tests.support.synthesis_cases import products, sha256_block, wires_of
 
 pytestmark = pytest.mark.gpu
 SIZES = [10, 16, 20, 22]
@@ -134,3 +135,11 @@ def test_memory_is_refused_by_name_and_comes_back(cuda: CudaBackend) -> None:
         assert backend.device.memory_peak() == 256 << 20
     finally:
         backend.close()
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_synthesis(cpu: CpuBackend, cuda: CudaBackend, curve: Curve) -> None:
+    field = curve.fr
+    for program, bits in ((products(field, 11, 600, 1), False), (sha256_block(field, 26000, 2), True)):
+        assert np.array_equal(wires_of(cuda, program, bits=bits), wires_of(cpu, program, bits=bits))
+    both(cpu, cuda, [random_elements(field, 5000, 1)], lambda b, a: b.vectors.bits(field, a[0], 255))

@@ -9,7 +9,6 @@ all instances at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -18,8 +17,9 @@ from numpy.typing import NDArray
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.linear import ONE, Linear, Run
-from distprove.circuits.program import Step, Wires
+from distprove.circuits.program import RunProgram
 from distprove.circuits.templates import Template
+from kernels.interface.synthesis import SHA256_ONE, SHA256_ZERO, Sha256Block
 from kernels.maths.curves import Curve
 
 KnownBit = bool
@@ -78,10 +78,17 @@ def _block(curve: Curve, known: tuple[KnownBit | None, ...]) -> Template:
         circuit = _CircuitWords(b)
         out = compress(circuit, words[:16], words[16:])
         circuit.finish()
-        b.add_step(_BlockStep(known, wire, circuit.bits()))
+        b.add_step(RunProgram(Sha256Block(b.field, wire - 1, _sources(known), circuit.bits())))
         return [Linear.wires(b.field, bit.wire, 1) for word in out for bit in reversed(word)]
 
     return CircuitBuilder.record(curve, sum(value is None for value in known), gadget)
+
+
+def _sources(known: tuple[KnownBit | None, ...]) -> NDArray[np.int32]:
+    """Where each bit of a block comes from, as `Sha256Block` says it."""
+    numbers = iter(range(len(known)))
+    sources = [next(numbers) if value is None else SHA256_ONE if value else SHA256_ZERO for value in known]
+    return np.array(sources, dtype=np.int32)
 
 
 # -- the compression function, for words of any kind -------------------------------------------------------------------
@@ -164,15 +171,6 @@ _Word = tuple[Bit, ...]
 """32 bits, the least significant first."""
 
 
-@dataclass(frozen=True)
-class _Bits:
-    """Where the witness of each wire of a block comes from: a bit of a register, complemented where `negated`."""
-
-    register: NDArray[np.int64]
-    position: NDArray[np.uint64]
-    negated: NDArray[np.uint64]
-
-
 class _CircuitWords:
     """Implements `Words` for a circuit: every operation adds constraints. Its value is a register of the witness."""
 
@@ -188,9 +186,11 @@ class _CircuitWords:
         self._right: dict[Run, int] = {}
         self._packed = 0
 
-    def bits(self) -> _Bits:
-        register, position, negated = np.array(self._made, dtype=np.int64).T
-        return _Bits(register, position.astype(np.uint64), negated.astype(np.uint64))
+    def bits(self) -> NDArray[np.uint32]:
+        """Which bit each wire is, as `Sha256Block` says it."""
+        register, position, negated = np.array(self._made, dtype=np.uint32).T
+        bits: NDArray[np.uint32] = register << 8 | position << 1 | negated
+        return bits
 
     # -- operations on words --
 
@@ -319,72 +319,3 @@ class _CircuitWords:
         if self._packed:
             self._b.constrain(self._combination(self._left), self._one, self._combination(self._right))
         self._left, self._right, self._packed = {}, {}, 0
-
-
-# -- words of witnesses ------------------------------------------------------------------------------------------------
-
-_Values = NDArray[np.uint64]
-
-
-class _ValueWords:
-    """Implements `Words` for arrays of values, and keeps the registers in the order of `_CircuitWords`."""
-
-    def __init__(self) -> None:
-        self.registers: list[_Values] = []
-
-    def _keep(self, value: _Values) -> _Values:
-        self.registers.append(value)
-        return value
-
-    def constant(self, value: int) -> _Values:
-        return np.full(1, value, dtype=np.uint64)
-
-    def rotated(self, x: _Values, count: int) -> _Values:
-        rotated: _Values = (x >> np.uint64(count) | x << np.uint64(32 - count)) & _MASK
-        return rotated
-
-    def shifted(self, x: _Values, count: int) -> _Values:
-        shifted: _Values = x >> np.uint64(count)
-        return shifted
-
-    def xor(self, x: _Values, y: _Values) -> _Values:
-        return self._keep(x ^ y)
-
-    def choose(self, x: _Values, y: _Values, z: _Values) -> _Values:
-        return self._keep(z ^ (x & (y ^ z)))
-
-    def majority(self, x: _Values, y: _Values, z: _Values) -> _Values:
-        majority = self._keep((x & y) | (z & (x | y)))
-        self._keep(y & z)
-        return majority
-
-    def total(self, values: Sequence[_Values]) -> _Values:
-        total: _Values = self._keep(sum(values[1:], start=values[0])) & _MASK
-        return total
-
-
-_MASK = np.uint64(0xFFFFFFFF)
-
-
-@dataclass(frozen=True, eq=False)
-class _BlockStep(Step):
-    """The step that computes all wires of a block from its inputs, which are the first wires."""
-
-    known: tuple[KnownBit | None, ...]
-    first: int
-    bits: _Bits
-
-    def run(self, wires: Wires) -> None:
-        inputs = wires.backend.to_host(wires.values[1 : self.first].any(axis=-1))
-        given = np.empty((768, wires.batch), dtype=np.uint64)
-        is_input = np.array([value is None for value in self.known])
-        given[is_input] = inputs
-        given[~is_input] = np.array([value for value in self.known if value is not None])[:, None]
-        weights = np.uint64(1) << np.arange(31, -1, -1, dtype=np.uint64)
-        block = list(np.einsum("wib,i->wb", given.reshape(24, 32, wires.batch), weights))
-        words = _ValueWords()
-        compress(words, block[:16], block[16:])
-        registers = np.stack(np.broadcast_arrays(*words.registers))
-        found = registers[self.bits.register] >> self.bits.position[:, None]
-        found = (found & np.uint64(1)) ^ self.bits.negated[:, None]
-        wires.values[self.first : self.first + found.shape[0]] = wires.backend.to_device(found)[:, :, None] * wires.one

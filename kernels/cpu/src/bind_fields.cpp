@@ -128,6 +128,96 @@ void spmv(Pool& pool, const CheckedMatrix& matrix, InBytes x, bool standard_form
   matrix.ops->spmv(pool, matrix.view, x.data(), standard_form, out.data());
 }
 
+void bits(Pool& pool, const std::string& field, InBytes a, size_t count, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t n = count_of(a, ops.bytes, "a");
+  if (count > 8 * ops.bytes) throw std::invalid_argument("count: more bits than an element has");
+  expect(out, count * a.size(), "out");
+  nb::gil_scoped_release release;
+  ops.bits(pool, a.data(), out.data(), n, count);
+}
+
+template <class Array>
+void aligned(const Array& array, const char* what) {
+  if (reinterpret_cast<std::uintptr_t>(array.data()) % sizeof(u64) != 0)
+    throw std::invalid_argument(std::string(what) + ": not aligned");
+}
+
+// What an instance computes, checked: a wire depends on those before it alone.
+struct CheckedProgram {
+  InBytes first, second, third, values;
+  const FieldOps* ops;
+  u32 inputs, own;
+  bool hash;
+};
+
+CheckedProgram check_products(const std::string& field, u32 inputs, InBytes row_ptr, InBytes columns,
+                              InBytes value_index, InBytes values) {
+  const FieldOps& ops = field_ops(field);
+  const size_t rows = count_of(row_ptr, sizeof(u32), "row_ptr");
+  if (rows % 3 != 1) throw std::invalid_argument("row_ptr: not three rows a wire");
+  const size_t nnz = count_of(columns, sizeof(u32), "columns"), distinct = count_of(values, ops.bytes, "values");
+  expect(value_index, columns.size(), "value_index");
+  for (const InBytes* array : {&row_ptr, &columns, &value_index, &values}) aligned(*array, "a program");
+  const In<u32> begin(row_ptr.data()), column(columns.data()), index(value_index.data());
+  if (begin[0] != 0 || begin[rows - 1] != nnz) throw std::invalid_argument("row_ptr: does not span the entries");
+  for (size_t row = 0; row + 1 < rows; ++row) {
+    if (begin[row] > begin[row + 1] || begin[row + 1] > nnz) throw std::invalid_argument("row_ptr: not ascending");
+    for (size_t k = begin[row]; k < begin[row + 1]; ++k)
+      if (column[k] > inputs + row / 3 || index[k] >= distinct) throw std::invalid_argument("entry: out of range");
+  }
+  const u32 own = (u32)(rows / 3);
+  return {std::move(row_ptr), std::move(columns), std::move(value_index), std::move(values), &ops, inputs, own, false};
+}
+
+CheckedProgram check_sha256(const std::string& field, u32 inputs, InBytes sources, InBytes bits) {
+  expect(sources, 768 * sizeof(int), "sources");
+  const size_t own = count_of(bits, sizeof(u32), "bits");
+  aligned(sources, "sources");
+  aligned(bits, "bits");
+  for (size_t i = 0; i < 768; ++i) {
+    const int source = In<int>(sources.data())[i];
+    if (source < SHA256_ONE || source >= (int)inputs) throw std::invalid_argument("sources: out of range");
+  }
+  for (size_t i = 0; i < own; ++i) {
+    const u32 bit = In<u32>(bits.data())[i];
+    if (bit >> 8 >= SHA256_KEPT || (bit >> 1 & 127) > 63) throw std::invalid_argument("bits: out of range");
+  }
+  return {sources, bits, bits, bits, &field_ops(field), inputs, (u32)own, true};
+}
+
+// Compute the own wires of all instances; `runs` and `first` as in synthesis.h.
+void run_program(Pool& pool, const CheckedProgram& program, InBytes runs, InBytes first, u32 lanes, u32 batch,
+                 OutBytes wires) {
+  const size_t placements = count_of(first, sizeof(i64), "first");
+  expect(runs, placements * program.inputs * 2 * sizeof(i64), "runs");
+  if (lanes == 0 || batch == 0) throw std::invalid_argument("no lanes");
+  const i64 count = (i64)count_of(wires, (size_t)batch * program.ops->bytes, "wires");
+  aligned(runs, "runs");
+  aligned(first, "first");
+  aligned(wires, "wires");
+  const In<i64> run(runs.data()), own(first.data());
+  const auto inside = [&](i64 wire) { return wire >= 0 && wire < count; };
+  for (size_t i = 0; i < placements * program.inputs; ++i)
+    if (!inside(run[2 * i]) || !inside(run[2 * i] + ((i64)lanes - 1) * run[2 * i + 1]))
+      throw std::invalid_argument("runs: out of range");
+  for (size_t i = 0; i < placements; ++i)
+    if (own[i] < 1 || own[i] + (i64)lanes * program.own > count) throw std::invalid_argument("first: out of range");
+  const Instances where{reinterpret_cast<const i64*>(runs.data()), reinterpret_cast<const i64*>(first.data()),
+                        program.inputs, program.own, lanes, batch};
+  const size_t instances = placements * lanes * batch;
+  nb::gil_scoped_release release;
+  if (program.hash) {
+    const Sha256Wires block{reinterpret_cast<const int*>(program.first.data()),
+                            reinterpret_cast<const u32*>(program.second.data())};
+    program.ops->sha256(pool, block, where, instances, wires.data());
+  } else {
+    const ProductsView view{program.own, program.first.data(), program.second.data(), program.third.data(),
+                            program.values.data()};
+    program.ops->products(pool, view, where, instances, wires.data());
+  }
+}
+
 }  // namespace
 
 void bind_fields(nb::module_& m) {
@@ -159,6 +249,11 @@ void bind_fields(nb::module_& m) {
         new (self) CheckedMatrix(check_matrix(field, cols, row_ptr, columns, value_index, values));
       });
   m.def("spmv", &spmv);
+  m.def("bits", &bits);
+  nb::class_<CheckedProgram>(m, "Program", "What an instance of a part of a circuit computes; keeps its arrays alive.");
+  m.def("products_program", &check_products);
+  m.def("sha256_program", &check_sha256);
+  m.def("run_program", &run_program);
 }
 
 }  // namespace dp

@@ -3,6 +3,7 @@
 #include "ntt.h"
 #include "ops.h"
 #include "spmv.h"
+#include "synthesis_ops.h"
 #include "vectors.h"
 
 namespace dp {
@@ -37,6 +38,13 @@ FieldOps make_field_ops(const char* name) {
   ops.root_table = [](const u8* root, int log_n, u8* out) { root_table<F>(In<F>(root)[0], log_n, out); };
   ops.ntt = [](Pool& p, u8* data, const NttCall& call) { ntt<F>(p, data, call); };
   ops.spmv = [](Pool& p, const CsrView& m, const u8* x, bool standard, u8* out) { spmv<F>(p, m, x, standard, out); };
+  ops.bits = [](Pool& p, const u8* a, u8* out, size_t n, size_t count) { bits<F>(p, a, out, n, count); };
+  ops.products = [](Pool& p, const ProductsView& program, const Instances& where, size_t instances, u8* wires) {
+    products<F>(p, program, where, instances, wires);
+  };
+  ops.sha256 = [](Pool& p, const Sha256Wires& block, const Instances& where, size_t instances, u8* wires) {
+    sha256_blocks<F>(p, block, where, instances, wires);
+  };
   return ops;
 }
 

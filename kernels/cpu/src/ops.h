@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "synthesis.h"
 #include "threads.h"
 #include "views.h"
 
@@ -26,6 +27,11 @@ struct CsrView {
   const u8 *row_ptr, *columns, *value_index, *values;  // u32, u32, u32, elements
 };
 
+struct ProductsView {
+  u32 own;
+  const u8 *row_ptr, *columns, *value_index, *values;  // u32, u32, u32, elements
+};
+
 struct FieldOps {
   const char* name;
   size_t bytes;
@@ -40,6 +46,10 @@ struct FieldOps {
   void (*root_table)(const u8* root, int log_n, u8* out);
   void (*ntt)(Pool&, u8* data, const NttCall& call);
   void (*spmv)(Pool&, const CsrView& matrix, const u8* x, bool standard_form, u8* out);
+  // row k of out is bit k of the n integers that `a` stands for
+  void (*bits)(Pool&, const u8* a, u8* out, size_t n, size_t count);
+  void (*products)(Pool&, const ProductsView& program, const Instances& where, size_t instances, u8* wires);
+  void (*sha256)(Pool&, const Sha256Wires& block, const Instances& where, size_t instances, u8* wires);
 };
 
 struct GroupOps {

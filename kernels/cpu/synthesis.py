@@ -1,0 +1,34 @@
+"""Witnesses of placed parts of circuits, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels.cpu.leased_pool import LeasedPool
+from kernels.cpu.points import flat_bytes
+from kernels.interface.arrays import Array
+from kernels.interface.leases import PROVING
+from kernels.interface.synthesis import Instances, Products, Program, Synthesis
+
+
+class CpuSynthesis(Synthesis):
+    """Programs on the threads of `pool`, an instance at a time."""
+
+    def __init__(self, pool: LeasedPool) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def _load(self, program: Program) -> Any:
+        native, name = self._pool.native, program.field.name
+        if isinstance(program, Products):
+            arrays = (program.row_ptr, program.columns, program.value_index, program.values)
+            return native.products_program(name, program.inputs, *map(flat_bytes, arrays))
+        return native.sha256_program(name, program.inputs, flat_bytes(program.sources), flat_bytes(program.bits))
+
+    def _run(self, loaded: Any, program: Program, wires: Array, where: Instances) -> None:
+        runs, first = (flat_bytes(np.ascontiguousarray(array, dtype=np.int64)) for array in (where.runs, where.first))
+        batch = int(wires.shape[1])
+        with self._pool.leased(PROVING, where.lanes * len(where.first) * batch * program.own) as threads:
+            self._pool.native.run_program(threads, loaded, runs, first, where.lanes, batch, flat_bytes(wires))
