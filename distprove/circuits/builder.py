@@ -21,6 +21,7 @@ from distprove.circuits.circuit import Circuit, Signal
 from distprove.circuits.linear import Linear, common_lanes
 from distprove.circuits.matrices import SIDES, ConstraintBlock, Dictionary, Rows, Shape, assemble, gather, shape_of
 from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, MultiplyAdd, Step
+from distprove.circuits.schedule import scheduled
 from distprove.circuits.templates import Placement, Template, single_runs
 from distprove.errors import UsageError
 from kernels.maths.curves import Curve
@@ -206,7 +207,7 @@ class CircuitBuilder:
             public_inputs=sum(s.lanes for s in public),
             private_inputs=sum(s.lanes for s in private),
         )
-        return Circuit(self.curve, r1cs, tuple(outputs), (*public, *private), tuple(self._steps), order)
+        return Circuit(self.curve, r1cs, tuple(outputs), (*public, *private), scheduled(self._steps), order)
 
     def shape(self) -> Shape:
         """The circuit's sizes, without assembling its matrices."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class Circuit:
     def n_wires(self) -> int:
         return int(self.order.shape[0])
 
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether the final wires have the builder's order. Then no witness, perhaps of gigabytes, is copied for it."""
+        return bool((self.order == np.arange(self.n_wires)).all())
+
     def witness(self, inputs: Mapping[str, Any], backend: Backend) -> NDArray[np.uint64]:
         """Compute the witness of one input, (wires, limbs) canonical integers, as `witnesses` does for many."""
         one: NDArray[np.uint64] = self.witnesses([inputs], backend)[0]
@@ -67,9 +73,9 @@ class Circuit:
         for step in self.steps:
             step.run(wires)
         flat = wires.values.reshape(-1, self.curve.fr.limbs)
-        standard = backend.vectors.from_montgomery(self.curve.fr, flat).reshape(wires.values.shape)
+        standard = backend.vectors.from_montgomery(self.curve.fr, flat, out=flat).reshape(wires.values.shape)
         host: NDArray[np.uint64] = backend.to_host(standard)
-        return np.ascontiguousarray(host[self.order].swapaxes(0, 1))
+        return np.ascontiguousarray((host if self._in_order else host[self.order]).swapaxes(0, 1))
 
     def _load(self, wires: Wires, signal: Signal, values: list[list[int]]) -> None:
         field = self.curve.fr

@@ -17,6 +17,9 @@ Run = tuple[int, int]
 
 ONE: Run = (0, 0)
 
+Span = tuple[int, int]
+"""Wires from a first to a last."""
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -35,6 +38,11 @@ class Linear:
     def wires(cls, field: Field, first: int, lanes: int) -> Linear:
         """The value of `lanes` consecutive wires from `first`, one wire a lane."""
         return cls(field, lanes, {(first, 1 if lanes > 1 else 0): 1})
+
+    def spans(self, lanes: int) -> list[Span]:
+        """The wires that `lanes` rows read, as spans from the first to the last."""
+        ends = [(first, first + (lanes - 1) * stride) for first, stride in self.terms]
+        return [(min(pair), max(pair)) for pair in ends]
 
     def _combine(self, other: Linear | int, factor: int) -> Linear:
         if isinstance(other, int):

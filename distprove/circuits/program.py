@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.circuits.linear import Linear
+from distprove.circuits.linear import Linear, Span
 from distprove.errors import UnsatisfiedWitness
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -86,6 +86,14 @@ class Step(ABC):
     @abstractmethod
     def run(self, wires: Wires) -> None: ...
 
+    @abstractmethod
+    def reads(self) -> list[Span]:
+        """The wires that the step reads, and perhaps others between them."""
+
+    @abstractmethod
+    def sets(self) -> list[tuple[int, int]]:
+        """The first wire that the step sets and how many; nothing for a step that sets none."""
+
 
 @dataclass(frozen=True)
 class Assign(Step):
@@ -96,6 +104,12 @@ class Assign(Step):
 
     def run(self, wires: Wires) -> None:
         wires.store(self.first, wires.evaluate(self.value))
+
+    def reads(self) -> list[Span]:
+        return self.value.spans(self.value.lanes)
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(self.first, self.value.lanes)]
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,12 @@ class Multiply(Step):
         a = wires.evaluate(self.a, self.lanes)
         b = a if self.b == self.a else wires.evaluate(self.b, self.lanes)
         wires.store(self.first, wires.backend.vectors.mul(wires.field, a, b))
+
+    def reads(self) -> list[Span]:
+        return [*self.a.spans(self.lanes), *self.b.spans(self.lanes)]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(self.first, self.lanes)]
 
 
 @dataclass(frozen=True)
@@ -128,6 +148,12 @@ class MultiplyAdd(Step):
         product = wires.backend.vectors.mul(wires.field, a, b)
         wires.store(self.first, wires.backend.vectors.add(wires.field, product, c))
 
+    def reads(self) -> list[Span]:
+        return [span for value in (self.a, self.b, self.c) for span in value.spans(self.lanes)]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(self.first, self.lanes)]
+
 
 @dataclass(frozen=True)
 class Invert(Step):
@@ -138,6 +164,12 @@ class Invert(Step):
 
     def run(self, wires: Wires) -> None:
         wires.store(self.first, wires.backend.vectors.batch_inverse(wires.field, wires.evaluate(self.value)))
+
+    def reads(self) -> list[Span]:
+        return self.value.spans(self.value.lanes)
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(self.first, self.value.lanes)]
 
 
 @dataclass(frozen=True)
@@ -153,6 +185,12 @@ class Decompose(Step):
         bits = wires.values[self.first : self.first + self.count * self.value.lanes]
         wires.backend.vectors.bits(wires.field, value, self.count, out=bits.reshape(self.count, *value.shape))
 
+    def reads(self) -> list[Span]:
+        return self.value.spans(self.value.lanes)
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(self.first, self.count * self.value.lanes)]
+
 
 @dataclass(frozen=True, eq=False)
 class RunProgram(Step):
@@ -165,6 +203,12 @@ class RunProgram(Step):
         runs = np.stack([np.arange(1, inputs + 1), np.zeros(inputs, dtype=np.int64)], axis=1)
         where = Instances(runs[None].astype(np.int64), np.array([1 + inputs], dtype=np.int64), 1)
         wires.backend.synthesis.run(self.program, wires.values, where)
+
+    def reads(self) -> list[Span]:
+        return [(1, self.program.inputs)]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(1 + self.program.inputs, self.program.own)]
 
 
 @dataclass(frozen=True)
@@ -193,3 +237,9 @@ class Check(Step):
         if wires.batch > wires.witnesses:
             which = f", instance {index % wires.batch // wires.witnesses}{which}"
         raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {self.label}{where}{which}")
+
+    def reads(self) -> list[Span]:
+        return [span for value in (self.a, self.b, self.c) for span in value.spans(self.lanes)]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return []

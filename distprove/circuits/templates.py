@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.circuits.linear import Linear, Run
+from distprove.circuits.linear import Linear, Run, Span
 from distprove.circuits.matrices import Dictionary, Entries
 from distprove.circuits.program import Assign, Multiply, MultiplyAdd, RunProgram, Step, Wires
 from distprove.errors import UsageError
@@ -165,15 +165,19 @@ class Placement(Step):
     # -- witness ----------------------------------------------------------------------------------------------------
 
     def run(self, wires: Wires) -> None:
-        program = self.template.program
-        if program is not None:
-            runs = np.array(self.runs, dtype=np.int64).reshape(1, -1, 2)
-            where = Instances(runs, np.array([self.first], dtype=np.int64), self.lanes)
-            wires.backend.synthesis.run(program, wires.values, where)
+        if self.template.program is not None:
+            Placements((self,)).run(wires)
             return
         at_once = max(1, WIRES_AT_ONCE // (self.template.wires * wires.batch))
         for start in range(0, self.lanes, at_once):
             self._run_lanes(wires, start, min(at_once, self.lanes - start))
+
+    def reads(self) -> list[Span]:
+        ends = [(first, first + (self.lanes - 1) * stride) for first, stride in self.runs]
+        return [(min(pair), max(pair)) for pair in ends]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [(self.first, self.lanes * self.template.own)]
 
     def _run_lanes(self, wires: Wires, start: int, lanes: int) -> None:
         """Compute the own wires of `lanes` instances from instance `start`. The instances take the place of witnesses
@@ -188,6 +192,26 @@ class Placement(Step):
         begin = self.first + start * template.own
         own = wires.values[begin : begin + lanes * template.own]
         own.reshape(lanes, template.own, wires.batch, limbs)[...] = by_lane[1 + template.inputs :].swapaxes(0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Placements(Step):
+    """Placements of one template, with a program, that wait for nothing of each other and have as many lanes each."""
+
+    items: tuple[Placement, ...]
+
+    def run(self, wires: Wires) -> None:
+        template, lanes = self.items[0].template, self.items[0].lanes
+        assert template.program is not None
+        runs = np.array([item.runs for item in self.items], dtype=np.int64)
+        where = Instances(runs, np.array([item.first for item in self.items], dtype=np.int64), lanes)
+        wires.backend.synthesis.run(template.program, wires.values, where)
+
+    def reads(self) -> list[Span]:
+        return [span for item in self.items for span in item.reads()]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [made for item in self.items for made in item.sets()]
 
 
 def single_runs(inputs: Sequence[Linear]) -> tuple[Run, ...]:

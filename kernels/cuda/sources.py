@@ -47,6 +47,7 @@ def all_sources() -> list[KernelSource]:
         *goldilocks,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
     ]
+    sources += [field_source("synthesis", curve.fr) for curve in CURVES]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
     return list(dict.fromkeys(sources))
 
