@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from distprove.circuits.program import Step, Wires
 from distprove.errors import WitnessGenerationError
 from distprove.groth16.r1cs import R1cs
+from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import scalars_from_ints
@@ -62,6 +63,18 @@ class Circuit:
         """
         if not inputs:
             return np.zeros((0, self.n_wires, self.curve.fr.limbs), dtype=np.uint64)
+        host: NDArray[np.uint64] = backend.to_host(self._made_on(backend, inputs))
+        return np.ascontiguousarray(host.swapaxes(0, 1))
+
+    def witness_on(self, backend: Backend, inputs: Mapping[str, Any]) -> Array:
+        """Compute the witness of one input in the backend's memory, (wires, limbs), and leave it there.
+
+        Otherwise as `witness`.
+        """
+        return self._made_on(backend, [inputs])[:, 0]
+
+    def _made_on(self, backend: Backend, inputs: Sequence[Mapping[str, Any]]) -> Array:
+        """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
         wires = Wires(backend, self.curve.fr, self.n_wires, len(inputs))
         for signal in self.inputs:
             self._load(wires, signal, [_lookup(one, signal) for one in inputs])
@@ -74,8 +87,7 @@ class Circuit:
             step.run(wires)
         flat = wires.values.reshape(-1, self.curve.fr.limbs)
         standard = backend.vectors.from_montgomery(self.curve.fr, flat, out=flat).reshape(wires.values.shape)
-        host: NDArray[np.uint64] = backend.to_host(standard)
-        return np.ascontiguousarray((host if self._in_order else host[self.order]).swapaxes(0, 1))
+        return standard if self._in_order else standard[backend.to_device(self.order)]
 
     def _load(self, wires: Wires, signal: Signal, values: list[list[int]]) -> None:
         field = self.curve.fr

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,11 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import StepTimes
 from kernels.cpu import group
-from kernels.interface.arrays import HostArray
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
 from kernels.interface.groups import PendingPoint
-from kernels.interface.staged import Staged
+from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
 
 
@@ -43,16 +45,20 @@ def fresh_blinding(modulus: int) -> Blinding:
     return Blinding(secrets.randbelow(modulus), secrets.randbelow(modulus))
 
 
+MadeOnDevice = Callable[[Backend], Array]
+"""What makes a witness in a backend's memory, (n_vars, 4) canonical integers, by the thread that computes."""
+
+
 def prove(
     key: ResidentKey,
-    witness: NDArray[np.uint64],
+    witness: NDArray[np.uint64] | MadeOnDevice,
     blinding: Callable[[int], Blinding] = fresh_blinding,
 ) -> tuple[Groth16Proof, StepTimes]:
     """Prove that `witness` satisfies the circuit of `key`.
 
-    `witness` is (n_vars, 4) uint64, canonical integers, with wire 0 equal to 1. A witness that does not satisfy the
-    circuit gives a proof that does not verify, because the key alone cannot tell; so callers must verify the proof.
-    Raises WitnessMismatch.
+    `witness` is (n_vars, 4) uint64, canonical integers, with wire 0 equal to 1, or what makes it on the device. A
+    witness that does not satisfy the circuit gives a proof that does not verify, because the key alone cannot tell; so
+    callers must verify the proof. Raises WitnessMismatch.
     """
     staged = StagedWitness(key, witness)
     try:
@@ -65,12 +71,14 @@ class StagedWitness:
     """A witness on its way to the device, the first of a proof's three parts. The others are the computation on the
     device and the assembly on the host; proofs in different parts can be in flight at once."""
 
-    def __init__(self, key: ResidentKey, witness: NDArray[np.uint64]) -> None:
-        """Begin to copy `witness`, which has the form that `prove` takes and must not change until it is released.
+    def __init__(self, key: ResidentKey, witness: NDArray[np.uint64] | MadeOnDevice) -> None:
+        """Begin to copy `witness`, which has the form that `prove` takes and must not change until it is released. One
+        that the device makes is made by `start`.
 
         May be called while another thread uses the key's backend. Raises WitnessMismatch, OutOfMemory.
         """
-        check_shape(key, witness)
+        if isinstance(witness, np.ndarray):
+            check_shape(key, witness)
         self._key = key
         self._times = StepTimes()
 
@@ -78,7 +86,9 @@ class StagedWitness:
         #    if the backend can.
         with self._times.step("upload"):
             backend = key.backend
-            self._staged: Staged = backend.stage(witness)
+            self._staged: Staged = (
+                backend.stage(witness) if isinstance(witness, np.ndarray) else MadeOnUse(partial(_made, key, witness))
+            )
             self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
             self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)
 
@@ -167,6 +177,14 @@ class PendingGroth16:
         with self._times.step("assemble"):
             proof = assemble(self._key, a, b1, b2, c, h, self._masks)
         return proof, self._times
+
+
+def _made(key: ResidentKey, make: MadeOnDevice) -> Array:
+    """The witness that `make` makes. Raises WitnessMismatch."""
+    array = make(key.backend)
+    if array.shape != (key.n_vars, key.curve.fr.limbs):
+        raise WitnessMismatch(f"the witness has shape {array.shape}; this key's circuit has {key.n_vars} wires")
+    return array
 
 
 def check_shape(key: ResidentKey, witness: NDArray[np.uint64]) -> None:

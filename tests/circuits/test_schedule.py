@@ -1,4 +1,4 @@
-"""The order of a witness's steps: nothing runs before what it reads, and what waits for nothing of each other at once."""
+"""The order of a witness's steps: nothing runs before what it reads; what waits for nothing of each other runs at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_order_changes_no_witness() -> None:
     inputs = {f"{name}{chain}": [7 * chain + lane + 1 for lane in range(5)] for name in "xy" for chain in range(3)}
     with CpuBackend() as backend:
         witness = circuit.witness(inputs, backend)
-    value = [[row for row in inputs[f"x{chain}"]] for chain in range(3)]
+    value = [list(inputs[f"x{chain}"]) for chain in range(3)]
     for chain in range(3):
         for _ in range(4):
             value[chain] = [x * x + y for x, y in zip(value[chain], inputs[f"y{chain}"], strict=True)]

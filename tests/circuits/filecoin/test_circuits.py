@@ -14,7 +14,7 @@ from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
 from distprove.groth16.keys import VerificationKey
-from distprove.groth16.prover import prove
+from distprove.groth16.prover import Blinding, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.verifier import verify
@@ -150,7 +150,10 @@ def test_a_winning_post_of_2_kib_is_proven(backend: Backend, tmp_path: Path) -> 
     inputs = post_inputs(1, 1, KIB_2, Random(8))
     setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "post.zkey")
     key = read_zkey(tmp_path / "post.zkey")
-    proof, _ = prove(load_key(key, backend), circuit.witness(inputs, backend))
+    loaded, blinding = load_key(key, backend), Blinding(3, 5)
+    proof, _ = prove(loaded, circuit.witness(inputs, backend), lambda _: blinding)
+    there, _ = prove(loaded, lambda device: circuit.witness_on(device, inputs), lambda _: blinding)
+    assert there.to_dict() == proof.to_dict()
     vk = VerificationKey.from_zkey(key)
     assert verify(vk, inputs["public"], proof)
     assert not verify(vk, changed(inputs, "public", 1)["public"], proof)

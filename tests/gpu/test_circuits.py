@@ -1,0 +1,48 @@
+"""Witnesses of circuits in Python that a GPU makes, and proofs of them there: the same as the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs
+from distprove.circuits.filecoin.porep import porep_circuit
+from distprove.circuits.filecoin.post import post_circuit
+from distprove.errors import UnsatisfiedWitness
+from distprove.groth16.prover import Blinding, prove
+from distprove.groth16.resident import load_key
+from distprove.groth16.setup import setup
+from distprove.groth16.zkey import read_zkey
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[CpuBackend]:
+    with CpuBackend(threads=8) as backend:
+        yield backend
+
+
+def test_a_replica(cpu: CpuBackend, cuda: CudaBackend) -> None:
+    circuit = porep_circuit(1, 2, (8, 8)).build()
+    inputs = porep_inputs(1, 2, (8, 8), Random(2))
+    assert np.array_equal(circuit.witness(inputs, cuda), circuit.witness(inputs, cpu))
+    lie = {**inputs, "comm_c": inputs["comm_c"] + 1}
+    with pytest.raises(UnsatisfiedWitness, match="comm_r is the hash"):
+        circuit.witness(lie, cuda)
+
+
+def test_a_winning_post_is_proven_where_its_witness_is_made(cpu: CpuBackend, cuda: CudaBackend, tmp_path: Path) -> None:
+    circuit = post_circuit(1, 3, (8, 8)).build()
+    inputs = post_inputs(1, 3, (8, 8), Random(3))
+    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "post.zkey")
+    key, blinding = read_zkey(tmp_path / "post.zkey"), Blinding(3, 5)
+    want, _ = prove(load_key(key, cpu), circuit.witness(inputs, cpu), lambda _: blinding)
+    got, _ = prove(load_key(key, cuda), lambda device: circuit.witness_on(device, inputs), lambda _: blinding)
+    assert got.to_dict() == want.to_dict()
