@@ -1,4 +1,4 @@
-"""The order of a witness's steps: nothing runs before what it reads; what waits for nothing of each other runs at once."""
+"""The order of a witness's steps: none runs before what it reads; what waits for nothing of each other runs at once."""
 
 from __future__ import annotations
 
