@@ -35,9 +35,9 @@ class Search:
                 yield entry
 
     def matches(self, base: Path, pattern: str) -> Iterator[Path]:
-        """What a pattern matches, relative to `base`, as for Python's `glob` with `**`: only a dot matches a leading dot,
-        and what cannot be read matches nothing. A folder counts once for `**`, however many links lead to it. Raises
-        InputError."""
+        """What a pattern matches, relative to `base`, as for Python's `glob` with `**`: only a dot matches a leading
+        dot, and what cannot be read matches nothing. A folder counts once for `**`, however many links lead to it.
+        Raises InputError."""
         path = Path(pattern)
         parts = path.parts[1:] if path.is_absolute() else path.parts
         if len(parts) > MAX_PARTS:
