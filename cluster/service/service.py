@@ -396,9 +396,9 @@ class Service:
         job = ticket.job
         assert job is not None, "it is not over"
         require_allowed_files(job, self.limits, self.folder)
-        run = Path(ticket.view.run)
-        if run.parent != self.folder / RUNS:
-            allowed_out(run, self.limits, self.folder)
+        out = Path(ticket.view.run)
+        if out.parent != self.folder / RUNS:
+            allowed_out(out, self.limits, self.folder)
         system, known_as = self._systems.load(job)
         plan = system.plan()
         with self._lock:
