@@ -6,7 +6,6 @@ the file) and from a run's job.json (`from_record`), with the same checks.
 
 from __future__ import annotations
 
-import glob
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -19,6 +18,7 @@ from distprove.errors import InputError, UsageError
 from distprove.formats.files import is_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
+from distprove.formats.patterns import Search
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
@@ -237,14 +237,15 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
     Patterns keep their order; the files of one glob or folder are sorted naturally (`in2` before `in10`). A folder
     stands for its files that end in `suffix`. A file that several patterns match counts once. Names follow
     `names.name_after`; files of equal name become `name`, `name-2`, ... in order. Raises InputError for a pattern that
-    matches nothing.
+    matches nothing, and where too much is to be looked at.
     """
     files: dict[Path, Path] = {}
+    search = Search()
     for pattern in patterns:
         path = base / pattern
         try:
             folder = path.is_dir()
-            found = _matches(path, str(pattern), base, suffix if folder else None)
+            found = _matches(search, path, str(pattern), base, suffix if folder else None)
         except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be read
             raise InputError(f"{pattern}: {getattr(error, 'strerror', None) or error}") from None
         if not found:
@@ -258,10 +259,11 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
     return tuple(InputFile(name, path) for name, path in zip(unique(map(name_after, given)), given, strict=True))
 
 
-def _matches(path: Path, pattern: str, base: Path, suffix: str | None) -> list[Path]:
+def _matches(search: Search, path: Path, pattern: str, base: Path, suffix: str | None) -> list[Path]:
     """The files that one pattern matches. `path` is the pattern as a path; `suffix` is given if that is a folder."""
     if suffix is not None:
-        return [p for p in path.iterdir() if p.suffix == suffix and p.is_file()]
-    if path.is_file():
+        found = (path / entry.name for entry in search.entries(path))
+        return [p for p in found if p.suffix == suffix and is_file(p)]
+    if is_file(path):
         return [path]
-    return [p for p in (base / match for match in glob.iglob(pattern, root_dir=base, recursive=True)) if p.is_file()]
+    return [p for p in search.matches(base, pattern) if is_file(p)]

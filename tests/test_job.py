@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distprove.errors import InputError, UsageError
+from distprove.formats import patterns
 from distprove.formats.names import MAX_LENGTH, is_name, name_after, natural_key, unique
+from distprove.formats.patterns import Search
 from distprove.job import Job
 from distprove.jobfile import _value
 from distprove.options import expand
@@ -128,6 +131,47 @@ def test_equal_names_are_told_apart(folder: Path) -> None:
 def test_a_link_is_named_as_given(folder: Path) -> None:
     (folder / "alias.json").symlink_to(folder / "inputs" / "in1.json")
     assert [source.name for source in expand(["alias.json"], folder, ".json")] == ["alias"]
+
+
+def test_patterns_match_what_glob_matches(tmp_path: Path) -> None:
+    for name in ("a/x.json", "a/b/x.json", "a/b/.y.json", ".h/x.json", "c/[1].json", "c/1.json", "x.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "l").symlink_to("a/b")
+    (tmp_path / "a" / "up").symlink_to("..")
+    (tmp_path / "a" / "self").symlink_to("self")
+    plain = [
+        "*.json",
+        "*/x.json",
+        "?/*/*.json",
+        ".*/*.json",
+        "a/b/.*",
+        "c/[[]1].json",
+        "[!a]/*",
+        "a/../*/x.json",
+        "*/..",
+    ]
+    for pattern in (*plain, f"{tmp_path}/a/*.json", "none/*", "x.json/*", "*/b/x.json"):
+        found = [path for path in Search().matches(tmp_path, pattern) if path.is_file()]
+        glob_has = [tmp_path / match for match in glob.glob(pattern, root_dir=tmp_path)]
+        assert sorted(found) == sorted(path for path in glob_has if path.is_file())
+    for pattern in ("**/*.json", "**", "a/**/x.json", "**/b/**"):  # glob goes round by `up`, forty times
+        found = [path for path in Search().matches(tmp_path, pattern) if path.is_file()]
+        glob_has = [tmp_path / match for match in glob.glob(pattern, root_dir=tmp_path, recursive=True)]
+        assert {path.resolve() for path in found} == {path.resolve() for path in glob_has if path.is_file()}
+
+
+@pytest.mark.parametrize("pattern", ["*/../" * 20 + "x", "**/none", "**/" * 100, "*/" * 1000, "*"])
+def test_a_pattern_has_a_job_look_at_no_more_than_it_may(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these was looked for without an end, or until Python's stack was full."""
+    monkeypatch.setattr(patterns, "MAX_LOOKS", 10_000)
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "back").symlink_to("..")
+    with pytest.raises(InputError, match=r"too many files and folders|at most 128 parts|no file matches"):
+        expand([pattern] * 3000, tmp_path, ".json")
 
 
 @pytest.mark.parametrize(

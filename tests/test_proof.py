@@ -291,8 +291,17 @@ def test_many_partitions_with_small_public_values_fit_in_a_file() -> None:
     assert canonical.decode(canonical.encode(many), "test") == many
 
 
-def test_no_value_costs_more_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = canonical.encode([[{} for _ in range(3000)], [{"a": [i]} for i in range(3000)], list(range(3000))])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[{} for _ in range(3000)], [{"a": [i]} for i in range(3000)], list(range(3000))],
+        [-32] * 9000,
+        [b"a"] * 9000,
+    ],
+)
+def test_no_value_costs_more_than_is_counted(value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers from -32 on are a byte in the file, and objects of 32 that Python makes anew for each."""
+    data = canonical.encode(value)
     allowed = 1 << 12
     while True:
         monkeypatch.setattr(canonical, "FREE_COST", allowed)

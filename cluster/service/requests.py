@@ -61,9 +61,16 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     job = Job.from_options(system, title=title, base=base, **table)
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
-    for path in paths_of(job):  # links followed
-        _require_allowed(Path(os.path.realpath(path)), limits, folder)
+    require_allowed_files(job, limits, folder)
     return replace(job, executor=settings)
+
+
+def require_allowed_files(job: Job, limits: Limits, folder: Path) -> None:
+    """Raise UsageError unless all files that a job names are allowed, wherever links lead. A job is asked when it is
+    submitted and when it begins: it may have waited while links were laid, or been taken by a service with other
+    limits."""
+    for path in paths_of(job):
+        _require_allowed(Path(os.path.realpath(path)), limits, folder)
 
 
 def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
@@ -73,6 +80,13 @@ def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
     out = Path(request.base or "/") / request.out
     if not out.is_absolute():
         raise UsageError("`out` is an absolute path on the service's machine, or relative to a base that is one")
+    if out.name in ("", ".."):
+        raise UsageError("`out` ends in the name of a folder, not in `..`")
+    return allowed_out(out, limits, folder)
+
+
+def allowed_out(out: Path, limits: Limits, folder: Path) -> Path:
+    """The folder of a run that is not in the service's own, without links above it. Raises UsageError."""
     out = Path(os.path.realpath(out.parent)) / out.name
     _require_allowed(out, limits, folder)
     return out
@@ -84,9 +98,11 @@ def digest_of(request: JobRequest, key: bytes, limits: Limits) -> bytes:
     asked = {"job": request.job, "base": request.base, "out": request.out}
     try:
         text = json.dumps(asked, sort_keys=True, allow_nan=False).encode()
+        if rb"\ud" in text:  # half of a pair is in no text that can be kept
+            json.dumps(asked, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         raise UsageError(
-            "a job is made of what JSON has: objects, lists, strings, numbers, true, false, null"
+            "a job is made of what JSON has: objects, lists, strings of UTF-8, numbers, true, false, null"
         ) from None
     if len(text) > limits.request_bytes:
         raise UsageError(f"a job has at most {limits.request_bytes} bytes as JSON, not {len(text)}")

@@ -27,7 +27,7 @@ from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
 from cluster.record.run import Run, delete_run, is_run, take_lock
-from cluster.service.requests import Limits, digest_of, job_of, out_of
+from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, Priority, WorkerView
@@ -395,6 +395,10 @@ class Service:
     def _prove(self, ticket: _Ticket) -> None:
         job = ticket.job
         assert job is not None, "it is not over"
+        require_allowed_files(job, self.limits, self.folder)
+        out = Path(ticket.view.run)
+        if out.parent != self.folder / RUNS:
+            allowed_out(out, self.limits, self.folder)
         system, known_as = self._systems.load(job)
         plan = system.plan()
         with self._lock:

@@ -40,7 +40,8 @@ def _form(kind: int, width: int, count: int, least: int) -> tuple[int, int, int,
 
 # Tag -> kind; width in bytes of the number or length that follows; that number if the tag itself holds it; the least
 # number that has no shorter form (a negative n counts as -1 - n); the two costs.
-_FORMS = {tag: _form(_CONSTANT, 0, 0, 0) for tag in (*range(0x80), 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100))}
+_FORMS = {tag: _form(_CONSTANT, 0, 0, 0) for tag in (*range(0x80), 0xC0, 0xC2, 0xC3)}
+_FORMS |= {tag: _form(_NUMBER, 0, 0, 0) for tag in range(0xE0, 0x100)}  # -32 to -1: Python keeps only some of them
 _FORMS |= {0x80 + n: _form(_MAP, 0, n, 0) for n in range(16)} | {0x90 + n: _form(_ARRAY, 0, n, 0) for n in range(16)}
 _FORMS |= {0xA0 + n: _form(_TEXT, 0, n, 0) for n in range(32)}
 _FORMS |= {0xCC + i: _form(_NUMBER, 1 << i, 0, least) for i, least in enumerate((1 << 7, 1 << 8, 1 << 16, 1 << 32))}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distprove.entry import CPU, GPU, Entry, Exported
+from distprove.errors import InvalidProof
 from distprove.groth16.options import Groth16Options
 from kernels.interface.offload import OPERATIONS
 
@@ -25,7 +26,13 @@ def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
     from distprove.groth16.snarkjs import read_verification_key
     from distprove.groth16.verifier import Groth16Verifier
 
-    return Groth16Verifier(VerificationKey.from_dict(own_key) if vk is None else read_verification_key(vk))
+    own = VerificationKey.from_dict(own_key)
+    given = own if vk is None else read_verification_key(vk)
+    if own.digest() != given.digest():  # the file says whose key it is twice, and both must be true
+        raise InvalidProof(
+            f"the proof is for key {own.digest().hex()[:16]}..., not for {given.digest().hex()[:16]}... that is given"
+        )
+    return Groth16Verifier(given)
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from distprove.entry import Exported
+from distprove.errors import InvalidProof
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.groth16.keys import VerificationKey
@@ -16,11 +17,16 @@ KEY = "verification_key.json"
 
 
 def export(proof: Proof, folder: Path) -> Exported:
-    """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does."""
+    """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does.
+
+    Raises InvalidProof for a key that is not the proof's.
+    """
+    key = VerificationKey.from_dict(proof.verification_key)
+    if key.digest() != proof.key_digest:
+        raise InvalidProof("the key that came with the proof is not the one that its digest names")
     names = unique([KEY, *(partition.name for partition in proof.partitions)])[1:]
     with Folder.make(folder, private=False) as out:
-        key = format_verification_key(VerificationKey.from_dict(proof.verification_key))
-        out.write_new(KEY, key.encode())
+        out.write_new(KEY, format_verification_key(key).encode())
         for name, partition in zip(names, proof.partitions, strict=True):
             with out.folder(name) as own:
                 own.write_new("proof.json", format_proof(Groth16Proof.from_dict(partition.data)).encode())

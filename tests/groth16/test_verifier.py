@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from distprove.errors import CurveMismatch, InvalidProof
+from distprove.errors import CurveMismatch, FormatError, InvalidProof
+from distprove.groth16.export import export
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.snarkjs import format_verification_key
 from distprove.groth16.verifier import Groth16Verifier, find_invalid, verify, verify_batch
-from distprove.proof import invalid_among
+from distprove.proof import Proof, invalid_among, partition_digest
 from distprove.system import PartitionProof
+from distprove.verification import verify_proof
 from kernels.cpu import group
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import pack, point_from_ints, unpack
@@ -258,3 +262,26 @@ def test_the_default_randomness_is_the_systems(
 ) -> None:
     assert verify_batch.__defaults__ == (os.urandom,)
     assert find_invalid.__defaults__ == (os.urandom,)
+
+
+# -- a proof file ------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_carries_no_other_key_than_the_one_it_was_verified_under(tmp_path: Path) -> None:
+    """It was verified by --vk, and then exported with a key of somebody else's, or with none that could be read."""
+    secret, other = trapdoor(BN254, len(PUBLIC)), trapdoor(BN254, len(PUBLIC), seed=9)
+    key = tmp_path / "verification_key.json"
+    key.write_text(format_verification_key(secret.key))
+    digest = secret.key.digest()
+    part = PartitionProof("p", b"", tuple(PUBLIC), secret.prove(PUBLIC, seed=1).to_dict())
+    part = replace(part, digest=partition_digest(digest, 0, part.name, part.public))
+    good = Proof("groth16", digest, secret.key.to_dict(), (part,))
+    assert verify_proof(good, key).key_given
+    for carried in (other.key.to_dict(), {}, {**secret.key.to_dict(), "more": 1}):
+        file = replace(good, verification_key=carried)
+        read = Proof.from_bytes(file.to_bytes())  # anyone can make the digests right
+        with pytest.raises((InvalidProof, FormatError)):
+            verify_proof(read, key)
+        with pytest.raises((InvalidProof, FormatError)):
+            export(read, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

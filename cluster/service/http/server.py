@@ -43,10 +43,11 @@ CONNECTIONS = 512
 IDLE_SECONDS = 15.0
 """Seconds for which a connection may say nothing, and in which the head of a request must have come."""
 HANDSHAKE_SECONDS = 10.0
+BACKLOG, ACCEPT_PAUSE = 256, 0.1
 LINE, HEADERS = 8190, 64
 """Bytes of a line of a request's head, and lines of it, at most."""
 SMALL, LARGE_AT_ONCE = 1 << 16, 4
-"""Bytes of a body that counts as large, and number of those that are read at a time: each takes memory."""
+"""Bytes of a body that is large, and number of those that are read at a time for each token: they take memory."""
 BODY_DEPTH = 32
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -130,7 +131,7 @@ class Server:
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._large: dict[str, asyncio.Semaphore] = {}
         watch = Watch(self._service, lambda look: shared.ask(look))
         shared = Shared(self._service, watch, self._shut_down, metrics := ServiceMetrics(self._service))
         # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
@@ -142,9 +143,7 @@ class Server:
         manager = runner.server
         assert manager is not None
 
-        def connection() -> asyncio.BaseProtocol:
-            if len(manager.connections) >= CONNECTIONS:
-                return _Full()
+        def connection() -> asyncio.Protocol:
             return _Connection(
                 manager,
                 loop=self._loop,
@@ -158,13 +157,9 @@ class Server:
                 logger=_unheard,
             )
 
-        server = await self._loop.create_server(
-            connection,
-            sock=self._socket,
-            ssl=self._ssl,
-            backlog=256,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._ssl else None,
-        )
+        self._socket.listen(BACKLOG)
+        self._socket.setblocking(False)
+        accepting = asyncio.create_task(self._accept(connection, lambda: len(manager.connections)))
         self._service.listeners.append(watch.changed)
         self._ready.set()
         try:
@@ -172,9 +167,36 @@ class Server:
         finally:
             self._service.listeners.remove(watch.changed)
             metrics.close()
-            server.close()
+            accepting.cancel()
             await runner.cleanup()
             shared.close()
+
+    async def _accept(self, protocol: Callable[[], asyncio.Protocol], established: Callable[[], int]) -> None:
+        """Take connections. Those that have not shaken hands yet, for TLS, count too: anybody can open them."""
+        beginning = set[asyncio.Task[None]]()
+
+        async def begin(taken: socket.socket) -> None:
+            full = established() + len(beginning) > CONNECTIONS  # this one is among them
+            if full and self._ssl:
+                taken.close()  # there are no words before the handshake
+                return
+            limit = HANDSHAKE_SECONDS if self._ssl else None
+            try:
+                await self._loop.connect_accepted_socket(
+                    _Full if full else protocol, taken, ssl=self._ssl, ssl_handshake_timeout=limit
+                )
+            except OSError:  # ended, or not TLS: the transport that was made for it closes it
+                return
+
+        while True:
+            try:
+                taken, _ = await self._loop.sock_accept(self._socket)
+            except OSError:  # of this one connection, or no descriptor is left
+                await asyncio.sleep(ACCEPT_PAUSE)
+                continue
+            task = asyncio.create_task(begin(taken))
+            beginning.add(task)
+            task.add_done_callback(beginning.discard)
 
     @web.middleware
     async def _answers(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -208,6 +230,7 @@ class Server:
 
     async def _handle(self, shared: Shared, route: Route, request: web.Request) -> web.StreamResponse:
         authorization = request.headers.get("Authorization")
+        who = ""
         if not route.open:
             try:
                 who = self._tokens.name_of(authorization)
@@ -216,25 +239,25 @@ class Server:
                 raise
             self._rates.take(who)
         if route.streams:
-            return await self._call(shared, route, request, authorization)
-        return await asyncio.wait_for(self._call(shared, route, request, authorization), route.seconds)
+            return await self._call(shared, route, request, who)
+        return await asyncio.wait_for(self._call(shared, route, request, who), route.seconds)
 
-    async def _call(
-        self, shared: Shared, route: Route, request: web.Request, authorization: str | None
-    ) -> web.StreamResponse:
+    async def _call(self, shared: Shared, route: Route, request: web.Request, who: str) -> web.StreamResponse:
         if "id" in request.match_info:
             require_id(request.match_info["id"])
         query = route.parameters(dict(request.query))
-        body = None if route.body is None else await self._body(shared, route.body, request)
-        return await route.handler(Call(shared, request, query, body, partial(self._tokens.name_of, authorization)))
+        body = None if route.body is None else await self._body(shared, route.body, request, who)
+        access = partial(self._tokens.name_of, request.headers.get("Authorization"))
+        return await route.handler(Call(shared, request, query, body, access))
 
-    async def _body(self, shared: Shared, kind: type, request: web.Request) -> Any:
+    async def _body(self, shared: Shared, kind: type, request: web.Request, who: str) -> Any:
         # JSON alone: what a form of another page can send without asking is refused, as is what would grow.
         if request.content_type != JSON or request.headers.get("Content-Encoding", "identity") != "identity":
             raise Refused(415, "the body must be application/json, as it is")
         if request.content_length is not None and request.content_length <= SMALL:
             return await shared.ask(_parse, kind, await request.read())
-        async with self._large:
+        # Of each token by itself: who sends theirs slowly holds up nobody else.
+        async with self._large.setdefault(who, asyncio.Semaphore(LARGE_AT_ONCE)):
             return await shared.ask(_parse, kind, await request.read())
 
     @staticmethod

@@ -475,6 +475,50 @@ def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             connection.close()
 
 
+def test_connections_that_shake_no_hands_are_bounded(
+    tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were counted once TLS was agreed on, and anybody could have all of a service's descriptors."""
+    monkeypatch.setattr(server_module, "CONNECTIONS", 2)
+    monkeypatch.setattr(server_module, "HANDSHAKE_SECONDS", 600.0)
+    cert, key = certificate
+    with served(tmp_path, tls_cert=cert, tls_key=key) as here:
+        silent = [socket.create_connection(here.address) for _ in range(2)]
+        with socket.create_connection(here.address, timeout=30) as one_too_many:
+            assert one_too_many.recv(1) == b""
+        for connection in silent:
+            connection.close()
+        context = ssl.create_default_context(cafile=str(cert))
+        while True:  # until the server has seen that they are gone
+            again = http.client.HTTPSConnection(*here.address, context=context, timeout=30)
+            try:
+                again.request("GET", "/healthz")
+                assert again.getresponse().status == 200
+                break
+            except OSError:
+                time.sleep(0.01)
+            finally:
+                again.close()
+
+
+def test_large_bodies_that_do_not_come_hold_up_no_other_token(here: Served) -> None:
+    """Four of anybody's, a byte a minute each, kept all others from sending one."""
+    other = "b" * 40
+    slow = []
+    with here.tokens.open("a") as file:
+        file.write(f"other {other}\n")
+    while ask(here, "GET", "/v1/jobs", token=other).status == 401:
+        time.sleep(0.05)
+    for _ in range(server_module.LARGE_AT_ONCE):
+        slow.append(socket.create_connection(here.address))
+        head = f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {other}\r\n"
+        slow[-1].sendall(f"{head}Content-Type: application/json\r\nContent-Length: 70000\r\n\r\n".encode())
+        assert ask(here, "GET", "/healthz", token=None).status == 200
+    assert submit(here, title="x" * server_module.SMALL).status == 201
+    for connection in slow:
+        connection.close()
+
+
 def test_the_loop_answers_while_the_service_holds_up_calls(here: Served) -> None:
     here.service.held.clear()
     slow = threading.Thread(target=ask, args=(here, "GET", "/v1/overview"))

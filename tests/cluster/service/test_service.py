@@ -474,6 +474,75 @@ def test_files_outside_of_the_roots_are_neither_read_nor_told_of(place: Place) -
         service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(outside)))
 
 
+def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
+    """A link that was laid while the job waited was followed, and so were paths of before `--root` was given."""
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    for name in ("a.zkey", "w.wtns"):
+        (inside / name).write_bytes(b"good")
+        (outside / name).write_bytes(b"other")
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("blocks"))
+    reach(place)
+    job = {"system": "groth16", "zkey": "a.zkey", "witnesses": "w.wtns"}
+    service.submit(JobRequest("before", job, str(outside)))
+    service.submit(JobRequest("linked", job, str(inside)))
+    place.end(service, drain=False)
+    (inside / "a.zkey").rename(inside / "b.zkey")
+    (inside / "a.zkey").symlink_to(outside / "a.zkey")
+    service = place.open(Limits(running=1, allow_code=True, roots=(inside, place.folder / "service")))
+    for id in ("before", "linked"):
+        assert "not in a folder that this service takes files from" in str(service.wait(id, PATIENCE).error)
+
+
+def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    (inside / "runs").mkdir(parents=True)
+    outside.mkdir()
+    service = place.open(Limits(running=1, allow_code=True, roots=(inside,)))
+    service.submit(JobRequest("blocks", {"system": "toy", "folder": "x"}, str(inside)))
+    reach(place)
+    service.submit(JobRequest("led", {"system": "toy", "folder": "x"}, str(inside), out="runs/r"))
+    (inside / "runs").rmdir()
+    (inside / "runs").symlink_to(outside)
+    place.gate.is_open.set()
+    assert "not in a folder" in str(service.wait("led", PATIENCE).error)
+    assert not list(outside.iterdir())
+
+
+@pytest.mark.parametrize("out", ["..", "runs/.."])
+def test_a_run_has_a_name_of_its_own(out: str, place: Place) -> None:
+    """`..` at the end led above a root: what was there could be read as a report or a log."""
+    service = place.open(Limits(roots=(place.folder,)))
+    with pytest.raises(UsageError, match="ends in the name of a folder"):
+        service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(place.folder), out=out))
+
+
+def test_text_that_cannot_be_kept_is_refused_and_harms_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others submitted and what had ended at the same moment was undone with it."""
+    service = place.open()
+    for request in (place.ask("a", job={"title": "\ud800"}), place.ask("a", out=f"{place.folder}/\udcff")):
+        with pytest.raises(UsageError, match="strings of UTF-8"):
+            service.submit(request)
+    assert service.submit(place.ask("a", job={"title": "\U0001f600"})).title == "\U0001f600"
+    monkeypatch.setattr("cluster.service.service.public_message", lambda error: "\udcff.zkey: no such file")
+    place.gate.is_open.set()
+    service.submit(JobRequest("b", {"system": "groth16", "zkey": "z", "witnesses": "w"}, str(made(place))))
+    assert service.wait("b", PATIENCE).state is JobState.FAILED
+    place.end(service, drain=True)
+    assert place.open().job("b").error == "\\udcff.zkey: no such file"
+
+
+def made(place: Place) -> Path:
+    """A folder with a key and a witness that are none."""
+    folder = place.folder / "made"
+    folder.mkdir()
+    for name in ("z", "w"):
+        (folder / name).write_bytes(b"none")
+    return folder
+
+
 def test_inputs_given_as_values_are_kept_until_the_job_is_over_and_then_nowhere(place: Place) -> None:
     service = place.open(Limits(running=1, allow_code=True))
     service.submit(place.ask("blocks"))
