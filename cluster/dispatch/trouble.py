@@ -26,6 +26,7 @@ def see_to_workers(state: State) -> None:
     now = time.monotonic()
     if now >= state.look_due:
         state.look_due = now + min(LOOK, state.settings.hang_timeout / 8)
+        _take_on_newcomers(state)
         _tell_the_queued(state)
         _retire_the_late(state)
         _end_the_hung(state)
@@ -183,6 +184,16 @@ def retire_maker(state: State, maker: WorkerState, reason: str) -> None:
     state.executor.dismiss(maker.handle, maker.report.id)
     if not state.workers.makers_of(maker.handle):
         retire(state, state.workers.by_id[maker.handle.id], f"it has no synthesiser left ({reason})")
+
+
+def _take_on_newcomers(state: State) -> None:
+    """Load workers on devices that were added to the cluster while the job runs."""
+    for handle in state.executor.newcomers():
+        state.workers.add(handle, state.deadline())
+        worker = state.workers.by_id[handle.id]
+        state.report.workers += [worker.report, *(maker.report for maker in state.workers.makers_of(handle))]
+        state.note("joined", worker, f"{handle.node} joined the cluster")
+        state.executor.load(handle, state.key_checked)
 
 
 def _strike(state: State, worker: WorkerState, reason: str) -> None:

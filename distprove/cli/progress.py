@@ -19,6 +19,7 @@ from distprove.host.log import set_up_logging, wants_json
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
     "fault": "[yellow]fault[/]",
+    "joined": "[green]worker added[/]",
     "death": "[yellow]a worker's process ended[/], it is started again",
     "retired": "[red]worker given up[/]",
     "failed": "[red]failed[/]",

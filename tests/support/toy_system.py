@@ -97,6 +97,8 @@ class Faults:
     stop_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_worker: dict[str, int] = field(default_factory=dict)
     """A worker's process, by the worker's name, stops where it begins to prove."""
+    holds_worker: tuple[str, ...] = ()
+    """Workers, by name, that prove nothing before the file "go" lies in the folder."""
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
@@ -264,6 +266,8 @@ class ToyProver:
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
+        while process_name() in faults.holds_worker and not (faults.folder / "go").exists():
+            time.sleep(0.05)
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)
