@@ -60,6 +60,8 @@ class Fleet(ABC):
         """Whether what the workers run on was started for this fleet, and can be started again."""
         self.lost = False
         """Whether what they run on is gone."""
+        self.remarks: list[str] = []
+        """Devices that are not used because they were given up, and what is wrong with the list of them, in words."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the reason when that is lost."""
         self._rooms = itertools.count(1)
@@ -91,6 +93,10 @@ class Fleet(ABC):
         self.lost = True
         for tell in list(self.listeners):
             tell(reason)
+
+    @abstractmethod
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        """Have a worker's device not used by later jobs, on its machine. Waits for nothing on another one."""
 
     def share(self, system: ProofSystem) -> Any:
         """Give a system's files to all nodes, for `room`; here they have them."""
@@ -198,6 +204,12 @@ class FleetExecutor(Executor):
 
     def newcomers(self) -> list[Worker]:
         return [self.seat(site) for site in self.fleet.grow()] if self._own else []
+
+    def remarks(self) -> list[str]:
+        return self.fleet.remarks
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        self.fleet.remember(worker, device, reason)
 
     def seat(self, site: Site) -> Worker:
         """Prepare a room on a worker of the fleet."""

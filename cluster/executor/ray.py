@@ -61,11 +61,15 @@ ENDING = "ending"
 class RayTransport:
     """Messages to an actor."""
 
-    def __init__(self, actor: Any, spec: HostSpec | VerifierSpec) -> None:
-        """`spec` tells the actor, in each of its lives, what it is."""
+    def __init__(
+        self, actor: Any, spec: HostSpec | VerifierSpec, tell: Callable[[str], None] = lambda remark: None
+    ) -> None:
+        """`spec` tells the actor, in each of its lives, what it is. `tell` is called with what is wrong with its node's
+        list of devices that were given up."""
         self.actor = actor
         self.placed = False
         """Whether the actor has its resources."""
+        self._tell = tell
         self._spec = Carried(spec)
 
     def start(self) -> None:
@@ -78,7 +82,9 @@ class RayTransport:
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            ray.get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            trouble = ray.get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            if trouble:
+                self._tell(trouble)
         except RayError as error:
             raise told(error) from None
 
@@ -187,7 +193,8 @@ class RayFleet(Fleet):
             if num_cpus > 1:
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
-            host = RayTransport(_actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls), spec)
+            actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
+            host = RayTransport(actor, spec, self._remark)
             worker = Worker(spec.name, spot.node.address, names, spot.node.id)
             self._asks[spec.name] = (spot.node.id, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
@@ -222,6 +229,16 @@ class RayFleet(Fleet):
         node, cpus, gpus = self._asks[worker]
         free = available_resources_per_node().get(node)  # None: it is gone, and nobody has anything of it
         return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
+
+    def _remark(self, what: str) -> None:
+        """Have something told once: all actors of a node say the same."""
+        if what not in self.remarks:
+            self.remarks.append(what)
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        governor = self._governors.get(worker.node_id or "")  # its actor may be gone by now
+        if governor is not None:
+            governor.remember.options(max_task_retries=0).remote(device, reason)
 
     def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.

@@ -23,6 +23,7 @@ NOTABLE = {
     "death": "[yellow]a worker's process ended[/], it is started again",
     "retired": "[red]worker given up[/]",
     "failed": "[red]failed[/]",
+    "set-aside": "[yellow]device not used[/]",
 }
 """Events worth a line of their own, whatever the display."""
 

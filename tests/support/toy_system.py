@@ -69,6 +69,25 @@ TOY_DEVICES = BackendEntry(
 """Devices that are guessed to be two."""
 
 
+class ToyDevice(ToyBackend):
+    """Stands in for a device that has a UUID."""
+
+    def info(self) -> DeviceInfo:
+        return DeviceInfo("toy device", "toy", 0, 0, {"uuid": toy_uuid(self.device)})
+
+
+def toy_device(device: int = 0, threads: int = 1, budget: int | None = None) -> Any:
+    return ToyDevice(device)
+
+
+def toy_uuid(device: int) -> str:
+    return f"TOY-{device}"
+
+
+TOY_PAIR = BackendEntry("Toy", "tests.support.toy_system:toy_device", devices=lambda: 2, identify=toy_uuid)
+"""Two devices with UUIDs."""
+
+
 def process_name() -> str:
     """The name of the worker whose process this is, as its command line has it; "" in other processes."""
     words = Path("/proc/self/cmdline").read_text().split("\0")
