@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from actors.grants import Governor
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
+from distprove.host.set_aside import remembered
 from distprove.offload import ChoosesOffload, OffloadRequest
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
@@ -116,6 +117,17 @@ def ahead_of(backend: str, device: int) -> Ahead | None:
     """What a process needs to know to open that device ahead; None where there is nothing to open."""
     entry = find_backend(backend)
     return Ahead(backend, device, entry.early) if isinstance(entry, BackendEntry) else None
+
+
+def refused(ahead: Ahead) -> tuple[str, str]:
+    """(why a device is not to be used on this machine, or ""; why that is not known, or ""). No library is loaded where
+    no device was ever given up."""
+    devices, trouble = remembered()
+    found = None
+    with suppress(Exception):  # what fails here fails again, and is told, when the device is opened
+        entry = find_backend(ahead.backend) if devices else None
+        found = devices.get(entry.identify(ahead.device)) if isinstance(entry, BackendEntry) else None
+    return str(found or ""), trouble
 
 
 def open_ahead(ahead: Ahead) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
-PROTOCOL = 4
+PROTOCOL = 5
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 

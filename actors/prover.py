@@ -149,6 +149,7 @@ class ProverWorker:
         return {
             "device": info.name,
             "kind": info.kind,
+            "uuid": str(info.details.get("uuid", "")),
             "memory_total": info.memory_total,
             "memory_budget": info.memory_budget,
             "memory_used": _used(device),

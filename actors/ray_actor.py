@@ -21,12 +21,13 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
-from actors.backends import Ahead
+from actors.backends import Ahead, refused
 from actors.inflight import Timed
 from actors.leases import Governed
 from actors.process import HostSpec, MappedFile, VerifierSpec, WorkerSpec, mapped_file, pickled
 from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
+from distprove.errors import ClusterError
 from distprove.host.provenance import Identity, identity
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent, share
@@ -55,7 +56,10 @@ class RemoteWorker:
 
     def __init__(self, name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> None:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
-        rest. A worker has a nursery for its synthesisers. `ahead`: the device."""
+        rest. A worker has a nursery for its synthesisers. `ahead`: the device, which is not opened if it was given up
+        on this node."""
+        self._refusal, self._trouble = ("", "") if ahead is None else refused(ahead)
+        ahead = None if self._refusal else ahead
         self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=ahead)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)
@@ -69,12 +73,16 @@ class RemoteWorker:
         """The version of distprove on this node, and the node's name."""
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec) -> None:
-        """Start the process that serves this, unless it lives."""
+    def serve(self, spec: HostSpec | VerifierSpec) -> str:
+        """Start the process that serves this, unless it lives. Returns why it is not known which devices were given up
+        here, or "". Raises ClusterError for a device that was."""
+        if self._refusal:
+            raise ClusterError(self._refusal)
         with self._lock:
             started, self._started = self._started, None
             self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
         self._process.start()
+        return self._trouble
 
     def open(self, room: int, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
         """Open a room. `shared` are the system's files in the object store, and `files` those of them that the driver

@@ -12,7 +12,7 @@ from distprove.host.log import log_event, logger, wants_json
 
 log = logger("distprove.job")
 
-WARNED = ("bad-proof", "fault", "death", "retired", "failed", "hung", "damaged")
+WARNED = ("bad-proof", "fault", "death", "retired", "failed", "hung", "damaged", "set-aside")
 FREQUENT = "stage"
 """The event that comes ten times a second, and says nothing that others do not."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cluster.dispatch.partitions import Partitions, PartitionState, Stage
 from cluster.dispatch.progress import Progress, Teller
@@ -36,6 +36,11 @@ class State:
     progress: Callable[[Progress], None] | None
     checker: str | None = None
     """The worker that is checking the key."""
+    suspects: list[WorkerState] = field(default_factory=list)
+    """Workers that were given up, and whose devices may be at fault: another worker would have to prove what they could
+    not."""
+    remarked: int = 0
+    """Number of the executor's remarks that were told."""
     look_due: float = 0.0
     """Time of the next look for workers that are late or hang, on the monotonic clock."""
 

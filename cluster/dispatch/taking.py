@@ -230,8 +230,8 @@ def _verified(state: State, finished: Finished) -> None:
         partition.report.verify_seconds = took
         if verdict.reason is None:
             state.workers.by_id[partition.home or ""].strikes = 0
-            trouble.taken(state, partition)
             state.partitions.move(partition, Stage.KEEPING)
+            trouble.taken(state, partition)
             good.append(partition)
         else:
             trouble.suspect(state, partition, verdict.reason)

@@ -26,6 +26,8 @@ def see_to_workers(state: State) -> None:
     now = time.monotonic()
     if now >= state.look_due:
         state.look_due = now + min(LOOK, state.settings.hang_timeout / 8)
+        _take_on_newcomers(state)
+        _tell_remarks(state)
         _tell_the_queued(state)
         _retire_the_late(state)
         _end_the_hung(state)
@@ -80,6 +82,8 @@ def taken(state: State, partition: PartitionState) -> None:
             for worker in state.workers.live():
                 if _node(worker) == node:
                     retire(state, worker, f"{reason} for {partition.planned.name}")
+    if state.suspects:
+        _set_devices_aside(state)
 
 
 def _node(worker: WorkerState) -> str:
@@ -112,6 +116,8 @@ def _count_against(
         partition.avoid.add(worker.report.id)
     state.run.note(event, partition=partition.planned.name, worker=worker.report.id, reason=reason)
     again(state, partition, reason)
+    if strike and worker.proves:
+        worker.failed_at.add(partition.planned.name)
     if strike:
         _strike(state, worker, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {reason}")
 
@@ -148,7 +154,8 @@ def died(state: State, worker: WorkerState, error: WorkerDied, was_ready: bool =
     if state.checker == worker.handle.id:
         state.checker = None
     if isinstance(error, WorkerStuck):
-        retire(state, worker, reason)
+        worker.failed_at |= {blamed} if blamed is not None else set()
+        _give_up(state, worker, reason)
     elif blame:
         _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
     if not worker.retired:
@@ -162,6 +169,33 @@ def maker_died(state: State, maker: WorkerState, partition: PartitionState, reas
     _note_death(state, maker, reason)
     again(state, partition, "its worker died")
     _strike(state, maker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
+
+
+def _give_up(state: State, worker: WorkerState, reason: str) -> None:
+    """Give up a worker whose device may be at fault."""
+    if worker.retired:
+        return
+    retire(state, worker, reason)
+    if worker.report.facts.get("uuid"):
+        state.suspects.append(worker)
+        _set_devices_aside(state)
+
+
+def _set_devices_aside(state: State) -> None:
+    """Have devices that were given up not used by later jobs, once another device has proven what they failed at:
+    before that the partition may be to blame. CPUs have no UUID, and are never set aside."""
+    for worker in list(state.suspects):
+        device = worker.report.facts["uuid"]
+        makers = [
+            state.workers.by_id[partition.home]
+            for partition in map(state.partitions.__getitem__, worker.failed_at)
+            if partition.stage in (Stage.KEEPING, Stage.DONE) and partition.home is not None
+        ]
+        if any(maker.report.facts.get("uuid") != device for maker in makers):
+            state.suspects.remove(worker)
+            reason = worker.report.reason or ""
+            state.executor.remember(worker.handle, device, reason)
+            state.note("set-aside", worker, f"{device} is not used by later jobs: {reason}")
 
 
 def retire(state: State, worker: WorkerState, reason: str) -> None:
@@ -185,10 +219,29 @@ def retire_maker(state: State, maker: WorkerState, reason: str) -> None:
         retire(state, state.workers.by_id[maker.handle.id], f"it has no synthesiser left ({reason})")
 
 
+def _take_on_newcomers(state: State) -> None:
+    """Load workers on devices that were added to the cluster while the job runs."""
+    for handle in state.executor.newcomers():
+        state.workers.add(handle, state.deadline())
+        worker = state.workers.by_id[handle.id]
+        state.report.workers += [worker.report, *(maker.report for maker in state.workers.makers_of(handle))]
+        state.note("joined", worker, f"{handle.node} joined the cluster")
+        state.executor.load(handle, state.key_checked)
+
+
 def _strike(state: State, worker: WorkerState, reason: str) -> None:
     worker.strikes += 1
     if worker.strikes >= MAX_STRIKES:
-        (retire if worker.proves else retire_maker)(state, worker, reason)
+        (_give_up if worker.proves else retire_maker)(state, worker, reason)
+
+
+def _tell_remarks(state: State) -> None:
+    """Tell what is new of devices that are not used."""
+    for remark in state.executor.remarks()[state.remarked :]:
+        state.remarked += 1
+        state.report.set_aside.append(remark)
+        state.run.note("set-aside", reason=remark)
+        state.tell("set-aside", None, None, remark)
 
 
 def _take_back(state: State, worker: WorkerState, reason: str, blamed: str | None = None) -> None:
@@ -265,8 +318,10 @@ def _end(state: State, worker: WorkerState, who: str, reason: str) -> None:
     one = state.workers.makers.get(who, worker)
     one.hangs += 1
     others = state.workers.live() if one.proves else state.workers.makers_of(one.handle)
+    at = worker.at_work_on() if one.proves else None
+    one.failed_at |= {at} if at is not None else set()
     if one.hangs >= MAX_HANGS and len(others) > 1:
-        (retire if one.proves else retire_maker)(state, one, f"hung {one.hangs} times, the last: {reason}")
+        (_give_up if one.proves else retire_maker)(state, one, f"hung {one.hangs} times, the last: {reason}")
     else:
         state.executor.interrupt(worker.handle, who)
 

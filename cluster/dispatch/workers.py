@@ -23,6 +23,8 @@ class WorkerState:
     strikes: int = 0
     hangs: int = 0
     """Number of times that it was ended because it hung."""
+    failed_at: set[str] = field(default_factory=set)
+    """Partitions at which it hung, came to a fault or gave a bad proof. A death alone says nothing of its device."""
     handed: dict[str, None] = field(default_factory=dict)
     """Partitions it was handed, oldest first."""
     under_way: list[tuple[str, str, str]] = field(default_factory=list)

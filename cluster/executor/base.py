@@ -100,6 +100,18 @@ class Executor(ABC):
     def start(self, system: ProofSystem) -> list[Worker]:
         """Place the workers. Each must be loaded before it is used. Raises ClusterError for missing resources."""
 
+    def newcomers(self) -> list[Worker]:
+        """Workers on devices that were added since this was asked last, as on nodes that joined a cluster. Each must be
+        loaded before it is used. Waits for nothing."""
+        return []
+
+    def remarks(self) -> list[str]:
+        """All that is to be told by now of devices that are not used, oldest first."""
+        return []
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:  # noqa: B027 (most have no devices)
+        """Have the device of a worker, by its UUID, not used by later jobs."""
+
     def load(self, worker: Worker, permitted: bool = True) -> None:
         """Load a worker, also after its death, and report its batches from then on. `permitted`: whether it may prove
         before `permit` is called."""

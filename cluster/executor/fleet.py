@@ -60,6 +60,8 @@ class Fleet(ABC):
         """Whether what the workers run on was started for this fleet, and can be started again."""
         self.lost = False
         """Whether what they run on is gone."""
+        self.remarks: list[str] = []
+        """Devices that are not used because they were given up, and what is wrong with the list of them, in words."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the reason when that is lost."""
         self._rooms = itertools.count(1)
@@ -81,11 +83,20 @@ class Fleet(ABC):
         """As `Executor.queued`."""
         return False
 
+    def grow(self) -> list[Site]:
+        """Place workers where devices were added since, as far as the settings allow more; the new ones. Waits for
+        nothing."""
+        return []
+
     def lose(self, reason: str) -> None:
         """Tell all that what the workers run on is gone."""
         self.lost = True
         for tell in list(self.listeners):
             tell(reason)
+
+    @abstractmethod
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        """Have a worker's device not used by later jobs, on its machine. Waits for nothing on another one."""
 
     def share(self, system: ProofSystem) -> Any:
         """Give a system's files to all nodes, for `room`; here they have them."""
@@ -176,6 +187,8 @@ class FleetExecutor(Executor):
         self._give_back: Callable[[], None] = lambda: None
         self._given: tuple[SentWitness, ...] = ()
         """Witnesses that are given, as in `WorkerSpec`."""
+        self._shared: Any = None
+        """The system's files, as `Fleet.share` gives them to all nodes."""
 
     def start(self, system: ProofSystem) -> list[Worker]:
         fleet = self.fleet
@@ -183,17 +196,29 @@ class FleetExecutor(Executor):
         fleet.open(system if self._own else None, self.waits_for)
         self._give_back = fleet.keep(system)
         self._system = system
-        sites, shared = list(fleet.sites.values()), fleet.share(system)
-        for site in sites:
-            choice = site.placing(system, self.settings)
-            worker = site.worker
-            spec = WorkerSpec(
-                worker.id, system, choice, worker.synthesisers, site.threads, self.settings.in_flight, given=self._given
-            )
-            self._transports[worker.id] = fleet.room(spec, shared)
+        self._shared = fleet.share(system)
+        workers = [self.seat(site) for site in list(fleet.sites.values())]
         self.verifying_threads = fleet.verifying_threads
         self.verifiers = fleet.verifiers(system)
-        return [site.worker for site in sites]
+        return workers
+
+    def newcomers(self) -> list[Worker]:
+        return [self.seat(site) for site in self.fleet.grow()] if self._own else []
+
+    def remarks(self) -> list[str]:
+        return self.fleet.remarks
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        self.fleet.remember(worker, device, reason)
+
+    def seat(self, site: Site) -> Worker:
+        """Prepare a room on a worker of the fleet."""
+        worker, system = site.worker, self._system
+        assert system is not None, "start first"
+        choice, in_flight = site.placing(system, self.settings), self.settings.in_flight
+        spec = WorkerSpec(worker.id, system, choice, worker.synthesisers, site.threads, in_flight, given=self._given)
+        self._transports[worker.id] = self.fleet.room(spec, self._shared)
+        return worker
 
     def queued(self, worker: Worker) -> bool:
         return self.fleet.queued(worker.id)

@@ -35,6 +35,7 @@ from cluster.policy import policy_for
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
+from distprove.host.set_aside import remember, remembered
 from distprove.host.topology import read_topology
 from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
@@ -59,6 +60,7 @@ class LocalFleet(Fleet):
         sys.setswitchinterval(SWITCH_INTERVAL)
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
+        self._tell_of_devices(settings)
         choices = prover_choices(settings, devices, threads)
         keys = memory_for_keys()
         if system is not None:
@@ -81,6 +83,16 @@ class LocalFleet(Fleet):
             worker = Worker(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
             self.sites[name] = Site(worker, choice, max(1, threads // count), host)
+
+    def _tell_of_devices(self, settings: ExecutorSettings) -> None:
+        """Tell which devices were given up by earlier jobs, where devices are asked for."""
+        if device_backend(settings.backend) is not None and settings.gpus != 0:
+            devices, trouble = remembered()
+            self.remarks += [*map(str, devices.values()), *([trouble] if trouble else [])]
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        trouble = remember(device, reason)
+        self.remarks += [trouble] if trouble else []
 
     def _host(self, spec: HostSpec) -> Transport:
         return RoomsHere(spec, self.governor, self._arena)
@@ -183,6 +195,8 @@ def local_fleet(settings: ExecutorSettings) -> LocalFleet:
 def start_ahead(settings: ExecutorSettings) -> dict[str, Started]:
     """Workers' processes by name, as many as there are likely to be: each imports what it needs, and opens its device.
     None where that cannot be told."""
+    if remembered().devices:
+        return {}
     chosen, devices = device_backend(settings.backend), likely_devices(settings)
     try:
         spread = shares(devices, settings.gpu_workers)
@@ -243,15 +257,19 @@ def prover_choices(settings: ExecutorSettings, devices: list[int], threads: int)
 
 
 def local_devices(settings: ExecutorSettings) -> list[int]:
-    """Devices of this machine that the settings allow. Raises ClusterError when asked-for ones are missing."""
+    """Devices of this machine that the settings allow, but for those that were given up. Raises ClusterError when
+    asked-for ones are missing, or all were given up."""
     chosen = device_backend(settings.backend)
     if chosen is None or settings.gpus == 0:
         return []
     name, entry = chosen
-    found = entry.devices()
-    wanted = found if settings.gpus is None else settings.gpus
-    if wanted > found or (settings.backend == name and not found):
+    found, aside = entry.devices(), remembered().devices
+    usable = [device for device in range(found) if not aside or entry.identify(device) not in aside]
+    wanted = len(usable) if settings.gpus is None else settings.gpus
+    if wanted > len(usable) or (settings.backend == name and not usable) or (found and not usable):
+        given_up = "".join(f"; {each}" for each in aside.values())
         raise ClusterError(
-            f"{max(1, wanted)} {entry.title} devices asked for, {found} usable here (see `distprove doctor`)"
+            f"{max(1, wanted)} {entry.title} devices asked for, {len(usable)} usable here (see `distprove doctor`)"
+            f"{given_up}"
         )
-    return list(range(wanted))
+    return usable[:wanted]

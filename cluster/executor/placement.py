@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.backends import device_backend
 from distprove.errors import ClusterError
@@ -99,6 +99,27 @@ def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], l
         raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not for GPUs")
     provers = _gpu_provers(nodes, settings, on_gpus) if on_gpus else _cpu_provers(nodes, settings)
     return provers, _synthesisers(nodes, provers, settings)
+
+
+def place_more(
+    nodes: list[Node], settings: ExecutorSettings, gpus: float | None, synthesisers: int
+) -> tuple[list[Place], list[Place]]:
+    """(provers, synthesisers) for nodes that joined a job which has so many GPUs (None: it proves on CPUs) and
+    synthesisers: of the same kind, as far as the settings allow more. Both are empty where nothing can be placed."""
+    if settings.synthesisers is not None:
+        settings = replace(settings, synthesisers=max(1, settings.synthesisers - synthesisers))
+    if gpus is not None:
+        offered = sum(max(0, min(node.gpus, int(2 * node.cpus) - 1)) for node in nodes)
+        left = offered if settings.gpus is None else min(offered, settings.gpus - round(gpus))
+        if left <= 0:
+            return [], []
+        settings = replace(settings, gpus=left)
+    else:
+        settings = replace(settings, gpus=0)
+    try:
+        return place(nodes, settings)
+    except ClusterError:  # their CPUs do not do
+        return [], []
 
 
 def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str) -> list[Place]:

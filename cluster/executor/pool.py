@@ -352,7 +352,7 @@ class Pool:
             standing.life = life
             lost = standing.deaths >= DEATHS
         if lost:
-            self._lose(worker, f"it died {DEATHS} times in a row")
+            self.lose(worker, f"it died {DEATHS} times in a row")
 
     def given_up(self, worker: str) -> None:
         """A job gave up a worker that had loaded its key."""
@@ -361,12 +361,12 @@ class Pool:
             standing.given_up += 1
             count = standing.given_up
         if count >= GIVEN_UP:
-            self._lose(worker, f"{count} jobs in a row gave it up")
+            self.lose(worker, f"{count} jobs in a row gave it up")
         elif count == GIVEN_UP - 1:
             standing.restarted = True
             self.fleet.sites[worker].host.kill()
 
-    def _lose(self, worker: str, reason: str) -> None:
+    def lose(self, worker: str, reason: str) -> None:
         """Give up a worker for all."""
         with self.changed:
             standing = self.standing[worker]
@@ -725,6 +725,13 @@ class Client(Executor):
 
     def dismiss(self, worker: Worker, synthesiser: str) -> None:
         """This job gives up a synthesiser. The others still use it, and it is started again whenever it dies."""
+
+    def remarks(self) -> list[str]:
+        return self._pool.fleet.remarks
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        self._pool.fleet.remember(worker, device, reason)
+        self._pool.lose(worker.id, f"its device was given up: {reason}")
 
     def retire(self, worker: Worker) -> None:
         """This job gives up a worker; the pool decides what that means for the others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import secrets
 import threading
@@ -31,7 +32,7 @@ from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import Worker
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, FleetExecutor, Site
-from cluster.executor.placement import Node, Place, place
+from cluster.executor.placement import Node, Place, place, place_more
 from cluster.executor.reach import watching
 from cluster.executor.residents import Residents, of_node
 from cluster.executor.transport import Transport
@@ -46,7 +47,7 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
 BEAT = 5.0
-"""Seconds between the signs of life that governors are given."""
+"""Seconds between the signs of life that governors are given, and between two looks for nodes that joined."""
 PATIENCE = 10.0
 """Seconds that governors have to answer at the end, and actors to end a worker that hangs."""
 CALLS = 8
@@ -60,11 +61,15 @@ ENDING = "ending"
 class RayTransport:
     """Messages to an actor."""
 
-    def __init__(self, actor: Any, spec: HostSpec | VerifierSpec) -> None:
-        """`spec` tells the actor, in each of its lives, what it is."""
+    def __init__(
+        self, actor: Any, spec: HostSpec | VerifierSpec, tell: Callable[[str], None] = lambda remark: None
+    ) -> None:
+        """`spec` tells the actor, in each of its lives, what it is. `tell` is called with what is wrong with its node's
+        list of devices that were given up."""
         self.actor = actor
         self.placed = False
         """Whether the actor has its resources."""
+        self._tell = tell
         self._spec = Carried(spec)
 
     def start(self) -> None:
@@ -77,7 +82,9 @@ class RayTransport:
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            ray.get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            trouble = ray.get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            if trouble:
+                self._tell(trouble)
         except RayError as error:
             raise told(error) from None
 
@@ -116,6 +123,7 @@ class RayTransport:
 class _KeptKey:
     """A key that is resident, and the memory that it takes on each node, by node id."""
 
+    system: ProofSystem
     own: dict[str, tuple[str, Residents]]
     """Each worker's node, and its part."""
     resident: dict[str, Residents]
@@ -137,6 +145,12 @@ class RayFleet(Fleet):
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
+        self._joined: list[Node] = []
+        """Nodes that joined since, whose governors count us in, and that have no worker."""
+        self._numbers = itertools.count(), itertools.count()
+        """Numbers of provers and of synthesisers."""
+        self._calls = CALLS
+        self._leasing = threading.Lock()
         self._asks: dict[str, tuple[str, float, float]] = {}
         """Node, CPUs and GPUs that each worker asks for."""
         self._used: set[str] = set()
@@ -156,22 +170,8 @@ class RayFleet(Fleet):
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed()
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
-        self._used = {spot.node.id for spot in (*provers, *synthesisers)}
-        numbers = iter(range(len(synthesisers) + len(provers)))
-        for index, spot in enumerate(provers):
-            beside = [other for other in provers if other.node == spot.node]
-            # A node without a prover makes no witnesses: they would have to travel.
-            own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
-            names = tuple(f"synthesiser-{next(numbers)}" for _ in own or (spot,))
-            num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
-            if num_cpus > 1:
-                num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
-            spec = HostSpec(f"prover-{index}", self._choice(spot), self.settings.in_flight)
-            calls = CALLS if system is not None else POOL_CALLS
-            host = RayTransport(_actor(spec, spot.node, num_cpus, spot.num_gpus, calls), spec)
-            worker = Worker(spec.name, spot.node.address, names, spot.node.id)
-            self._asks[spec.name] = (spot.node.id, num_cpus, spot.num_gpus)
-            self.sites[spec.name] = Site(worker, spec.choice, own[0].threads if own else 1, host)
+        self._calls = CALLS if system is not None else POOL_CALLS
+        self._settle(provers, synthesisers)
         self._expected = {node.id: memory_for_keys() for node in nodes}
         if system is not None:
             self._expected = {node: resident.memory for node, resident in self._predicted(system).resident.items()}
@@ -179,6 +179,48 @@ class RayFleet(Fleet):
             self._governors[node.id] = self._govern(node)
         self._join(nodes)
         self.verifying_threads = min(len(provers), usable_threads())
+
+    def _settle(self, provers: list[Place], synthesisers: list[Place]) -> list[Site]:
+        """Start workers at these places."""
+        self._used |= {spot.node.id for spot in (*provers, *synthesisers)}
+        settled = []
+        for spot in provers:
+            beside = [other for other in provers if other.node == spot.node]
+            # A node without a prover makes no witnesses: they would have to travel.
+            own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
+            names = tuple(f"synthesiser-{next(self._numbers[1])}" for _ in own or (spot,))
+            num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
+            if num_cpus > 1:
+                num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
+            spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
+            actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
+            host = RayTransport(actor, spec, self._remark)
+            worker = Worker(spec.name, spot.node.address, names, spot.node.id)
+            self._asks[spec.name] = (spot.node.id, num_cpus, spot.num_gpus)
+            settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
+        self.sites |= {site.worker.id: site for site in settled}
+        return settled
+
+    def grow(self) -> list[Site]:
+        if not self._joined:
+            return []
+        joined, live = list(self._joined), [site.worker for site in self.sites.values()]
+        gpus = sum(self._asks[worker.id][2] for worker in live) if any(ask[2] for ask in self._asks.values()) else None
+        makers = sum(len(worker.synthesisers) for worker in live)
+        provers, synthesisers = place_more(joined, self.settings, gpus, makers)
+        if not provers:
+            return []
+        used = {spot.node.id for spot in provers}
+        new = [node for node in joined if node.id in used]
+        self._nodes += new  # first: whoever looks for nodes that joined must find it in one of the two
+        for node in new:
+            self._joined.remove(node)
+        settled = self._settle(provers, synthesisers)
+        for key in self._keys.values():
+            predicted = self._predicted(key.system)
+            key.own |= {site.worker.id: predicted.own[site.worker.id] for site in settled}
+            key.resident |= {node.id: predicted.resident[node.id] for node in new}
+        return settled
 
     def queued(self, worker: str) -> bool:
         site = self.sites.get(worker)
@@ -188,6 +230,16 @@ class RayFleet(Fleet):
         free = available_resources_per_node().get(node)  # None: it is gone, and nobody has anything of it
         return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
 
+    def _remark(self, what: str) -> None:
+        """Have something told once: all actors of a node say the same."""
+        if what not in self.remarks:
+            self.remarks.append(what)
+
+    def remember(self, worker: Worker, device: str, reason: str) -> None:
+        governor = self._governors.get(worker.node_id or "")  # its actor may be gone by now
+        if governor is not None:
+            governor.remember.options(max_task_retries=0).remote(device, reason)
+
     def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
@@ -196,25 +248,49 @@ class RayFleet(Fleet):
     def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
         assert isinstance(host, RayTransport)
         carried, files = Carried(spec), files_of(spec.system.shared())
-        return lambda: host.open(number, carried, shared, files)
+
+        def opens() -> None:
+            self._keep_late(spec.name)
+            host.open(number, carried, shared, files)
+
+        return opens
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
         key, number = self._predicted(system), next(self._rooms)
+        try:
+            self._lease(key, number, list(key.resident))
+        except BaseException:
+            self._release(key)
+            raise
+        self._keys[number] = key
+        return lambda: self._release(self._keys.pop(number, None))
+
+    def _lease(self, key: _KeptKey, number: int, nodes: list[str]) -> None:
+        """Lease what the key takes on these nodes. Raises ClusterError where that does not fit."""
         asked = {
-            node: self._governors[node].keep.remote(self._name, resident.memory, resident.pinned, str(number))
-            for node, resident in key.resident.items()
-            if resident.memory and node in self._governors
+            node: self._governors[node].keep.remote(
+                self._name, key.resident[node].memory, key.resident[node].pinned, str(number)
+            )
+            for node in nodes
+            if key.resident[node].memory and node in self._governors
         }
         try:
             for node, ref in asked.items():
                 key.tickets[node] = ray.get(ref)
         except RayTaskError as error:
-            self._release(key)
             if isinstance(error.cause, ClusterError):
                 raise ClusterError(str(error.cause)) from None
             raise
-        self._keys[number] = key
-        return lambda: self._release(self._keys.pop(number, None))
+
+    def _keep_late(self, worker: str) -> None:
+        """Lease what keys take on the node of a worker that joined after them, unless that is done."""
+        node = self._asks[worker][0]
+        with self._leasing:
+            for number, key in list(self._keys.items()):
+                if node not in key.tickets and node in key.resident:
+                    self._lease(key, number, [node])
+                    if number not in self._keys:  # its job ended meanwhile
+                        self._release(key)
 
     def _release(self, key: _KeptKey | None) -> None:
         for node, ticket in key.tickets.items() if key is not None else ():
@@ -233,7 +309,7 @@ class RayFleet(Fleet):
             )
             for node in self._nodes
         }
-        return _KeptKey(own, resident, {})
+        return _KeptKey(system, own, resident, {})
 
     def retire(self, worker: str) -> None:
         super().retire(worker)
@@ -300,17 +376,31 @@ class RayFleet(Fleet):
         self._beating.start()
 
     def _beat(self) -> None:
-        """Say that we live, until the end."""
+        """Say that we live, and look for nodes that joined, until the end."""
         while not self._over.wait(BEAT):
             with suppress(RayError):
                 for governor in self._governors.values():
                     governor.attend.options(max_task_retries=0).remote(self._name)
+            with suppress(RayError):
+                self._look_for_nodes()
+
+    def _look_for_nodes(self) -> None:
+        """Have the governors of nodes that joined count us in: then they are there for `grow`."""
+        known = {node.id for node in (*self._nodes, *self._joined)}
+        for node in cluster_nodes():
+            if node.id in known:
+                continue
+            governor = self._govern(node)
+            with suppress(RayError):  # it is gone again, or not up yet: there is another look
+                if ray.get(governor.attend.remote(self._name), timeout=BEAT):
+                    self._governors = {**self._governors, node.id: governor}
+                    self._joined.append(node)
 
     def _leave(self) -> None:
         """End our part in the governors, and those that nobody else uses."""
         self._over.set()
         if self._beating is not None:
-            self._beating.join()
+            self._beating.join(PATIENCE)
             self._beating = None
         left = {governor.leave.remote(self._name): governor for governor in self._governors.values()}
         done, _ = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
@@ -348,7 +438,8 @@ class RayFleet(Fleet):
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         policy = policy_for(settings, threads)
-        return options.remote(threads, settings.memory, policy, keys=self._expected[node.id])
+        keys = self._expected.get(node.id, max(self._expected.values(), default=0))
+        return options.remote(threads, settings.memory, policy, keys=keys)
 
 
 def _placed(site: Site) -> bool:

@@ -17,6 +17,7 @@ from cluster.governor.state import NOBODY, Holder, Request
 from cluster.governor.watch import NodeWatch
 from cluster.policy import Policy
 from distprove.host.lease_class import LeaseClass
+from distprove.host.set_aside import remember
 from distprove.host.topology import read_topology
 
 
@@ -114,6 +115,10 @@ class NodeGovernor:
     async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
         """Reduce the key that `keep` leased to so many bytes of memory and pinned memory."""
         self._governor.shrink_key(ticket, memory, pinned)
+
+    async def remember(self, device: str, reason: str) -> None:
+        """Have a device of this node not used by later jobs."""
+        remember(device, reason)
 
     async def release(self, ticket: int) -> None:
         self._governor.release(ticket)

@@ -105,6 +105,8 @@ class Report:
     wall_seconds: float = 0.0
     driver_memory: int = 0
     """The most memory that the driver's process was resident in, in bytes; its workers' are in `governors`."""
+    set_aside: list[str] = field(default_factory=list)
+    """Devices that the job did not use because earlier jobs gave them up, in words."""
     chosen: str = ""
     """Why the job ran over this executor, in words."""
 

@@ -21,6 +21,7 @@ from cluster.service.wire import read
 from distprove.errors import InputError, ServiceGone, UsageError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
+from distprove.host.set_aside import state_folder
 from kernels.host.private import NotPrivate, require_private
 
 CONTACT = "contact.json"
@@ -51,9 +52,7 @@ class Contact:
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder of this user's service."""
-    given = environment.get("XDG_STATE_HOME", "")
-    state = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
-    return state / "distprove" / "service"
+    return state_folder(environment) / "service"
 
 
 def make_folder(folder: Path) -> None:

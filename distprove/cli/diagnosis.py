@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from distprove.host.machine import Gpus, Machine, inspect_machine
+from distprove.host.set_aside import CLEARED_BY, remembered
 from kernels.host.units import format_bytes
 
 State = Literal["ok", "note", "warning", "fault"]
@@ -156,8 +157,18 @@ def _gpus(gpus: Gpus) -> Iterator[Finding]:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if visible is not None:
             yield Finding("gpu", "CUDA_VISIBLE_DEVICES", "note", visible or "(empty: no device)")
+    yield from _set_aside()
     yield _cupy(gpus, installed)
     yield _nvrtc(gpus)
+
+
+def _set_aside() -> Iterator[Finding]:
+    """Devices that jobs gave up, which no job uses."""
+    devices, trouble = remembered()
+    for device in devices.values():
+        yield Finding("gpu", "set aside", "warning", str(device))
+    if trouble:
+        yield Finding("gpu", "set aside", "warning", trouble, f"`{CLEARED_BY}` writes it anew")
 
 
 def _cupy(gpus: Gpus, installed: list[str]) -> Finding:
@@ -267,8 +278,9 @@ def _choose(machine: Machine) -> Choice:
     if len(installed) != 1:
         why = "CuPy is not installed" if not installed else "two CuPy packages are installed"
         return Choice("cpu", cpu, threads, memory, f"there are GPUs, but {why}")
-    devices = tuple(f"{gpu.index}: {gpu.name}" for gpu in machine.gpus.devices)
-    return Choice("cuda", devices, threads, memory, f"{len(devices)} GPU(s), CuPy and NVRTC are here")
+    aside = remembered().devices
+    devices = tuple(f"{gpu.index}: {gpu.name}" for gpu in machine.gpus.devices if gpu.uuid not in aside)
+    return Choice("cuda", devices, threads, memory, f"{len(devices)} GPU(s) to use, CuPy and NVRTC are here")
 
 
 def _version(distribution: str) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from distprove.cli.console import escape, facts_table, out, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
+from distprove.errors import ResourceError
+from distprove.host import set_aside
 from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
@@ -17,13 +19,20 @@ MARKS = {"ok": "[green]ok[/]", "note": "[cyan]note[/]", "warning": "[yellow]warn
 
 
 @reports_errors
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    as_json: AsJson = False,
+    clear_devices: Annotated[
+        bool, typer.Option("--clear-devices", help="First have devices that jobs gave up on this machine used again.")
+    ] = False,
+) -> None:
     """GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why.
 
     Exit code 1 when something found keeps distprove from proving.
     """
     from distprove.cli.diagnosis import diagnose
 
+    if clear_devices and (trouble := set_aside.clear()):
+        raise ResourceError(trouble)
     diagnosis = diagnose()
     if as_json:
         print_json(diagnosis.to_dict())

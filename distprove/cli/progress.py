@@ -19,9 +19,11 @@ from distprove.host.log import set_up_logging, wants_json
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
     "fault": "[yellow]fault[/]",
+    "joined": "[green]worker added[/]",
     "death": "[yellow]a worker's process ended[/], it is started again",
     "retired": "[red]worker given up[/]",
     "failed": "[red]failed[/]",
+    "set-aside": "[yellow]device not used[/]",
 }
 """Events worth a line of their own, whatever the display."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from glob import glob
 
+from kernels.cuda.context import uuid_of
 from kernels.cuda.pinned import PINNED_BYTES
 from kernels.interface.entry import BackendEntry
 
@@ -40,6 +41,16 @@ def open_ahead(device: int) -> None:
     cupy.cuda.runtime.memGetInfo()
 
 
+def identify(device: int) -> str:
+    """The UUID of a device, without opening it; "" where the runtime does not tell."""
+    import cupy
+
+    try:
+        return uuid_of(cupy.cuda.runtime.getDeviceProperties(device))
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return ""
+
+
 ENTRY = BackendEntry(
     "CUDA",
     "kernels.cuda.backend:CudaBackend",
@@ -47,5 +58,6 @@ ENTRY = BackendEntry(
     likely_devices,
     "kernels.cuda.context:make_context",
     open_ahead,
+    identify,
     PINNED_BYTES,
 )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources
+from kernels.cuda.context import uuid_of
 from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Recording, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
@@ -327,6 +328,7 @@ class CudaDevice:
         # Made once: every proof asks for `info`, and looking up what is installed takes over a millisecond.
         self._details = {
             "index": index,
+            "uuid": uuid_of(properties),
             "arch": self.arch,
             "multiprocessors": self.sm_count,
             "driver": cupy.cuda.runtime.driverGetVersion(),

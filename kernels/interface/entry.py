@@ -21,5 +21,7 @@ class BackendEntry:
     """The function, as "module:function", that begins to open the device of that number. It imports next to nothing."""
     ahead: Callable[[int], None] = lambda device: None
     """Opens a device, so that a backend is there sooner: what takes long in a process and is the same for all keys."""
+    identify: Callable[[int], str] = lambda device: ""
+    """The name of the device of that number which no other has and which stays, its UUID; "" where it has none."""
     pinned: int = 0
     """Bytes of page-locked host memory that one prover takes."""

@@ -69,6 +69,25 @@ TOY_DEVICES = BackendEntry(
 """Devices that are guessed to be two."""
 
 
+class ToyDevice(ToyBackend):
+    """Stands in for a device that has a UUID."""
+
+    def info(self) -> DeviceInfo:
+        return DeviceInfo("toy device", "toy", 0, 0, {"uuid": toy_uuid(self.device)})
+
+
+def toy_device(device: int = 0, threads: int = 1, budget: int | None = None) -> Any:
+    return ToyDevice(device)
+
+
+def toy_uuid(device: int) -> str:
+    return f"TOY-{device}"
+
+
+TOY_PAIR = BackendEntry("Toy", "tests.support.toy_system:toy_device", devices=lambda: 2, identify=toy_uuid)
+"""Two devices with UUIDs."""
+
+
 def process_name() -> str:
     """The name of the worker whose process this is, as its command line has it; "" in other processes."""
     words = Path("/proc/self/cmdline").read_text().split("\0")
@@ -97,6 +116,8 @@ class Faults:
     stop_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_worker: dict[str, int] = field(default_factory=dict)
     """A worker's process, by the worker's name, stops where it begins to prove."""
+    holds_worker: tuple[str, ...] = ()
+    """Workers, by name, that prove nothing before the file "go" lies in the folder."""
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
@@ -264,6 +285,8 @@ class ToyProver:
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
+        while process_name() in faults.holds_worker and not (faults.folder / "go").exists():
+            time.sleep(0.05)
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)

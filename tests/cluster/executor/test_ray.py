@@ -17,6 +17,7 @@ import pytest
 
 from cluster.dispatch import Progress
 from cluster.executor.connection import connect
+from cluster.record.journal import read_journal
 from distprove.errors import ClusterError, JobFailed
 from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
@@ -61,23 +62,39 @@ def check_proof(folder: Path, faults: Make) -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_second_node_works_and_may_die(
-    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
-) -> None:
-    node = joined_node(ray_cluster)
-    gone: list[str] = []
+def test_a_node_that_joins_a_running_job_works_and_may_die_and_return(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The job's first worker proves nothing before workers on nodes that joined have proven something."""
+    monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
+    given = faults(holds_worker=("prover-0",))
+    nodes: list[Any] = []
 
     def progress(event: Progress) -> None:
-        if event.event == "proved" and not gone:
-            gone.append(str(event.worker))
-            ray_cluster.remove_node(node, allow_graceful=False)
+        if (event.event, event.worker) == ("worker-ready", "prover-0"):
+            nodes.append(joined_node(ray_cluster))
+        elif (event.event, event.worker) == ("proved", "prover-1") and len(nodes) == 1:
+            ray_cluster.remove_node(nodes[0], allow_graceful=False)
+            nodes.append(joined_node(ray_cluster))
+        elif (event.event, event.worker) == ("proved", "prover-2"):
+            (given.folder / "go").touch()
 
-    # Workers notice after about a second that their node is gone: until then they prove on.
-    system = ToySystem(6, faults(slow={f"p{i}": 1.0 for i in range(6)}))
-    run_toy(system, replace(ray_settings, start_timeout=60), progress).verify(system)
+    system = ToySystem(24, given)
+    try:
+        # What is with the one that waits counts as under way, for as long as nodes take to come up.
+        run_toy(system, replace(ray_settings, hang_timeout=600.0), progress).verify(system)
+    finally:
+        for node in nodes[1:]:
+            ray_cluster.remove_node(node)
     facts = json.loads((tmp_path / "run" / "report.json").read_text())
     assert facts["status"] == "proved"
-    assert len([w for w in facts["workers"] if w["role"] == "prover"]) == 2
+    provers = {worker["id"]: worker for worker in facts["workers"] if worker["role"] == "prover"}
+    assert list(provers) == ["prover-0", "prover-1", "prover-2"]
+    assert all(worker["partitions"] for worker in provers.values())
+    assert len({worker["facts"]["node"] for worker in provers.values()}) == 3
+    joined = [event["worker"] for event in read_journal(tmp_path / "run") if event["event"] == "joined"]
+    assert joined == ["prover-1", "prover-2"]
     assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
 
 
