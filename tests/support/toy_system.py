@@ -97,6 +97,11 @@ class Faults:
     stop_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_worker: dict[str, int] = field(default_factory=dict)
     """A worker's process, by the worker's name, stops where it begins to prove."""
+    kill_actor: dict[str, int] = field(default_factory=dict)
+    stop_actor: dict[str, int] = field(default_factory=dict)
+    """What started the prover's process, over Ray an actor."""
+    outside: dict[str, int] = field(default_factory=dict)
+    """Something happens outside, done by whoever looks for the file of its occurrence."""
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
@@ -264,6 +269,11 @@ class ToyProver:
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
+        if faults.strikes("outside", name):
+            time.sleep(0.3)
+        for kind, number in (("kill_actor", signal.SIGKILL), ("stop_actor", signal.SIGSTOP)):
+            if faults.strikes(kind, name):
+                os.kill(os.getppid(), number)
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)
