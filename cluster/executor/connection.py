@@ -125,6 +125,7 @@ def cluster_nodes() -> list[Node]:
             node["NodeManagerAddress"],
             float(node["Resources"].get("CPU", 0)),
             int(node["Resources"].get("GPU", 0)),
+            int(node["NodeManagerPort"]),
         )
         for node in ray.nodes()
         if node["Alive"]
@@ -138,6 +139,8 @@ def prepare(settings: ExecutorSettings) -> None:
     # A thread of ours that still asks a Ray which is over must not have Ray start or join another one by itself.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # An error that nobody waits for, of a worker that was told something in its last moments, is no news to the user.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:

@@ -15,7 +15,6 @@ nodes, its head or its network; or, one time in eight, on a Ray that the job sta
 from __future__ import annotations
 
 import argparse
-import ctypes
 import errno
 import faulthandler
 import importlib
@@ -49,7 +48,7 @@ from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
 from tests.support import ROOT
-from tests.support.lossy_cluster import LossyCluster, after_death, can_cut, marked
+from tests.support.lossy_cluster import LossyCluster, after_death, can_cut, end_with_parent, marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 MARK = "DISTPROVE_CAMPAIGN"
@@ -78,7 +77,6 @@ CUTS = (3.0, 8.0, 20.0)
 """Seconds for which a network is cut."""
 RESTARTED = 10.0
 """Seconds of a cut after which a node is started anew: its Ray may have given it up."""
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -235,7 +233,7 @@ class Sessions:
             return pid
         try:  # the life of the child
             os.setsid()
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            end_with_parent()
             os.environ |= environment
             tempfile.tempdir = environment["TMPDIR"]
             output = os.open(self._folder / "output", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -282,6 +280,8 @@ class Outside:
         self._chance = random.Random(f"outside {schedule.seed}")
         self._pending = [(kind, name) for kind, name in schedule.faults if kind in OF_A_CLUSTER]
         self._due: list[tuple[float, Callable[[], object]]] = []
+        self._starting: list[int] = []
+        """Processes that start nodes."""
         self.node = self._chance.randrange(1, schedule.nodes) if schedule.nodes > 1 else 0
         """The node that is lost or cut off."""
         self.struck: dict[str, float] = {}
@@ -326,11 +326,12 @@ class Outside:
         elif kind == "lost_raylet":
             self.broken.add(node)
             cluster.kill_one(node, "raylet")
-        elif kind in ("lost_node", "returning_node"):
+        elif kind == "lost_node":
             self.broken.add(node)
             cluster.kill(node)
-            if kind == "returning_node":
-                self._due.append((time.monotonic() + 1.0, lambda: cluster.begin(node)))
+        elif kind == "returning_node":
+            cluster.kill(node)
+            self._due.append((time.monotonic() + 1.0, lambda: self._starting.append(cluster.begin(node))))
         else:
             cluster.cut(node)
             lasts = self._chance.choice(CUTS)
@@ -341,6 +342,9 @@ class Outside:
 
     def end(self) -> None:
         """Undo the cuts. What is broken is ended: it may be mended for the next session."""
+        while self._starting:
+            with suppress(ChildProcessError):
+                os.waitpid(self._starting.pop(), 0)
         if self._cluster is not None:
             if self._cluster.apart and self.node and self.struck.keys() & {"cut", "cut_for_good", "cut_from_head"}:
                 self._cluster.join(self.node)
@@ -382,12 +386,16 @@ def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, 
         outcome.ends.append(end)
         if outside.lost and end not in ("done", "killed", "ClusterError"):
             outcome.why.append(f"the head was lost, and the session ended with {end}")
+        if end == "killed" and after is None:
+            outcome.why.append("the session's process died")
         if end == "ClusterError" and (code := json.loads((folder / "end.json").read_text())["code"]) != 3:
             outcome.why.append(f"the exit code is {code}")
         for kind, times in of_nodes(schedule, folder, outside, cluster, ended).items():
             outcome.recoveries.setdefault(kind, []).extend(times)
+        # Ray itself ends the workers of a cluster without a head, after a minute.
+        searched = None if outside.lost else cluster
         outside.end()
-        outcome.why += leaks(folder, leak, cluster, governors=after is None) + unverified(schedule, folder)
+        outcome.why += leaks(folder, leak, searched, governors=after is None) + unverified(schedule, folder)
         if end == "stuck":
             outcome.why.append(f"a session took more than {LONGEST:.0f} s")
             break

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -36,6 +37,7 @@ NODE = "DISTPROVE_CAMPAIGN_NODE"
 TRIES = 4
 """Times that a node is started: a raylet gives its agents 15 s, which a machine that does much else overruns."""
 CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
 
 
 @cache
@@ -80,6 +82,11 @@ def after_death(clean: Callable[[], None]) -> int:
         os._exit(0)
 
 
+def end_with_parent() -> None:
+    """Have this process be killed when the one that forked it dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 class LossyCluster:
     """See the module's text. Node 0 is the head."""
 
@@ -92,8 +99,8 @@ class LossyCluster:
         self.apart = apart
         self._names = [f"dp{os.getpid()}n{number}" for number in range(3)] if apart else []
         self._port = 6379 if apart else free_port()
-        self.starts = 0
-        """Number of nodes that were started."""
+        self._begun = 0
+        """The process that started a node last."""
         self.environment = {
             **os.environ,
             "RAY_AUTH_MODE": "token",
@@ -166,9 +173,8 @@ class LossyCluster:
             for process in self.processes(number):
                 with suppress(psutil.Error, IndexError):
                     words = process.cmdline()
-                    of_actor = words[0].startswith("ray::") and not words[0].startswith("ray::IDLE")
-                    governor = "NodeGovernor" in words[0] and not governors
-                    if not governor and (of_actor or any("distprove-" in word for word in words)):
+                    actors = ("ray::RemoteWorker", *(("ray::NodeGovernor",) if governors else ()))
+                    if words[0].startswith(actors) or any(word.startswith("distprove-") for word in words):
                         found.append(process)
         return found
 
@@ -186,26 +192,54 @@ class LossyCluster:
             elif number >= nodes:
                 self.kill(number)
 
-    def begin(self, number: int) -> subprocess.Popen[bytes]:
-        """Begin to start a node."""
-        self.starts += 1
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus", "2", "--num-gpus", "0"]
-        command += ["--object-store-memory", str(100 << 20), "--node-ip-address", self.address_of(number)]
+    def begin(self, number: int) -> int:
+        """Begin to start a node; the process that does so. It is forked from this one, which should have imported Ray:
+        that takes seconds."""
+        pid = os.fork()
+        if pid:
+            self._begun = pid
+            return pid
+        code = 1
+        try:
+            end_with_parent()
+            output = os.open(self.folder / "output", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            self.enter(number)
+            os.environ |= {**self.environment, NODE: f"{self.folder}:{number}"}
+            self._be_node(number)
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(code)
+
+    def _be_node(self, number: int) -> None:
+        """Start the processes of a node, as `ray.cluster_utils.Cluster` does, and no more of them than it takes."""
+        from ray._private.node import Node
+        from ray._private.parameter import RayParams
+
+        given: dict[str, Any] = {"gcs_server_port": self._port, "temp_dir": str(self.folder / "ray")}
         if number:
-            command += ["--address", self.address]
-        else:
-            command += ["--head", "--port", str(self._port), "--temp-dir", str(self.folder / "ray")]
-            command += ["--include-dashboard=false", "--disable-usage-stats"]
-        environment = {**self.environment, NODE: f"{self.folder}:{number}"}
-        with open(self.folder / "output", "ab") as output:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=self.folder,
-                preexec_fn=lambda: self.enter(number),
-            )  # fmt: skip
+            given = {"gcs_address": self.address, "redis_address": self.address, "node_manager_port": 0}
+        params = RayParams(
+            **given,
+            node_ip_address=self.address_of(number),
+            num_cpus=2,
+            num_gpus=0,
+            object_store_memory=100 << 20,
+            include_dashboard=False,
+            include_log_monitor=False,
+            no_monitor=True,
+            dashboard_agent_listen_port=None,
+        )
+        Node(params, head=not number, shutdown_at_exit=False, spawn_reaper=False)
 
     def _start(self, number: int) -> None:
         for _ in range(TRIES):
-            if self.begin(number).wait(120) == 0 and self.lives(number):
+            started = os.waitpid(self.begin(number), 0)[1] == 0
+            self._begun = 0
+            if started and self.lives(number):
                 return
             self.kill(number)
             time.sleep(1.0)
@@ -219,7 +253,10 @@ class LossyCluster:
             os.waitpid(self._janitor, 0)
 
     def _remove(self) -> None:
-        for _ in range(3):  # what was being started meanwhile
+        with suppress(ProcessLookupError):
+            if self._begun:
+                os.kill(self._begun, signal.SIGKILL)
+        while any(self.processes(number) for number in range(3)):
             for number in range(3):
                 self.kill(number)
         for name in self._names:
