@@ -353,8 +353,8 @@ class RayFleet(Fleet):
             elsewhere = sum(home != node.id for home in homes)
             for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
-                transport = RayTransport(_actor(spec, node), spec, partial(self._is_silent, node.id))
-                found.append(Verifier(node.id, transport))
+                silent = partial(self._is_silent, node.id)
+                found.append(Verifier(node.id, RayTransport(_actor(spec, node), spec, silent), silent=silent))
         return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 
     def _govern(self, node: Node) -> Any:

@@ -59,6 +59,9 @@ CAMPAIGN = "DISTPROVE_CAMPAIGN_PID"
 """Variable in the environment of all processes of a campaign: the id of the one that began it."""
 LONGEST = 150.0
 """Seconds after which a session counts as stuck."""
+OTHERS_FILES = ("distprove-report-", "pymp-", "ray")
+"""Beginnings of names of temporary files that may stay: reports for which a disk had no room, and what libraries remove
+at the end of their process, which here ends at once, or never."""
 LEAK = 5.0
 """Seconds after a session in which all that it started has ended, on a machine that has nothing else to do."""
 ANYWHERE = ("bad_proof", "fault", "out_of_memory", "slow", "bad_input", "disk_full", "kill_driver", "cut_files")
@@ -384,7 +387,7 @@ def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, 
         end = sessions.wait(sessions.start(), after, outside)
         ended = time.time()
         outcome.ends.append(end)
-        if outside.lost and end not in ("done", "killed", "ClusterError"):
+        if outside.lost and end not in ("done", "killed", "ClusterError", *(("JobFailed",) if bad else ())):
             outcome.why.append(f"the head was lost, and the session ended with {end}")
         if end == "killed" and after is None:
             outcome.why.append("the session's process died")
@@ -495,7 +498,7 @@ def leaks(folder: Path, patience: float, cluster: LossyCluster | None = None, *,
                 if process.status() == psutil.STATUS_STOPPED and process.ppid() == 1:
                     process.send_signal(signal.SIGCONT)
         left = [f"process {process.pid}, {_name_of(process)}" for process in found]
-        files = [path for path in (folder / "tmp").iterdir() if not path.name.startswith("distprove-report-")]
+        files = [path for path in (folder / "tmp").iterdir() if not path.name.startswith(OTHERS_FILES)]
         if cluster is not None:
             files += [path for path in cluster.temporary.iterdir() if path.name.startswith(("dp-", "distprove-"))]
         if not left and not files:
@@ -591,7 +594,7 @@ def _struck(folder: Path, kind: str) -> list[float]:
 # -- many schedules -------------------------------------------------------------------------------------------------
 
 
-def campaign(seeds: Sequence[int], transport: str) -> Iterator[Outcome]:
+def campaign(seeds: Sequence[int], transport: str, leak: float = LEAK) -> Iterator[Outcome]:
     """Play the schedules of these seeds. More at a time are more processes of this module, each with its own seeds."""
     cluster = LossyCluster(apart=can_cut()) if transport == "ray" else None
     if cluster is not None:
@@ -600,7 +603,7 @@ def campaign(seeds: Sequence[int], transport: str) -> Iterator[Outcome]:
     try:
         for seed in seeds:
             with scratch() as folder:
-                yield play(Schedule.of(seed, transport), folder, cluster)
+                yield play(Schedule.of(seed, transport), folder, cluster, leak)
     finally:
         if cluster is not None:
             cluster.close()
@@ -651,6 +654,7 @@ def main() -> None:
     parser.add_argument("--transport", default="processes", choices=TRANSPORTS)
     parser.add_argument("--seeds", default="0:10", help="from:to, or some, as 3,5,8")
     parser.add_argument("--out", type=Path, help="where every outcome is added, one a line")
+    parser.add_argument("--leak", type=float, default=LEAK, help="seconds in which all must have ended")
     parser.add_argument("--sum", type=Path, nargs="+", help="only write to the first file what the others come to")
     parser.add_argument("--session", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -668,7 +672,7 @@ def main() -> None:
     after_death(lambda: _end_all(os.environ[CAMPAIGN]))
     first, _, last = given.seeds.partition(":")
     seeds = range(int(first), int(last)) if last else [int(each) for each in given.seeds.split(",")]
-    for outcome in campaign(seeds, given.transport):
+    for outcome in campaign(seeds, given.transport, given.leak):
         facts = asdict(outcome)
         print(*(facts[key] for key in ("transport", "seed", "outcome", "ends", "faults", "seconds")), flush=True)
         print(*outcome.why, sep="\n", end="\n" if outcome.why else "", flush=True)

@@ -66,12 +66,11 @@ def marked(variable: str, value: str) -> list[psutil.Process]:
     return found
 
 
-def after_death(clean: Callable[[], None]) -> int:
-    """Start a process that calls `clean` if this one dies first: its id."""
+def after_death(clean: Callable[[], None]) -> None:
+    """Have a process call `clean` when this one has died, of whatever."""
     parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        return pid
+    if os.fork():
+        return
     try:
         os.setsid()
         death = select.poll()
@@ -109,7 +108,7 @@ class LossyCluster:
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.temporary),
         }
-        self._janitor = after_death(self._remove)
+        after_death(self._remove)
         if apart:
             self._link_all()
 
@@ -246,11 +245,8 @@ class LossyCluster:
         raise AssertionError(f"node {number} did not start: {(self.folder / 'output').read_text()[-3000:]}")
 
     def close(self) -> None:
-        """End and remove everything."""
+        """End and remove everything. What a driver that still lives writes here is removed after this process's end."""
         self._remove()
-        with suppress(ProcessLookupError):
-            os.kill(self._janitor, signal.SIGKILL)
-            os.waitpid(self._janitor, 0)
 
     def _remove(self) -> None:
         with suppress(ProcessLookupError):
@@ -261,7 +257,9 @@ class LossyCluster:
                 self.kill(number)
         for name in self._names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        late = time.monotonic() + 5.0
+        while self.folder.exists() and time.monotonic() < late:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _link_all(self) -> None:
         head, *others = self._names
