@@ -58,6 +58,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     quiet["job_config"] = _job_config()
     with ExitStack() as stack:
         own: dict[str, Any] = {}
+        started: list[psutil.Process] = []
         try:
             if address is None:
                 folder = stack.enter_context(ray_folder())
@@ -69,6 +70,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     "object_spilling_directory": str(folder / SPILL),
                     "_temp_dir": str(folder / SESSIONS),
                 }
+            stack.callback(_end, started)
             stack.callback(ray.shutdown)
             late = time.monotonic() + settings.start_timeout
             while True:
@@ -80,8 +82,9 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
+                    left = _processes()
                     ray.shutdown()
-                    _end_processes()
+                    _end(left)
         except ray.exceptions.AuthenticationError as error:
             raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
@@ -91,6 +94,9 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                 else "Ray does not start here (a job without --ray needs none)"
             )
             raise ClusterError(f"{what}: {first_line(error)}") from None
+        if address is None:
+            started += _processes()
+            stack.callback(lambda: started.extend(_processes()))
         yield "joined" if address is not None else "started"
 
 
@@ -105,13 +111,23 @@ def joined_address(settings: ExecutorSettings) -> str | None:
     return address
 
 
-def _end_processes() -> None:
-    """End the processes of a Ray that did not come up, which Ray leaves."""
+def _processes() -> list[psutil.Process]:
+    """The processes of a Ray that this process started, and what they started."""
+    found = []
     for process in psutil.Process().children():
         with suppress(psutil.Error):
             if process.name() in ("gcs_server", "raylet") or any("/ray/" in word for word in process.cmdline()):
-                process.kill()
-                process.wait(PATIENCE)
+                found += [process, *process.children(recursive=True)]
+    return found
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    """End what Ray leaves: the processes of one that did not come up, and the agents of one that lost its head, which
+    look for it for a minute."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+            process.wait(PATIENCE)
 
 
 def cluster_nodes() -> list[Node]:
@@ -125,6 +141,7 @@ def cluster_nodes() -> list[Node]:
             node["NodeManagerAddress"],
             float(node["Resources"].get("CPU", 0)),
             int(node["Resources"].get("GPU", 0)),
+            int(node["NodeManagerPort"]),
         )
         for node in ray.nodes()
         if node["Alive"]
@@ -138,6 +155,8 @@ def prepare(settings: ExecutorSettings) -> None:
     # A thread of ours that still asks a Ray which is over must not have Ray start or join another one by itself.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # An error that nobody waits for, of a worker that was told something in its last moments, is no news to the user.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:

@@ -30,6 +30,8 @@ class Node:
     address: str
     cpus: float
     gpus: int
+    port: int = 0
+    """Port of its raylet; 0 where that is not known."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,8 @@ from cluster.executor.base import Worker
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, FleetExecutor, Site
 from cluster.executor.placement import Node, Place, place, place_more
-from cluster.executor.reach import watching
+from cluster.executor.reach import LOOK, Nodes, answering, watching
+from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.residents import Residents, of_node
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
@@ -62,11 +65,16 @@ class RayTransport:
     """Messages to an actor."""
 
     def __init__(
-        self, actor: Any, spec: HostSpec | VerifierSpec, tell: Callable[[str], None] = lambda remark: None
+        self,
+        actor: Any,
+        spec: HostSpec | VerifierSpec,
+        silent: Callable[[], bool],
+        tell: Callable[[str], None] = lambda remark: None,
     ) -> None:
-        """`spec` tells the actor, in each of its lives, what it is. `tell` is called with what is wrong with its node's
-        list of devices that were given up."""
+        """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer.
+        `tell` is called with what is wrong with its node's list of devices that were given up."""
         self.actor = actor
+        self._silent = silent
         self.placed = False
         """Whether the actor has its resources."""
         self._tell = tell
@@ -91,13 +99,13 @@ class RayTransport:
     def open(self, number: int, spec: Carried, shared: dict[str, ray.ObjectRef], files: dict[str, Any]) -> None:
         """Open a room. Raises what that raises, or WorkerDied."""
         try:
-            ray.get(self.actor.open.remote(number, spec, shared, files))
+            self._get(self.actor.open.remote(number, spec, shared, files))
         except RayError as error:
             raise told(error) from None
 
     def call(self, name: str, *arguments: Any) -> Any:
         try:
-            return ray.get(self._ask(name, arguments))
+            return self._get(self._ask(name, arguments))
         except RayError as error:
             raise told(error) from None
 
@@ -113,6 +121,15 @@ class RayTransport:
 
     def end(self) -> None:
         ray.kill(self.actor, no_restart=True)
+
+    def _get(self, asked: ray.ObjectRef) -> Any:
+        """The answer. Raises WorkerDied when the actor is on a node that is silent: Ray tells that a minute later."""
+        # Not `ray.get` with a timeout: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
+        answer = asked.future()
+        while not wait([answer], LOOK).done:
+            if self._silent():
+                raise WorkerDied("its node does not answer")
+        return answer.result()
 
     def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
         # As bytes: Ray's own way to pickle asks Python how to, for each of a chunk's orders.
@@ -145,6 +162,7 @@ class RayFleet(Fleet):
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
+        self._reach = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
         """Nodes that joined since, whose governors count us in, and that have no worker."""
         self._numbers = itertools.count(), itertools.count()
@@ -165,8 +183,11 @@ class RayFleet(Fleet):
         files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
         waits_for("Ray")
         self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
-        self._stack.enter_context(watching(self.lose, own=self.started))
-        nodes = self._nodes = cluster_nodes()
+        found = cluster_nodes()
+        self._nodes = nodes = _present(found)
+        if len(nodes) < len(found):
+            waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
+        self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
         provers, synthesisers = place(nodes, self.settings)
         self._here = Governed()
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
@@ -194,7 +215,7 @@ class RayFleet(Fleet):
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
             actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
-            host = RayTransport(actor, spec, self._remark)
+            host = RayTransport(actor, spec, partial(self._is_silent, spot.node.id), self._remark)
             worker = Worker(spec.name, spot.node.address, names, spot.node.id)
             self._asks[spec.name] = (spot.node.id, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
@@ -221,6 +242,10 @@ class RayFleet(Fleet):
             key.own |= {site.worker.id: predicted.own[site.worker.id] for site in settled}
             key.resident |= {node.id: predicted.resident[node.id] for node in new}
         return settled
+
+    def _is_silent(self, node: str) -> bool:
+        """Whether no actor there will answer."""
+        return self.lost or self._over.is_set() or self._reach.lacks(node)
 
     def queued(self, worker: str) -> bool:
         site = self.sites.get(worker)
@@ -325,6 +350,8 @@ class RayFleet(Fleet):
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         reports = []
         for node, governor in self._governors.items():
+            if self._is_silent(node):
+                continue
             try:
                 reports.append({"node": node, **ray.get(governor.report.remote(began), timeout=2.0)})
             except (RayError, GetTimeoutError):
@@ -402,7 +429,8 @@ class RayFleet(Fleet):
         if self._beating is not None:
             self._beating.join(PATIENCE)
             self._beating = None
-        left = {governor.leave.remote(self._name): governor for governor in self._governors.values()}
+        there = [governor for node, governor in self._governors.items() if not self._reach.lacks(node)]
+        left = {governor.leave.remote(self._name): governor for governor in there}
         done, _ = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
         for ref in done:
             with suppress(RayError):  # its node is gone
@@ -418,7 +446,8 @@ class RayFleet(Fleet):
             elsewhere = sum(home != node.id for home in homes)
             for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
-                found.append(Verifier(node.id, RayTransport(_actor(spec, node), spec)))
+                silent = partial(self._is_silent, node.id)
+                found.append(Verifier(node.id, RayTransport(_actor(spec, node), spec, silent), silent=silent))
         return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 
     def _govern(self, node: Node) -> Any:
@@ -440,6 +469,13 @@ class RayFleet(Fleet):
         policy = policy_for(settings, threads)
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
         return options.remote(threads, settings.memory, policy, keys=keys)
+
+
+def _present(nodes: list[Node]) -> list[Node]:
+    """The nodes, this one's first, without those that do not answer: Ray may not know yet that they are gone, and would
+    keep the job waiting until it does."""
+    found = answering(nodes[1:], ANSWERS)
+    return [node for index, node in enumerate(nodes) if not index or node.id in found]
 
 
 def _placed(site: Site) -> bool:

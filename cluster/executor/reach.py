@@ -1,18 +1,23 @@
 """Whether a Ray is there: before it is joined, and for as long as a job uses it.
 
 Ray itself waits ten minutes and longer for an address where nothing answers. When the head or the raylet of a driver is
-gone, it ends the driver's process a minute later, without a word to Python. So both are looked at here from outside.
+gone, it ends the driver's process a minute later, without a word to Python. A node whose network is cut off is dead to
+Ray after more than a minute, and no call of one of its actors ends before. So all of them are looked at here from
+outside.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
+from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
 PATIENCE = 5.0
@@ -21,6 +26,9 @@ LOOK = 0.5
 """Seconds between two looks at a Ray that is used."""
 OWN, JOINED = 1.0, 10.0
 """Seconds for which nothing may answer before a Ray counts as lost: one of this machine, and one over a network."""
+NODE = 5.0
+"""Seconds for which a node may not answer before it counts as silent. What a worker there had to tell when its network
+was cut has then been told to nobody (`cluster.executor.base.QUIET`)."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4
 """The kind of frame with which whoever speaks HTTP/2, as Ray's head does, answers that."""
@@ -56,9 +64,9 @@ def require_ray(address: str) -> None:
 
 
 @contextmanager
-def watching(lost: Callable[[str], None], *, own: bool) -> Iterator[None]:
+def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterator[None]:
     """Inside the block, call `lost` once with the reason when the head of the Ray that this process is connected to, or
-    its raylet here, is gone. `own`: that Ray was started here."""
+    its raylet here, is gone; and look at its `nodes`. `own`: that Ray was started here."""
     import ray
     from ray._private.worker import _global_node
 
@@ -79,6 +87,7 @@ def watching(lost: Callable[[str], None], *, own: bool) -> Iterator[None]:
                 if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
                     lost(f"its {name} does not answer ({reason})")
                     return
+            nodes.look()
 
     thread = threading.Thread(target=look, name="distprove-ray-watch", daemon=True)
     thread.start()
@@ -87,6 +96,49 @@ def watching(lost: Callable[[str], None], *, own: bool) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+class Nodes:
+    """The nodes of a Ray, and which of them cannot be reached any more. A node that never answered here, as behind a
+    firewall, says nothing by its silence."""
+
+    def __init__(self, listed: Callable[[], Iterable[Node]]) -> None:
+        self._listed = listed
+        self._heard: dict[str, float] = {}
+        self._silent: frozenset[str] = frozenset()
+
+    def lacks(self, node: str) -> bool:
+        """Whether that node answered before and does not answer now."""
+        return node in self._silent
+
+    def look(self) -> None:
+        """Ask all of them, for up to `LOOK` seconds."""
+        nodes = [node for node in self._listed() if node.port]
+        found, now = answering(nodes, LOOK), time.monotonic()
+        self._heard |= dict.fromkeys(found, now)
+        self._silent = frozenset(node.id for node in nodes if now - self._heard.get(node.id, now) >= NODE)
+
+
+def answering(nodes: Iterable[Node], seconds: float) -> set[str]:
+    """The nodes whose raylets take a connection within that time. Their systems do so, however busy they are."""
+    found, asked, poll = set(), {}, select.poll()
+    with ExitStack() as stack:
+        for node in nodes:
+            family = socket.AF_INET6 if ":" in node.address else socket.AF_INET
+            line = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            line.setblocking(False)
+            if line.connect_ex((node.address, node.port)) not in (0, errno.EINPROGRESS):
+                continue
+            asked[line.fileno()] = node, line
+            poll.register(line, select.POLLOUT)
+        late = time.monotonic() + seconds
+        while asked and (left := late - time.monotonic()) > 0:
+            for descriptor, _ in poll.poll(left * 1000):
+                node, line = asked.pop(descriptor)
+                poll.unregister(descriptor)
+                if not line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                    found.add(node.id)
+    return found
 
 
 def _silent(family: int, where: object, own: bool) -> str | None:

@@ -27,6 +27,8 @@ from distprove.proof import fingerprint
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
 
+LOOK = 1.0
+"""Seconds between two looks whether the nodes of all that may verify a proof have fallen silent."""
 TRIES = 2
 """Processes that are asked about a proof before it is verified in the driver's."""
 LIVES = 3
@@ -43,6 +45,8 @@ class Verifier:
     """Number of starts since its last verdict."""
     begun: bool = False
     """Whether it was started ever: it may hang, and is ended before it is started again."""
+    silent: Callable[[], bool] = lambda: False
+    """Whether its node does not answer: nobody waits for it."""
 
 
 class Verifiers:
@@ -119,14 +123,14 @@ class Verifiers:
         """A free process that may verify what was proven on that node; None when none is left."""
 
         def may(verifier: Verifier) -> bool:
-            return verifier.node is None or (home is not None and verifier.node != home)
+            return verifier.node is None or (home is not None and verifier.node != home and not verifier.silent())
 
         with self._changed:
             while not self._closed and any(map(may, self._kept)):
                 for each in filter(may, self._free):
                     self._free.remove(each)
                     return each
-                self._changed.wait()
+                self._changed.wait(LOOK)
         return None
 
     def _give_back(self, verifier: Verifier, seconds: float) -> None:

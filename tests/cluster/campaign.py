@@ -1,11 +1,15 @@
 """Random schedules of faults, over all transports. A seed makes a schedule, and the same one each time.
 
     python -m tests.cluster.campaign --transport processes --seeds 0:200 --out outcomes.jsonl
+    python -m tests.cluster.campaign --transport ray --seeds 0:60 --out outcomes.jsonl
     python -m tests.cluster.campaign --sum docs/results/fault-campaign.json outcomes.jsonl
 
 A job meets the faults of its schedule, session after session, until its proof is there. Every job must come out right,
 or end with a reason and be resumed; nothing is on disk that does not verify; and when a session is over, however it
 ended, no process and no temporary file of it is left.
+
+Over Ray the job runs on a cluster of two or three nodes on this machine (`tests.support.lossy_cluster`), which may lose
+nodes, its head or its network; or, one time in eight, on a Ray that the job starts for itself.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import argparse
 import errno
 import faulthandler
+import importlib
 import json
 import os
 import random
@@ -43,26 +48,38 @@ from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
 from tests.support import ROOT
+from tests.support.lossy_cluster import LossyCluster, after_death, can_cut, end_with_parent, marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 MARK = "DISTPROVE_CAMPAIGN"
 """Variable in the environment of every process of a schedule."""
 SESSIONS = 8
 """Sessions in which a job must be done: each fault ends one, at most."""
+CAMPAIGN = "DISTPROVE_CAMPAIGN_PID"
+"""Variable in the environment of all processes of a campaign: the id of the one that began it."""
 LONGEST = 150.0
 """Seconds after which a session counts as stuck."""
+OTHERS_FILES = ("distprove-report-", "pymp-", "ray")
+"""Beginnings of names of temporary files that may stay: reports for which a disk had no room, and what libraries remove
+at the end of their process, which here ends at once, or never."""
 LEAK = 5.0
 """Seconds after a session in which all that it started has ended, on a machine that has nothing else to do."""
 ANYWHERE = ("bad_proof", "fault", "out_of_memory", "slow", "bad_input", "disk_full", "kill_driver", "cut_files")
 IN_PROCESSES = ("kill_prover", "kill_synthesiser", "stop_prover", "stop_synthesiser", "kill_verifier", "stop_verifier")
-OF_A_CLUSTER = ("lost_node", "lost_head")
+IN_ACTORS = ("kill_actor", "stop_actor")
+OF_A_CLUSTER = ("lost_node", "lost_raylet", "returning_node", "lost_head", "cut", "cut_for_good", "cut_from_head")
+OF_AN_OWN_RAY = ("lost_head", "lost_raylet")
 TRANSPORTS = {
     "threads": ANYWHERE,
     "processes": (*ANYWHERE, *IN_PROCESSES),
-    "ray": (*(kind for kind in ANYWHERE if kind != "kill_driver"), *IN_PROCESSES, *OF_A_CLUSTER),
+    "ray": (*ANYWHERE, *IN_PROCESSES, *IN_ACTORS),
 }
 OUTSIDE = ("kill_driver", "cut_files", "disk_full", *OF_A_CLUSTER)
 """Faults that do not happen inside of a worker or verifier."""
+CUTS = (3.0, 8.0, 20.0)
+"""Seconds for which a network is cut."""
+RESTARTED = 10.0
+"""Seconds of a cut after which a node is started anew: its Ray may have given it up."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +96,34 @@ class Schedule:
     faults: tuple[tuple[str, str], ...]
     """Kinds of faults, each with the partition that it happens at."""
     after: float
-    """Seconds into the session after which the driver, a node or the head is killed."""
+    """Seconds into the session after which the driver is killed."""
+    nodes: int = 1
+    """Nodes of the Ray that the job joins; 0: it starts its own."""
+
+    @classmethod
+    def over_ray(cls, seed: int) -> Schedule:
+        """The schedule of a seed over Ray: most have one fault of the cluster, and up to three others."""
+        chance = random.Random(f"ray {seed}")
+        count, in_python = chance.randint(4, 12), chance.random() < 0.3
+        nodes = 0 if seed % 8 == 7 else 3 if seed % 16 >= 12 else 2
+        kinds = [kind for kind in TRANSPORTS["ray"] if in_python or not kind.endswith("_verifier")]
+        drawn = [chance.choice(kinds) for _ in range(chance.randint(0, 3))]
+        if chance.random() < 0.75 or not drawn:
+            drawn.append(chance.choice(OF_A_CLUSTER if nodes else OF_AN_OWN_RAY))
+        faults = tuple((kind, f"p{chance.randrange(count)}") for kind in drawn)
+        return cls(seed, "ray", count, 1, chance.random() < 0.25, in_python, faults, chance.uniform(0.1, 4.0), nodes)
 
     @classmethod
     def of(cls, seed: int, transport: str) -> Schedule:
         """The schedule of a seed."""
+        if transport == "ray":
+            return cls.over_ray(seed)
         chance = random.Random(f"{transport} {seed}")
         count = chance.randint(3, 12)
         in_python = transport != "threads" and chance.random() < 0.4
         kinds = [kind for kind in TRANSPORTS[transport] if in_python or not kind.endswith("_verifier")]
         faults = tuple((chance.choice(kinds), f"p{chance.randrange(count)}") for _ in range(chance.randint(1, 4)))
-        workers = chance.randint(1, 3) if transport != "ray" else 1
+        workers = chance.randint(1, 3)
         return cls(seed, transport, count, workers, chance.random() < 0.3, in_python, faults, chance.uniform(0.05, 2.5))
 
     def system(self, folder: Path) -> ToySystem:
@@ -100,17 +134,22 @@ class Schedule:
                 inside[kind] = (*inside.get(kind, ()), name)
             elif kind == "slow":
                 inside.setdefault(kind, {})[name] = 1.5
+            elif kind in OF_A_CLUSTER:
+                inside["outside"] = {name: 1}
             elif kind not in OUTSIDE:
                 of_kind = inside.setdefault(kind, {})
                 of_kind[name] = of_kind.get(name, 0) + 1
-        inside["slow"] = {**{f"p{i}": 0.03 for i in range(self.partitions)}, **inside.get("slow", {})}
+        usual = 0.2 if self.transport == "ray" else 0.03
+        inside["slow"] = {**{f"p{i}": usual for i in range(self.partitions)}, **inside.get("slow", {})}
         return ToySystem(self.partitions, Faults(folder, **inside), self.barrier, self.in_python)
 
     def settings(self, address: str | None = None) -> ExecutorSettings:
         """How the job is run: patient enough for its faults, and quick to hold who is silent for hung."""
         common: dict[str, Any] = {"backend": TOY_BACKEND, "max_retries": 50, "hang_timeout": 3.0}
         if self.transport == "ray":
-            return ExecutorSettings(**common, gpus=0, address=address)
+            if not any(kind.startswith("stop_") for kind, _ in self.faults):
+                common["hang_timeout"] = 60.0  # what befalls a node is seen before that
+            return ExecutorSettings(**common, gpus=0, address=address, local=False, start_timeout=90.0)
         isolate = self.transport == "processes"
         return ExecutorSettings(**common, local=True, isolate=isolate, threads=2, gpu_workers=self.workers)
 
@@ -132,8 +171,8 @@ class Outcome:
     ends: list[str] = field(default_factory=list)
     """How each session ended."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds from a death until the worker was ready again, by the kind of worker; and from the loss of a node or head
-    until the next partition was proven."""
+    """Seconds from a death until the worker was ready again, by the kind of worker; from the loss of a node until what
+    it had was handed to others; and from the loss of the head until the job ended with the reason, or went on."""
     seconds: float = 0.0
 
 
@@ -171,49 +210,56 @@ def _fill_disk(faults: Faults, name: str) -> None:
 
 
 class Sessions:
-    """Runs sessions of schedules, each in a process of its own: forked from this one, or, over Ray, started."""
+    """Runs sessions of schedules, each in a process of its own: forked from this one, or started, where it has a Ray of
+    its own, which reads its environment when it is imported."""
 
-    def __init__(self, schedule: Schedule, folder: Path, address: str | None = None) -> None:
+    def __init__(self, schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, node: int = 0) -> None:
+        """`node`: where the driver runs, of a cluster."""
         self._schedule = schedule
         self._folder = folder
-        self._address = address
+        self._cluster = cluster
+        self._node = node
 
     def start(self) -> int:
         """The process of a session."""
         (self._folder / "end.json").unlink(missing_ok=True)
-        if self._schedule.transport == "ray":
-            words = ["--session", self._folder, self._schedule.seed, self._address]
-            command = [sys.executable, "-m", "tests.cluster.campaign", *map(str, words)]
-            with open(self._folder / "output", "ab") as output:
-                environment = {**os.environ, MARK: str(self._folder), "PYTHONPATH": str(ROOT)}
-                return subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=ROOT).pid
+        environment = {MARK: str(self._folder), "TMPDIR": str(self._folder / "tmp"), "PYTHONPATH": str(ROOT)}
+        if not self._schedule.nodes:
+            command = [sys.executable, "-m", "tests.cluster.campaign", "--session", self._folder, self._schedule.seed]
+            kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+            with open(self._folder / "output", "ab") as told:
+                return subprocess.Popen(
+                    [*map(str, command)], stdout=told, stderr=told, env={**kept, **environment}, cwd=ROOT
+                ).pid
         pid = os.fork()
         if pid:
             return pid
         try:  # the life of the child
             os.setsid()
-            os.environ[MARK] = str(self._folder)
-            os.environ["TMPDIR"] = tempfile.tempdir = str(self._folder / "tmp")
+            end_with_parent()
+            os.environ |= environment
+            tempfile.tempdir = environment["TMPDIR"]
             output = os.open(self._folder / "output", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            run_session(self._schedule, self._folder, None)
+            if self._cluster is not None:
+                self._cluster.enter(self._node)
+            run_session(self._schedule, self._folder, self._cluster.address if self._cluster is not None else None)
         finally:
             sys.stdout.flush()
             os._exit(0)
 
-    def wait(self, pid: int, kill_after: float | None, meanwhile: Callable[[], None] | None) -> str:
-        """How the session ended: "done", an error's name, "killed", or "stuck". What is to be done `meanwhile` is done
-        after that time, as is the killing of the driver."""
-        began, done = time.monotonic(), False
+    def wait(self, pid: int, kill_after: float | None, outside: Outside | None = None) -> str:
+        """How the session ended: "done", an error's name, "killed", or "stuck". The driver is killed after that time.
+        What is to happen `outside` does."""
+        began = time.monotonic()
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             passed = time.monotonic() - began
-            if kill_after is not None and passed > kill_after and not done:
-                done = True
-                if meanwhile is not None:
-                    meanwhile()
-                else:
-                    os.kill(pid, signal.SIGKILL)
+            if kill_after is not None and passed > kill_after:
+                kill_after = None
+                os.kill(pid, signal.SIGKILL)
+            if outside is not None:
+                outside.look(pid)
             if passed > LONGEST:
                 os.kill(pid, signal.SIGUSR1)  # it writes what its threads are at
                 time.sleep(1.0)
@@ -228,32 +274,131 @@ class Sessions:
         return told["error"] or "done"
 
 
+class Outside:
+    """Does to a cluster, or to the Ray of a session, what a schedule has in store, when its partition is proven."""
+
+    def __init__(self, schedule: Schedule, folder: Path, cluster: LossyCluster | None) -> None:
+        self._folder = folder
+        self._cluster = cluster
+        self._chance = random.Random(f"outside {schedule.seed}")
+        self._pending = [(kind, name) for kind, name in schedule.faults if kind in OF_A_CLUSTER]
+        self._due: list[tuple[float, Callable[[], object]]] = []
+        self._starting: list[int] = []
+        """Processes that start nodes."""
+        self.node = self._chance.randrange(1, schedule.nodes) if schedule.nodes > 1 else 0
+        """The node that is lost or cut off."""
+        self.struck: dict[str, float] = {}
+        """When what happened."""
+        self.broken: set[int] = set()
+        """Nodes that have to be started anew."""
+
+    @property
+    def driver(self) -> int:
+        """The node that the driver is on."""
+        return self.node if any(kind == "cut_from_head" for kind, _ in self._pending) else 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether the driver has lost its cluster."""
+        return bool(self.struck.keys() & {"lost_head", "cut_from_head"})
+
+    def look(self, pid: int) -> None:
+        """Do what is due. `pid`: the session's process."""
+        for kind, name in list(self._pending):
+            if (self._folder / "faults" / f"outside-{name}-0").exists():
+                self._pending.remove((kind, name))
+                self.struck[kind] = time.time()
+                self._strike(kind, pid)
+        now = time.monotonic()
+        for each in [each for each in self._due if each[0] <= now]:
+            self._due.remove(each)
+            each[1]()
+
+    def _strike(self, kind: str, pid: int) -> None:
+        cluster, node = self._cluster, self.node
+        if cluster is None:
+            wanted = "gcs_server" if kind == "lost_head" else "raylet"
+            for process in psutil.Process(pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    if process.name() == wanted:
+                        process.kill()
+        elif kind == "lost_head":
+            self.broken.add(0)
+            part = self._chance.choice(("gcs_server", "raylet", None))
+            cluster.kill(0) if part is None else cluster.kill_one(0, part)
+        elif kind == "lost_raylet":
+            self.broken.add(node)
+            cluster.kill_one(node, "raylet")
+        elif kind == "lost_node":
+            self.broken.add(node)
+            cluster.kill(node)
+        elif kind == "returning_node":
+            cluster.kill(node)
+            self._due.append((time.monotonic() + 1.0, lambda: self._starting.append(cluster.begin(node))))
+        else:
+            cluster.cut(node)
+            lasts = self._chance.choice(CUTS)
+            if kind == "cut":
+                self._due.append((time.monotonic() + lasts, lambda: cluster.join(node)))
+            if kind != "cut" or lasts > RESTARTED:
+                self.broken.add(node)
+
+    def end(self) -> None:
+        """Undo the cuts. What is broken is ended: it may be mended for the next session."""
+        while self._starting:
+            with suppress(ChildProcessError):
+                os.waitpid(self._starting.pop(), 0)
+        if self._cluster is not None:
+            if self._cluster.apart and self.node and self.struck.keys() & {"cut", "cut_for_good", "cut_from_head"}:
+                self._cluster.join(self.node)
+            for node in self.broken:
+                self._cluster.kill(node)
+        self.broken.clear()
+        self._due.clear()
+
+
 # -- one schedule ---------------------------------------------------------------------------------------------------
 
 
-def play(schedule: Schedule, folder: Path, cluster: Any = None, leak: float = LEAK) -> Outcome:
+def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, leak: float = LEAK) -> Outcome:
     """Play a schedule, and say what became of it."""
     outcome = Outcome(schedule.seed, schedule.transport, [kind for kind, _ in schedule.faults])
+    if any(kind.startswith("cut_f") or kind == "cut" for kind in outcome.faults) and not can_cut():
+        outcome.outcome = "skipped"  # no network namespaces here
+        return outcome
     for name in ("faults", "tmp"):
         (folder / name).mkdir(mode=0o700)
     began = time.monotonic()
     system = schedule.system(folder / "faults")
     bad = set(system.faults.bad_input)
-    pending = [kind for kind, _ in schedule.faults if kind in ("kill_driver", "lost_node", "lost_head")]
+    kills = sum(kind == "kill_driver" for kind, _ in schedule.faults)
     cuts = sum(kind == "cut_files" for kind, _ in schedule.faults)
+    cluster = cluster if schedule.nodes and schedule.transport == "ray" else None
+    outside = Outside(schedule, folder, cluster)
     end = ""
     while len(outcome.ends) < SESSIONS:
-        sessions = Sessions(schedule, folder, cluster.address if cluster is not None else None)
-        kind, meanwhile = (pending.pop(0), None) if pending else (None, None)
-        if kind in OF_A_CLUSTER:
-            meanwhile = cluster.lose_node if kind == "lost_node" else cluster.lose_head
-        # Over Ray a session connects for some seconds before it begins.
-        after = schedule.after * (4 if cluster is not None else 1) if kind else None
-        end = sessions.wait(sessions.start(), after, meanwhile)
-        outcome.ends.append(end)
-        outcome.why += leaks(folder, leak) + unverified(schedule, folder)
         if cluster is not None:
-            cluster.mend()
+            cluster.mend(schedule.nodes)
+        # Over Ray a session connects for some seconds before it begins.
+        after = schedule.after * (4 if schedule.transport == "ray" else 1) if kills else None
+        kills -= after is not None
+        outside.struck = {}
+        sessions = Sessions(schedule, folder, cluster, outside.driver)
+        end = sessions.wait(sessions.start(), after, outside)
+        ended = time.time()
+        outcome.ends.append(end)
+        if outside.lost and end not in ("done", "killed", "ClusterError", *(("JobFailed",) if bad else ())):
+            outcome.why.append(f"the head was lost, and the session ended with {end}")
+        if end == "killed" and after is None:
+            outcome.why.append("the session's process died")
+        if end == "ClusterError" and (code := json.loads((folder / "end.json").read_text())["code"]) != 3:
+            outcome.why.append(f"the exit code is {code}")
+        for kind, times in of_nodes(schedule, folder, outside, cluster, ended).items():
+            outcome.recoveries.setdefault(kind, []).extend(times)
+        # Ray itself ends the workers of a cluster without a head, after a minute.
+        searched = None if outside.lost else cluster
+        outside.end()
+        outcome.why += leaks(folder, leak, searched, governors=after is None) + unverified(schedule, folder)
         if end == "stuck":
             outcome.why.append(f"a session took more than {LONGEST:.0f} s")
             break
@@ -263,10 +408,10 @@ def play(schedule: Schedule, folder: Path, cluster: Any = None, leak: float = LE
         if cuts and (folder / "run" / "job.json").exists():
             cuts -= 1
             cut(folder / "run", random.Random(f"cut {schedule.seed} {cuts}"))
-        elif over and not pending:
+        elif over and not kills:
             break
     judge(schedule, folder, outcome, end, bad)
-    outcome.recoveries = recoveries(folder)
+    outcome.recoveries |= recoveries(folder)
     outcome.seconds = round(time.monotonic() - began, 3)
     if outcome.why:
         outcome.outcome = "wrong"
@@ -337,45 +482,48 @@ def _quiet(system: ToySystem) -> ToySystem:
     return ToySystem(system.count, Faults(system.faults.folder), system.needs_barrier)
 
 
-def leaks(folder: Path, patience: float) -> list[str]:
-    """Processes and temporary files of a session that is over. Those that the session itself stopped are continued: a
-    process whose parent is gone sees that only then."""
+def leaks(folder: Path, patience: float, cluster: LossyCluster | None = None, *, governors: bool = True) -> list[str]:
+    """Processes and temporary files of a session that is over, there and on the nodes of its cluster; `governors`: also
+    the governors of nodes, which outlive a driver that was killed. Those that the session itself stopped are continued:
+    a process whose parent is gone sees that only then."""
     late = time.monotonic() + patience * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+    def processes() -> list[psutil.Process]:
+        return marked(MARK, str(folder)) + (cluster.left(governors=governors) if cluster is not None else [])
+
     while True:
-        for process in marked(folder):
+        found = processes()
+        for process in found:
             with suppress(psutil.Error):
                 if process.status() == psutil.STATUS_STOPPED and process.ppid() == 1:
                     process.send_signal(signal.SIGCONT)
-        left = [f"process {process.pid}, {_name_of(process)}" for process in marked(folder)]
-        files = [str(path) for path in (folder / "tmp").iterdir() if not path.name.startswith("distprove-report-")]
+        left = [f"process {process.pid}, {_name_of(process)}" for process in found]
+        files = [path for path in (folder / "tmp").iterdir() if not path.name.startswith(OTHERS_FILES)]
+        if cluster is not None:
+            files += [path for path in cluster.temporary.iterdir() if path.name.startswith(("dp-", "distprove-"))]
         if not left and not files:
             return []
         if time.monotonic() > late:
-            for process in marked(folder):
+            for process in processes():
                 process.kill()
-            for path in (folder / "tmp").iterdir():
+            for path in files:
                 shutil.rmtree(path, ignore_errors=True)
-            return [f"left after {patience:.0f} s: {each}" for each in (*left, *files)]
-        time.sleep(0.05)
+            return [f"left after {patience:.0f} s: {each}" for each in (*left, *map(str, files))]
+        time.sleep(0.05 if cluster is None else 0.25)
+
+
+def _end_all(campaign: str) -> None:
+    """End what a campaign that was killed has left."""
+    for process in marked(CAMPAIGN, campaign):
+        with suppress(psutil.Error):
+            process.kill()
 
 
 def _name_of(process: psutil.Process) -> str:
     try:
-        return " ".join(process.cmdline())[-80:]
+        return " ".join(process.cmdline()).strip()[-80:]
     except psutil.Error:
         return "which is ending"
-
-
-def marked(folder: Path) -> list[psutil.Process]:
-    """The processes that belong to a schedule."""
-    mark, found = f"{MARK}={folder}\0".encode(), []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, psutil.Error, ValueError):
-            if entry.name.isdecimal() and mark in (entry / "environ").read_bytes() + b"\0":
-                process = psutil.Process(int(entry.name))
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-    return found
 
 
 def cut(run: Path, chance: random.Random) -> None:
@@ -413,65 +561,49 @@ def recoveries(folder: Path) -> dict[str, list[float]]:
     return {}
 
 
+def of_nodes(
+    schedule: Schedule, folder: Path, outside: Outside, cluster: LossyCluster | None, ended: float
+) -> dict[str, list[float]]:
+    """Seconds from the loss of a node until the death of its worker was known and what it had was handed on; and from
+    the loss of the head until the session ended, or until it was ready to go on."""
+    found: dict[str, list[float]] = {}
+    with suppress(Exception):
+        events = list(read_journal(folder / "run"))
+        for kind, at in outside.struck.items():
+            if outside.lost or cluster is None:
+                again = [each["time"] for each in events if each["event"] == "worker-ready" and each["time"] > at]
+                went_on = cluster is None and again and any(e["event"] == "session" and e["time"] > at for e in events)
+                name = "own ray again" if cluster is None else "head"
+                found.setdefault(name, []).append(round((again[0] if went_on else ended) - at, 3))
+                continue
+            there = {w["id"] for w in report(folder)["workers"] if w["node"] == cluster.address_of(outside.node)}
+            told = [
+                each["time"]
+                for each in events
+                if each["event"] in ("death", "retired") and each["worker"] in there and at < each["time"] < ended
+            ]
+            if told:
+                found.setdefault("cut node" if kind.startswith("cut") else "node", []).append(round(told[0] - at, 3))
+    return found
+
+
 def _struck(folder: Path, kind: str) -> list[float]:
     return [path.stat().st_mtime for path in (folder / "faults").glob(f"{kind}-*")]
-
-
-# -- a cluster ------------------------------------------------------------------------------------------------------
-
-
-class SmallCluster:
-    """A Ray of two nodes on this machine, which may lose either."""
-
-    def __init__(self) -> None:
-        self._cluster: Any = None
-        self._second: Any = None
-        self.mend()
-
-    @property
-    def address(self) -> str:
-        return str(self._cluster.address)
-
-    def lose_node(self) -> None:
-        if self._second is not None:
-            self._cluster.remove_node(self._second, allow_graceful=False)
-            self._second = None
-
-    def lose_head(self) -> None:
-        for process in psutil.Process().children():
-            with suppress(psutil.Error):
-                if process.name() == "gcs_server":
-                    process.kill()
-        self.close()
-
-    def mend(self) -> None:
-        """Start what is missing."""
-        from ray.cluster_utils import Cluster
-
-        from tests.support.ray_nodes import patiently, raylet
-
-        if self._cluster is None:
-            head = {**raylet(), "include_dashboard": False}
-            self._cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
-        if self._second is None:
-            self._second = patiently(lambda: self._cluster.add_node(**raylet()))
-
-    def close(self) -> None:
-        if self._cluster is not None:
-            self._cluster.shutdown()
-        self._cluster = self._second = None
 
 
 # -- many schedules -------------------------------------------------------------------------------------------------
 
 
-def campaign(seeds: Sequence[int], transport: str) -> Iterator[Outcome]:
+def campaign(seeds: Sequence[int], transport: str, leak: float = LEAK) -> Iterator[Outcome]:
     """Play the schedules of these seeds. More at a time are more processes of this module, each with its own seeds."""
-    cluster = SmallCluster() if transport == "ray" else None
+    cluster = LossyCluster(apart=can_cut()) if transport == "ray" else None
+    if cluster is not None:
+        os.environ |= {name: value for name, value in cluster.environment.items() if name.startswith("RAY_")}
+        importlib.import_module("cluster.executor.ray")  # sessions are forked, and need not import it each
     try:
         for seed in seeds:
             with scratch() as folder:
-                yield play(Schedule.of(seed, transport), folder, cluster)
+                yield play(Schedule.of(seed, transport), folder, cluster, leak)
     finally:
         if cluster is not None:
             cluster.close()
@@ -497,6 +629,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     for outcome in outcomes:
         for kind in outcome.faults:
             by_fault.setdefault(f"{outcome.transport} {kind}", Counter())[outcome.outcome] += 1
+    outcomes = [outcome for outcome in outcomes if outcome.outcome != "skipped"]
     return {
         "format": "distprove.fault-campaign",
         "what": "random schedules of faults (tests/cluster/campaign.py): a toy proof system on a machine with 2 cores",
@@ -519,10 +652,11 @@ def main() -> None:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(description="Play random schedules of faults.")
     parser.add_argument("--transport", default="processes", choices=TRANSPORTS)
-    parser.add_argument("--seeds", default="0:10", help="from:to")
+    parser.add_argument("--seeds", default="0:10", help="from:to, or some, as 3,5,8")
     parser.add_argument("--out", type=Path, help="where every outcome is added, one a line")
+    parser.add_argument("--leak", type=float, default=LEAK, help="seconds in which all must have ended")
     parser.add_argument("--sum", type=Path, nargs="+", help="only write to the first file what the others come to")
-    parser.add_argument("--session", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--session", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.sum:
         target, *files = given.sum
@@ -530,11 +664,15 @@ def main() -> None:
         target.write_text(json.dumps(summary([Outcome(**json.loads(line)) for line in lines]), indent=1) + "\n")
         return
     if given.session:
-        folder, seed, address = given.session
-        run_session(Schedule.of(int(seed), "ray"), Path(folder), address)
+        folder, seed = given.session
+        run_session(Schedule.of(int(seed), "ray"), Path(folder), None)
         os._exit(0)  # Ray may have nothing to say goodbye to
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    os.environ[CAMPAIGN] = str(os.getpid())
+    after_death(lambda: _end_all(os.environ[CAMPAIGN]))
     first, _, last = given.seeds.partition(":")
-    for outcome in campaign(range(int(first), int(last)), given.transport):
+    seeds = range(int(first), int(last)) if last else [int(each) for each in given.seeds.split(",")]
+    for outcome in campaign(seeds, given.transport, given.leak):
         facts = asdict(outcome)
         print(*(facts[key] for key in ("transport", "seed", "outcome", "ends", "faults", "seconds")), flush=True)
         print(*outcome.why, sep="\n", end="\n" if outcome.why else "", flush=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.campaign import Schedule, play
+from tests.support import ROOT
 
 
 @pytest.mark.parametrize(
@@ -16,6 +20,24 @@ def test_a_job_comes_out_right_whatever_befalls_it(transport: str, seed: int, tm
     outcome = play(Schedule.of(seed, transport), tmp_path, leak=60.0)  # of a machine that does much else
     assert outcome.why == []
     assert outcome.outcome in ("proved", "resumed", "refused")
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_job_over_ray_outlives_an_actor_a_node_and_a_network(tmp_path: Path) -> None:
+    """In a process of its own: what a Ray reads when it is imported differs from that of other tests."""
+    seeds = [4, 16, 0]
+    assert [Schedule.of(seed, "ray").faults[-1][0] for seed in seeds] == ["kill_actor", "lost_node", "cut_for_good"]
+    command = [sys.executable, "-m", "tests.cluster.campaign", "--transport", "ray", "--leak", "60"]
+    command += ["--seeds", ",".join(map(str, seeds)), "--out", str(tmp_path / "outcomes")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=550)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcomes = [json.loads(line) for line in (tmp_path / "outcomes").read_text().splitlines()]
+    assert [outcome["why"] for outcome in outcomes] == [[], [], []]
+    found = [outcome["outcome"] for outcome in outcomes]
+    assert found[:2] == ["proved", "proved"]
+    assert found[2] in ("proved", "skipped"), "it is skipped where no network namespaces can be made"
 
 
 def test_a_seed_makes_the_same_schedule_each_time() -> None:

@@ -118,6 +118,11 @@ class Faults:
     """A worker's process, by the worker's name, stops where it begins to prove."""
     holds_worker: tuple[str, ...] = ()
     """Workers, by name, that prove nothing before the file "go" lies in the folder."""
+    kill_actor: dict[str, int] = field(default_factory=dict)
+    stop_actor: dict[str, int] = field(default_factory=dict)
+    """What started the prover's process, over Ray an actor."""
+    outside: dict[str, int] = field(default_factory=dict)
+    """Something happens outside, done by whoever looks for the file of its occurrence."""
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
@@ -287,6 +292,11 @@ class ToyProver:
         time.sleep(faults.slow.get(name, 0))
         while process_name() in faults.holds_worker and not (faults.folder / "go").exists():
             time.sleep(0.05)
+        if faults.strikes("outside", name):
+            time.sleep(0.3)
+        for kind, number in (("kill_actor", signal.SIGKILL), ("stop_actor", signal.SIGSTOP)):
+            if faults.strikes(kind, name):
+                os.kill(os.getppid(), number)
         if faults.strikes("kill_prover", name):
             os.kill(os.getpid(), signal.SIGKILL)
         faults.stop("stop_prover", name)

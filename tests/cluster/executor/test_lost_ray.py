@@ -8,15 +8,20 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.process import VerifierSpec
+from actors.processes import WorkerDied
 from cluster import session
 from cluster.executor.local import InProcessExecutor
-from cluster.executor.reach import require_ray
+from cluster.executor.placement import Node
+from cluster.executor.reach import Nodes, answering, require_ray
 from cluster.executor.tasks import Finished, Kind
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
@@ -129,6 +134,57 @@ def test_a_dead_address_is_told_and_leaves_no_folder(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr
     assert f"no Ray to join at {dead}: nothing answers there (Connection refused)" in " ".join(done.stderr.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_that_stops_to_answer_is_silent_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that never answered, perhaps behind a firewall, is not."""
+    monkeypatch.setattr("cluster.executor.reach.NODE", 1e-9)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            never = other.getsockname()[1]
+        there, away = Node("there", "127.0.0.1", 2, 0, port), Node("away", "127.0.0.1", 2, 0, never)
+        nodes = Nodes(lambda: [there, away])
+        nodes.look()
+        assert answering([there, away], 5.0) == {"there"}
+        assert not nodes.lacks("there")
+    nodes.look()
+    assert nodes.lacks("there")
+    assert not nodes.lacks("away")
+    with socket.create_server(("127.0.0.1", port)):
+        nodes.look()
+        assert not nodes.lacks("there")
+
+
+def test_a_node_whose_network_is_cut_does_not_hold_up_a_look() -> None:
+    """It says nothing at all: here, because the line of those that wait to be taken is full."""
+    with socket.socket() as server, socket.create_server(("127.0.0.1", 0)) as live:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        silent = Node("silent", "127.0.0.1", 2, 0, server.getsockname()[1])
+        with socket.create_connection(("127.0.0.1", silent.port)):
+            nodes = [silent, Node("live", "127.0.0.1", 2, 0, live.getsockname()[1])]
+            assert answering(nodes, 0.2) == {"live"}
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_call_to_a_node_that_is_silent_ends(ray_cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
+
+    class Deaf:
+        def ask(self, name: str, arguments: bytes) -> None:
+            time.sleep(3600)
+
+    actor = ray.remote(Deaf).remote()
+    try:
+        spec = VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path)))
+        with pytest.raises(WorkerDied, match="its node does not answer"):
+            RayTransport(actor, spec, lambda: True).call("batch", 5.0)
+    finally:
+        ray.kill(actor)
 
 
 class Losing(InProcessExecutor):

@@ -132,6 +132,29 @@ def test_the_driver_verifies_what_nobody_else_can(system: ToySystem) -> None:
     assert lost.started == LIVES
 
 
+def test_nobody_waits_for_a_node_that_is_silent(system: ToySystem) -> None:
+    """Its verifier died, and what starts it again does not come to an end before Ray gives the node up."""
+    silent, up = threading.Event(), threading.Event()
+
+    class CutOff(MadeUp):
+        def start(self) -> None:
+            if self.started:
+                up.wait()
+            super().start()
+
+        def call(self, name: str, *arguments: Any) -> Any:
+            if name != "load":
+                silent.set()
+                raise WorkerDied("its node does not answer")
+
+    good, bad = proofs_of(system)
+    far = Verifier("there", CutOff(system), silent=silent.is_set)
+    with opened(Verifiers(system, [far], ExecutorSettings())) as one:
+        one.made_on("here", [good, bad])
+        assert [one.verify(proof) for proof in (good, bad)] == [True, False]
+        up.set()
+
+
 def test_a_process_that_is_killed_or_hangs_is_replaced(faults: Make) -> None:
     given = faults(kill_verifier={"p0": 1}, stop_verifier={"p0": 1})
     system = ToySystem(1, given, verifies_in_python=True)
