@@ -465,6 +465,19 @@ def test_files_outside_of_the_roots_are_neither_read_nor_told_of(place: Place) -
             service.submit(JobRequest("a", job, base))
         told.add(str(refused.value).replace("not-there", "there"))
     assert told == {f"{outside / 'there.zkey'} is not in a folder that this service takes files from"}
+    (inside / "gone.zkey").symlink_to(outside / "not-there.zkey")
+    (inside / "way").symlink_to(outside)
+    links = {"gone.zkey": outside / "not-there.zkey", "way/there.zkey": outside / "there.zkey", "way/x": outside / "x"}
+    for zkey, leads in links.items():  # whether it is there was told
+        with pytest.raises(UsageError) as refused:
+            service.submit(JobRequest("a", {"system": "groth16", "zkey": zkey, "witnesses": "w.wtns"}, base))
+        assert str(refused.value) == f"{leads} is not in a folder that this service takes files from"
+    for pattern in ("way/*", "way/../outside/*", "wa?/t*"):  # what is there was told
+        with pytest.raises(UsageError, match="not in a folder") as refused:
+            service.submit(JobRequest("a", {"system": "groth16", "zkey": "w.wtns", "witnesses": [pattern]}, base))
+        assert "there" not in str(refused.value)
+    with pytest.raises(DistproveError, match="zero byte"):
+        service.submit(JobRequest("a", {"system": "groth16", "zkey": "\0", "witnesses": "w.wtns"}, base))
     for pattern in ("../outside/*", str(outside), "w.wtns/../../outside/*"):
         with pytest.raises(UsageError, match="not in a folder"):
             service.submit(JobRequest("a", {"system": "groth16", "zkey": "z", "witnesses": [pattern]}, base))
