@@ -17,6 +17,9 @@ from distprove.errors import UsageError
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
 
+MAX_TITLE, MAX_PATH = 1000, 4096
+"""Characters of what is kept, and told in every list of jobs."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -24,6 +27,8 @@ class Limits:
 
     queued: int = 10_000
     """Jobs that may wait at a time."""
+    queued_bytes: int = 1 << 30
+    """Bytes of the inputs that jobs which are not over were given as values, all together: they are in memory."""
     running: int = 64
     """Jobs that are worked on at a time, of one priority and the more urgent ones together: an urgent job does not wait
     for a place that a less urgent one has."""
@@ -52,6 +57,8 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     system, title = request.job.get("system"), request.job.get("title", "")
     if not isinstance(system, str) or not isinstance(title, str):
         raise UsageError("a job names its `system`, and both `system` and `title` are strings")
+    if len(title) > MAX_TITLE:
+        raise UsageError(f"a title has at most {MAX_TITLE} characters, not {len(title)}")
     base = Path(request.base or "/")
     if not base.is_absolute():
         raise UsageError("the base of a job is an absolute path on the service's machine")
@@ -88,6 +95,8 @@ def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
     out = Path(request.base or "/") / request.out
     if not out.is_absolute():
         raise UsageError("`out` is an absolute path on the service's machine, or relative to a base that is one")
+    if len(str(out)) > MAX_PATH:
+        raise UsageError(f"`out` has at most {MAX_PATH} characters, not {len(str(out))}")
     if out.name in ("", ".."):
         raise UsageError("`out` ends in the name of a folder, not in `..`")
     return allowed_out(out, limits, folder)

@@ -547,6 +547,29 @@ def test_text_that_cannot_be_kept_is_refused_and_harms_nobody(place: Place, monk
     assert place.open().job("b").error == "\\udcff.zkey: no such file"
 
 
+def test_what_waits_fills_no_memory(place: Place) -> None:
+    """10,000 jobs of 16 MiB were in memory at a time, and again at each start; titles were in every list besides."""
+    service = place.open(Limits(running=1, allow_code=True, queued_bytes=1000))
+    for request in (place.ask("a", job={"title": "x" * 1001}), place.ask("a", out="/" + "x" * 4096)):
+        with pytest.raises(UsageError, match="characters"):
+            service.submit(request)
+    service.submit(place.ask("blocks"))
+    reach(place)
+    base = str(made(place))
+    job = {"system": "groth16", "zkey": "z", "wasm": "w", "inputs": [{"x": "1" * 400}]}
+    for id in ("a", "b"):
+        service.submit(JobRequest(id, job, base))
+    with pytest.raises(QueueFull, match="bytes of inputs"):
+        service.submit(JobRequest("c", job, base))
+    service.submit(place.ask("small"))
+    service.cancel("a")
+    service.submit(JobRequest("c", job, base))
+    place.end(service, drain=False)
+    service = place.open(Limits(running=1, queued_bytes=100))
+    assert {service.wait(id, PATIENCE).state for id in "bc"} == {JobState.FAILED}
+    assert service._nbytes == 0
+
+
 def made(place: Place) -> Path:
     """A folder with a key and a witness that are none."""
     folder = place.folder / "made"
