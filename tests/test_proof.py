@@ -169,6 +169,25 @@ def test_bad_partitions_are_named(proof: Proof) -> None:
         bad.verify(Judge())
 
 
+def test_a_file_of_nothing_but_false_proofs_is_not_searched_to_its_end() -> None:
+    """1024 false Groth16 proofs took fifteen times as long as as many that hold: each was found by itself."""
+    asked: list[str] = []
+
+    class Counting(Judge):
+        def verify(self, proof: PartitionProof) -> bool:
+            asked.append(proof.name)
+            return super().verify(proof)
+
+    false = [bound(i, f"p{i}", (), {"says": "bad"}) for i in range(1000)]
+    with pytest.raises(InvalidProof, match=r"does not verify: p0, p1, p2, p3, p4, p5, p6, p7 \.\.\."):
+        make(*false).verify(Counting())
+    assert len(asked) < 100
+    asked.clear()
+    good = [bound(i, f"p{i}", ()) for i in range(999)]
+    with pytest.raises(InvalidProof, match=r"does not verify: p999$"):
+        make(*good, false[999]).verify(Counting())
+
+
 def test_a_batch_that_fails_though_each_holds_alone_counts_as_all_bad(proof: Proof) -> None:
     class Doubts(Judge):
         def verify_batch(self, proofs: list[PartitionProof]) -> bool:

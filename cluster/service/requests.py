@@ -7,6 +7,8 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from distprove.errors import UsageError
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
 
+MAX_TITLE, MAX_PATH = 1000, 4096
+"""Characters of what is kept, and told in every list of jobs."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -22,6 +27,8 @@ class Limits:
 
     queued: int = 10_000
     """Jobs that may wait at a time."""
+    queued_bytes: int = 1 << 30
+    """Bytes of the inputs that jobs which are not over were given as values, all together: they are in memory."""
     running: int = 64
     """Jobs that are worked on at a time, of one priority and the more urgent ones together: an urgent job does not wait
     for a place that a less urgent one has."""
@@ -50,6 +57,8 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     system, title = request.job.get("system"), request.job.get("title", "")
     if not isinstance(system, str) or not isinstance(title, str):
         raise UsageError("a job names its `system`, and both `system` and `title` are strings")
+    if len(title) > MAX_TITLE:
+        raise UsageError(f"a title has at most {MAX_TITLE} characters, not {len(title)}")
     base = Path(request.base or "/")
     if not base.is_absolute():
         raise UsageError("the base of a job is an absolute path on the service's machine")
@@ -58,6 +67,7 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     for text in (*([request.base] if request.base else []), *named):
         if os.path.isabs(text) or ".." in Path(text).parts:
             _require_allowed(Path(os.path.normpath(base / text)), limits, folder)
+        _require_allowed(_real(_before_patterns(base / text)), limits, folder)
     job = Job.from_options(system, title=title, base=base, **table)
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
@@ -70,7 +80,12 @@ def require_allowed_files(job: Job, limits: Limits, folder: Path) -> None:
     submitted and when it begins: it may have waited while links were laid, or been taken by a service with other
     limits."""
     for path in paths_of(job):
-        _require_allowed(Path(os.path.realpath(path)), limits, folder)
+        try:
+            _require_allowed(_real(path), limits, folder)
+        except UsageError:  # which may name what a pattern found by a link
+            raise UsageError(
+                "a link leads to a file that is not in a folder that this service takes files from"
+            ) from None
 
 
 def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
@@ -80,6 +95,8 @@ def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
     out = Path(request.base or "/") / request.out
     if not out.is_absolute():
         raise UsageError("`out` is an absolute path on the service's machine, or relative to a base that is one")
+    if len(str(out)) > MAX_PATH:
+        raise UsageError(f"`out` has at most {MAX_PATH} characters, not {len(str(out))}")
     if out.name in ("", ".."):
         raise UsageError("`out` ends in the name of a folder, not in `..`")
     return allowed_out(out, limits, folder)
@@ -87,7 +104,7 @@ def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
 
 def allowed_out(out: Path, limits: Limits, folder: Path) -> Path:
     """The folder of a run that is not in the service's own, without links above it. Raises UsageError."""
-    out = Path(os.path.realpath(out.parent)) / out.name
+    out = _real(out.parent) / out.name
     _require_allowed(out, limits, folder)
     return out
 
@@ -126,6 +143,19 @@ def _texts(value: Any) -> Iterator[str]:
         for inner in value:
             if not isinstance(inner, dict):
                 yield from _texts(inner)
+
+
+def _before_patterns(path: Path) -> Path:
+    """The part of a path that names one place: what comes before wildcards."""
+    return Path(*takewhile(lambda part: not has_magic(part), path.parts))
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads. Raises UsageError."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        raise UsageError("a name with a zero byte is that of no file") from None
 
 
 def _require_allowed(path: Path, limits: Limits, folder: Path) -> None:

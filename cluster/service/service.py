@@ -72,6 +72,8 @@ class _Ticket(Row):
 
     job: Job | None = None
     """The job, while it is not over."""
+    nbytes: int = 0
+    """Bytes of the inputs that it was given as values, while it is not over."""
     known: bool = False
     """Whether an earlier service had it: there may be a run."""
     lent: Client | None = None
@@ -130,6 +132,8 @@ class Service:
         """Number of running jobs by rank of their priority."""
         self._alone = False
         """Whether a job has the workers to itself."""
+        self._nbytes = 0
+        """Bytes of inputs that jobs were given as values and that are in memory."""
         self._counts: Counter[str] = Counter()
         self._ended: deque[float] = deque(maxlen=1000)
         """Times at which jobs ended."""
@@ -214,19 +218,20 @@ class Service:
         out = out_of(request, self.limits, self.folder)
         if out is not None and is_run(out):
             raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
-        record = job.to_record()
+        record, nbytes = job.to_record(), _nbytes(job)
         run = str(out or self.folder / RUNS / request.id)
         view = JobView(
             *(request.id, JobState.QUEUED, request.priority, job.system, job.title, run), submitted=time.time()
         )
         with self._lock:
-            self._require_room()
+            self._require_room(nbytes)
             faster = request.id in self._tickets
             if out is not None and any(t.view.run == run and not t.view.state.final for t in self._tickets.values()):
                 raise UsageError(f"{out} is the folder of another job")
             if not faster:
                 self._last += 1
-                ticket = self._tickets[request.id] = _Ticket(self._last, digest, record, view, job)
+                ticket = self._tickets[request.id] = _Ticket(self._last, digest, record, view, job, nbytes)
+                self._nbytes += nbytes
                 insort(self._waiting, (ticket.order, request.id))
         if faster:
             return self.submit(request)
@@ -235,6 +240,7 @@ class Service:
         except BaseException:
             with self._lock:
                 del self._tickets[request.id]
+                self._nbytes -= nbytes
                 self._waiting.remove((ticket.order, request.id))
             ticket.news.set()
             raise
@@ -335,6 +341,8 @@ class Service:
         except DistproveError as error:
             self._settle(ticket, JobState.FAILED, error)
             return
+        ticket.nbytes = _nbytes(ticket.job)
+        self._nbytes += ticket.nbytes
         self._change(ticket, state=JobState.QUEUED)
         insort(self._waiting, (ticket.order, ticket.view.id))
 
@@ -451,6 +459,7 @@ class Service:
             told["done"] = ticket.view.partitions
         now = time.time()
         ticket.job = None
+        self._nbytes, ticket.nbytes = self._nbytes - ticket.nbytes, 0
         for item in ticket.record["options"].get("inputs", ()):
             item.pop("content", None)
         self._ended.append(now)
@@ -484,16 +493,19 @@ class Service:
             return ticket.view
         return replace(ticket.view, place=bisect_left(self._waiting, (ticket.order, ticket.view.id)))
 
-    def _require_room(self) -> None:
+    def _require_room(self, nbytes: int = 0) -> None:
         if not self._accepting:
             raise ServiceGone("the service takes no more jobs: it is closing")
-        if len(self._waiting) < self.limits.queued:
+        if len(self._waiting) < self.limits.queued and (
+            not nbytes or self._nbytes + nbytes <= self.limits.queued_bytes
+        ):
             return
         ended = tuple(self._ended)  # at once: jobs end meanwhile, and the lock need not be held
         recent = [when for when in ended if when > time.time() - RECENT]
         after = (time.time() - recent[0]) / len(recent) if recent else 10.0
         after = min(60.0, max(1.0, after))
-        raise QueueFull(f"{len(self._waiting)} jobs wait already; try again in {after:.0f} s", after)
+        what = f"{len(self._waiting)} jobs" + (f" with {self._nbytes} bytes of inputs" if nbytes else "")
+        raise QueueFull(f"{what} wait already; try again in {after:.0f} s", after)
 
     # -- retention --------------------------------------------------------------------------------------------------
 
@@ -541,3 +553,8 @@ class Service:
                 with suppress(DistproveError):  # somebody reads it, or it was never made
                     delete_run(path)
         self._store.forget(old)
+
+
+def _nbytes(job: Job) -> int:
+    """Bytes of the inputs that a job was given as values."""
+    return sum(len(source.content) for source in job.sources if source.content is not None)

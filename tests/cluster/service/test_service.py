@@ -465,6 +465,19 @@ def test_files_outside_of_the_roots_are_neither_read_nor_told_of(place: Place) -
             service.submit(JobRequest("a", job, base))
         told.add(str(refused.value).replace("not-there", "there"))
     assert told == {f"{outside / 'there.zkey'} is not in a folder that this service takes files from"}
+    (inside / "gone.zkey").symlink_to(outside / "not-there.zkey")
+    (inside / "way").symlink_to(outside)
+    links = {"gone.zkey": outside / "not-there.zkey", "way/there.zkey": outside / "there.zkey", "way/x": outside / "x"}
+    for zkey, leads in links.items():  # whether it is there was told
+        with pytest.raises(UsageError) as refused:
+            service.submit(JobRequest("a", {"system": "groth16", "zkey": zkey, "witnesses": "w.wtns"}, base))
+        assert str(refused.value) == f"{leads} is not in a folder that this service takes files from"
+    for pattern in ("way/*", "way/../outside/*", "wa?/t*"):  # what is there was told
+        with pytest.raises(UsageError, match="not in a folder") as refused:
+            service.submit(JobRequest("a", {"system": "groth16", "zkey": "w.wtns", "witnesses": [pattern]}, base))
+        assert "there" not in str(refused.value)
+    with pytest.raises(DistproveError, match="zero byte"):
+        service.submit(JobRequest("a", {"system": "groth16", "zkey": "\0", "witnesses": "w.wtns"}, base))
     for pattern in ("../outside/*", str(outside), "w.wtns/../../outside/*"):
         with pytest.raises(UsageError, match="not in a folder"):
             service.submit(JobRequest("a", {"system": "groth16", "zkey": "z", "witnesses": [pattern]}, base))
@@ -532,6 +545,29 @@ def test_text_that_cannot_be_kept_is_refused_and_harms_nobody(place: Place, monk
     assert service.wait("b", PATIENCE).state is JobState.FAILED
     place.end(service, drain=True)
     assert place.open().job("b").error == "\\udcff.zkey: no such file"
+
+
+def test_what_waits_fills_no_memory(place: Place) -> None:
+    """10,000 jobs of 16 MiB were in memory at a time, and again at each start; titles were in every list besides."""
+    service = place.open(Limits(running=1, allow_code=True, queued_bytes=1000))
+    for request in (place.ask("a", job={"title": "x" * 1001}), place.ask("a", out="/" + "x" * 4096)):
+        with pytest.raises(UsageError, match="characters"):
+            service.submit(request)
+    service.submit(place.ask("blocks"))
+    reach(place)
+    base = str(made(place))
+    job = {"system": "groth16", "zkey": "z", "wasm": "w", "inputs": [{"x": "1" * 400}]}
+    for id in ("a", "b"):
+        service.submit(JobRequest(id, job, base))
+    with pytest.raises(QueueFull, match="bytes of inputs"):
+        service.submit(JobRequest("c", job, base))
+    service.submit(place.ask("small"))
+    service.cancel("a")
+    service.submit(JobRequest("c", job, base))
+    place.end(service, drain=False)
+    service = place.open(Limits(running=1, queued_bytes=100))
+    assert {service.wait(id, PATIENCE).state for id in "bc"} == {JobState.FAILED}
+    assert service._nbytes == 0
 
 
 def made(place: Place) -> Path:
