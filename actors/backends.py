@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from actors.grants import Governor
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
-from distprove.host.set_aside import remembered
 from distprove.offload import ChoosesOffload, OffloadRequest
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
@@ -122,6 +121,8 @@ def ahead_of(backend: str, device: int) -> Ahead | None:
 def refused(ahead: Ahead) -> tuple[str, str]:
     """(why a device is not to be used on this machine, or ""; why that is not known, or ""). No library is loaded where
     no device was ever given up."""
+    from distprove.host.set_aside import remembered  # here: every worker imports this module as it starts
+
     devices, trouble = remembered()
     found = None
     with suppress(Exception):  # what fails here fails again, and is told, when the device is opened
