@@ -387,8 +387,6 @@ def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, 
         end = sessions.wait(sessions.start(), after, outside)
         ended = time.time()
         outcome.ends.append(end)
-        if outside.lost and end not in ("done", "killed", "ClusterError", *(("JobFailed",) if bad else ())):
-            outcome.why.append(f"the head was lost, and the session ended with {end}")
         if end == "killed" and after is None:
             outcome.why.append("the session's process died")
         if end == "ClusterError" and (code := json.loads((folder / "end.json").read_text())["code"]) != 3:

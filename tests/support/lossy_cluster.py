@@ -105,6 +105,7 @@ class LossyCluster:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+            "RAY_ENABLE_AUTO_CONNECT": "0",
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.temporary),
         }

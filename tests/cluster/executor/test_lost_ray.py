@@ -169,7 +169,10 @@ def test_a_node_whose_network_is_cut_does_not_hold_up_a_look() -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_call_to_a_node_that_is_silent_ends(ray_cluster: Any, tmp_path: Path) -> None:
+def test_a_call_to_a_node_that_is_silent_ends(
+    ray_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the end of an actor of a Ray that was lost does not start another Ray."""
     import ray
 
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
@@ -181,8 +184,13 @@ def test_a_call_to_a_node_that_is_silent_ends(ray_cluster: Any, tmp_path: Path) 
     actor = ray.remote(Deaf).remote()
     try:
         spec = VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path)))
+        transport = RayTransport(actor, spec, lambda: True)
         with pytest.raises(WorkerDied, match="its node does not answer"):
-            RayTransport(actor, spec, lambda: True).call("batch", 5.0)
+            transport.call("batch", 5.0)
+        with monkeypatch.context() as over:
+            over.setattr(ray, "is_initialized", lambda: False)
+            over.setattr(ray, "kill", lambda *_, **__: pytest.fail("Ray would be started"))
+            transport.end()
     finally:
         ray.kill(actor)
 
