@@ -34,8 +34,8 @@ from tests.support.ray_nodes import free_port
 
 NODE = "DISTPROVE_CAMPAIGN_NODE"
 """Variable in the environment of every process of a node: the folder of its cluster, and its number."""
-TRIES = 4
-"""Times that a node is started: a raylet gives its agents 15 s, which a machine that does much else overruns."""
+TRIES = 10
+"""Times that a node is started: Ray gives it 30 s, which a machine that does much else overruns."""
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 
@@ -106,6 +106,7 @@ class LossyCluster:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
             "RAY_ENABLE_AUTO_CONNECT": "0",
+            "RAY_agent_register_timeout_ms": "120000",
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.temporary),
         }

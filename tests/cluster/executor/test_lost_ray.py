@@ -30,6 +30,7 @@ from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
 from tests.support import ROOT
+from tests.support.lossy_cluster import marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -83,8 +84,12 @@ def losing(folder: Path, address: str = "", *victims: int, **environment: str) -
 @pytest.mark.slow
 def test_a_job_goes_on_with_another_ray_when_its_own_is_lost(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    done = losing(tmp_path, **environment)
+    done = losing(tmp_path, **environment, OF_THIS_TEST=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
+    late = time.monotonic() + 20  # agents of a Ray without a head would look for it for a minute
+    while marked("OF_THIS_TEST", str(tmp_path)) and time.monotonic() < late:
+        time.sleep(0.1)
+    assert marked("OF_THIS_TEST", str(tmp_path)) == []
     Proof.read(tmp_path / "run" / "proof.msgpack").verify(ToySystem(16, Faults(tmp_path)))
     events = list(read_journal(tmp_path / "run"))
     assert [e["event"] for e in events].count("session") >= 2
