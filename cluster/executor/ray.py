@@ -120,7 +120,8 @@ class RayTransport:
             ray.kill(self.actor, no_restart=False)  # it hangs itself; the worker's process ends with it
 
     def end(self) -> None:
-        ray.kill(self.actor, no_restart=True)
+        if ray.is_initialized():  # or else `ray.kill` would start a Ray, where our caller imported it
+            ray.kill(self.actor, no_restart=True)
 
     def _get(self, asked: ray.ObjectRef) -> Any:
         """The answer. Raises WorkerDied when the actor is on a node that is silent: Ray tells that a minute later."""

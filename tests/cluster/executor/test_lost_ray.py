@@ -30,6 +30,7 @@ from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
 from tests.support import ROOT
+from tests.support.lossy_cluster import marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -83,8 +84,12 @@ def losing(folder: Path, address: str = "", *victims: int, **environment: str) -
 @pytest.mark.slow
 def test_a_job_goes_on_with_another_ray_when_its_own_is_lost(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    done = losing(tmp_path, **environment)
+    done = losing(tmp_path, **environment, OF_THIS_TEST=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
+    late = time.monotonic() + 20  # agents of a Ray without a head would look for it for a minute
+    while marked("OF_THIS_TEST", str(tmp_path)) and time.monotonic() < late:
+        time.sleep(0.1)
+    assert marked("OF_THIS_TEST", str(tmp_path)) == []
     Proof.read(tmp_path / "run" / "proof.msgpack").verify(ToySystem(16, Faults(tmp_path)))
     events = list(read_journal(tmp_path / "run"))
     assert [e["event"] for e in events].count("session") >= 2
@@ -169,7 +174,10 @@ def test_a_node_whose_network_is_cut_does_not_hold_up_a_look() -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_call_to_a_node_that_is_silent_ends(ray_cluster: Any, tmp_path: Path) -> None:
+def test_a_call_to_a_node_that_is_silent_ends(
+    ray_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the end of an actor of a Ray that was lost does not start another Ray."""
     import ray
 
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
@@ -181,8 +189,13 @@ def test_a_call_to_a_node_that_is_silent_ends(ray_cluster: Any, tmp_path: Path) 
     actor = ray.remote(Deaf).remote()
     try:
         spec = VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path)))
+        transport = RayTransport(actor, spec, lambda: True)
         with pytest.raises(WorkerDied, match="its node does not answer"):
-            RayTransport(actor, spec, lambda: True).call("batch", 5.0)
+            transport.call("batch", 5.0)
+        with monkeypatch.context() as over:
+            over.setattr(ray, "is_initialized", lambda: False)
+            over.setattr(ray, "kill", lambda *_, **__: pytest.fail("Ray would be started"))
+            transport.end()
     finally:
         ray.kill(actor)
 
