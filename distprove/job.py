@@ -85,12 +85,10 @@ class Job:
         """
         try:
             options, system = record["options"], str(record["system"])
-            _check_program(options.get("program"), program)
-            job = cls(
-                system,
-                entry_of(system).options.from_record(options if program is None else {**options, "program": program}),
-                str(record["title"]),
-            )
+            kind = entry_of(system).options
+            _check_program(options.get(kind.code_field), program)
+            named = {} if program is None else {kind.code_field: program}
+            job = cls(system, kind.from_record({**options, **named}), str(record["title"]))
             settings = executor
             if not isinstance(settings, ExecutorSettings):
                 settings = _recorded_settings(record["executor"], settings or {})
@@ -108,9 +106,8 @@ class Job:
 
     @property
     def code(self) -> list[str]:
-        """What the job imports that does not ship: its program, its backend."""
-        program: str = getattr(self.options, "program", "")
-        return [name for name in (program, self.executor.backend) if names_code(name)]
+        """What the job imports that does not ship: its program or circuit, its backend."""
+        return [name for name in (self.options.names, self.executor.backend) if names_code(name)]
 
     @property
     def sources(self) -> tuple[InputFile, ...]:

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import is_file
@@ -146,8 +146,10 @@ Own = TypeVar("Own", bound="Options")
 class Options:
     """What a job says to its proof system: the base of frozen dataclasses whose fields are made by `setting`.
 
-    A field `program` is the only one that may name code of the user's own, as MODULE:CLASS.
+    `code_field` is the only field that may name code of the user's own, as MODULE:NAME.
     """
+
+    code_field: ClassVar[str] = "program"
 
     @classmethod
     def from_table(cls: type[Own], table: Mapping[str, Any], base: Path) -> Own:
@@ -170,6 +172,11 @@ class Options:
     def sources(self) -> tuple[InputFile, ...]:
         """The files that are proven about, in order."""
         return ()
+
+    @property
+    def names(self) -> str:
+        """The program or circuit that is named: one that ships, code of the user's own, or "" for none."""
+        return getattr(self, self.code_field, None) or ""
 
     def keyed(self: Own) -> Own:
         """These options without the inputs that may change from job to job under one loaded key."""

@@ -79,6 +79,8 @@ def test_options_and_file_agree(folder: Path) -> None:
         (GOOD.replace('zkey = "c.zkey"', ""), "no `zkey`"),
         (GOOD + 'witnesses = ["w"]', "either `inputs`"),
         (GOOD.replace('wasm = "c.wasm"', ""), "go together"),
+        (GOOD + 'circuit = "filecoin/porep-2KiB"', "`wasm` and `circuit` exclude each other"),
+        (GOOD.replace('wasm = "c.wasm"', 'circuit = "filecoin/porep-2KB"'), "did you mean `filecoin/porep-2KiB`?"),
     ],
 )
 def test_misuse_is_a_usage_error(text: str, message: str, folder: Path) -> None:

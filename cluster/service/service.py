@@ -48,6 +48,7 @@ from distprove.formats.owncode import names_code
 from distprove.host.provenance import version
 from distprove.job import Job
 from distprove.proof import PROOF_FILE
+from distprove.registry import entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
@@ -352,7 +353,7 @@ class Service:
         for item in ticket.record["options"].get("inputs", ()):
             if not item["path"]:
                 item["content"] = next(contents, None)
-        program = ticket.record["options"].get("program", "")
+        program = ticket.record["options"].get(entry_of(ticket.record["system"]).options.code_field) or ""
         own = program if self.limits.allow_code and names_code(program) else None
         return Job.from_record(ticket.record, program=own, executor=self.settings)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.circuits.circuit import Circuit, Signal
+from distprove.circuits.circuit import Circuit, Signal, WitnessProgram
 from distprove.circuits.linear import Linear, common_lanes
 from distprove.circuits.matrices import SIDES, ConstraintBlock, Dictionary, Rows, Shape, assemble, gather, shape_of
 from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, MultiplyAdd, Step
@@ -192,22 +192,29 @@ class CircuitBuilder:
         """Build the R1CS and its witness program. Raises UsageError for a circuit without constraints."""
         if not self._constraints:
             raise UsageError("the circuit has no constraints")
-        outputs, public, private = (
-            [d.signal for d in self._declared.values() if d.kind == kind] for kind in ("output", "public", "private")
-        )
-        # Public wires come first, in the order of their declaration; all others keep the order of their creation.
-        order = np.concatenate([self._leading(), np.flatnonzero(self._is_private())])
+        program = self.witness_program()
         position = np.empty(self._wires, dtype=np.uint32)
-        position[order] = np.arange(self._wires, dtype=np.uint32)
+        position[program.order] = np.arange(self._wires, dtype=np.uint32)
+        outputs, inputs, public = program.outputs, program.inputs, program.public_inputs
         r1cs = assemble(
             self.curve,
             self._constraints,
             position,
             outputs=sum(s.lanes for s in outputs),
-            public_inputs=sum(s.lanes for s in public),
-            private_inputs=sum(s.lanes for s in private),
+            public_inputs=sum(s.lanes for s in inputs[:public]),
+            private_inputs=sum(s.lanes for s in inputs[public:]),
         )
-        return Circuit(self.curve, r1cs, tuple(outputs), (*public, *private), scheduled(self._steps), order)
+        return Circuit(**vars(program), r1cs=r1cs)
+
+    def witness_program(self) -> WitnessProgram:
+        """What computes the circuit's witnesses, without its matrices."""
+        outputs, public, private = (
+            tuple(d.signal for d in self._declared.values() if d.kind == kind)
+            for kind in ("output", "public", "private")
+        )
+        # Public wires come first, in the order of their declaration; all others keep the order of their creation.
+        order = np.concatenate([self._leading(), np.flatnonzero(self._is_private())])
+        return WitnessProgram(self.curve, outputs, (*public, *private), len(public), scheduled(self._steps), order)
 
     def shape(self) -> Shape:
         """The circuit's sizes, without assembling its matrices."""

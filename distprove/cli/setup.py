@@ -1,4 +1,4 @@
-"""`distprove setup groth16`."""
+"""`distprove setup groth16` and `distprove setup inputs`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from distprove.cli.backends import open_backend
 from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.cli.plain_help import App
+from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 
-app = App(no_args_is_help=True, help="Make proving keys.")
+CircuitName = Annotated[
+    str | None, typer.Option(help="A circuit in Python: one that ships, or one of your own as module:function.")
+]
+
+app = App(no_args_is_help=True, help="Make proving keys, and inputs for measurements.")
 
 
 @app.callback()
 def options() -> None:
-    """Make proving keys."""
+    """Make proving keys, and inputs for measurements."""
 
 
 @app.command("groth16")
 @reports_errors
 def groth16(
-    r1cs: Annotated[Path, typer.Option(help="The circuit, as circom writes it.")],
     destination: Annotated[Path, typer.Option("--out", help="The .zkey to write.")],
+    r1cs: Annotated[Path | None, typer.Option(help="The circuit, as circom writes it.")] = None,
+    circuit: CircuitName = None,
     ptau: Annotated[Path | None, typer.Option(help="A prepared powers-of-tau file, at least as large.")] = None,
     insecure_dev: Annotated[
         bool, typer.Option("--insecure-dev", help="No ceremony: a fresh secret. Quick, and safe for nothing.")
@@ -39,6 +45,7 @@ def groth16(
     as_json: AsJson = False,
 ) -> None:
     """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without."""
+    from distprove.circuits.registry import circuit_maker
     from distprove.groth16.keys import VerificationKey
     from distprove.groth16.r1cs import read_r1cs
     from distprove.groth16.setup import setup
@@ -47,14 +54,18 @@ def groth16(
 
     if (ptau is None) != insecure_dev:
         raise UsageError("give either --ptau or --insecure-dev")
+    if (r1cs is None) == (circuit is None):
+        raise UsageError("give either --r1cs or --circuit")
+    if circuit is not None:
+        import_from_here()
+    make = None if circuit is None else circuit_maker(circuit)
     for path in (destination, vk):
         if path is not None and path.exists() and not overwrite:
             raise UsageError(f"{path} is there already; --overwrite replaces it")
     with open_backend(backend, threads=threads) as chosen:
         count = int(chosen.info().details.get("threads", threads or 1))
-        report = setup(
-            read_r1cs(r1cs), ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination, threads=count
-        )
+        given = make().build().r1cs if make is not None else read_r1cs(r1cs or "")
+        report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination, threads=count)
         device = chosen.info().name
     if vk is not None:
         write_verification_key(vk, VerificationKey.from_zkey(read_zkey(destination)))
@@ -72,3 +83,25 @@ def groth16(
         console.print(f"[dim]{escape(steps)} on {escape(device)}[/]")
     if report.insecure:
         warn("an insecure development key: whoever made it can forge proofs. The key and every report say so.")
+
+
+@app.command("inputs")
+@reports_errors
+def inputs(
+    circuit: Annotated[str, typer.Option(help="A circuit that ships.")],
+    destination: Annotated[Path, typer.Option("--out", help="The folder to write 0.json, 1.json and so on into.")],
+    count: Annotated[int, typer.Option(min=1, max=1 << 20, help="Inputs to make.")] = 1,
+    seed: Annotated[int, typer.Option(help="What they are drawn from.")] = 0,
+) -> None:
+    """Make random inputs that satisfy a circuit, for measurements."""
+    import json
+
+    from distprove.circuits.registry import random_inputs
+    from distprove.formats.files import write_atomically
+
+    made = random_inputs(circuit, seed)
+    destination.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        text = json.dumps({name: [str(value) for value in values] for name, values in made(number).items()})
+        write_atomically(destination / f"{number}.json", text.encode())
+    out().print(f"[bold]{escape(str(destination))}[/]  {count} inputs of {escape(circuit)}")

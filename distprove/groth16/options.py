@@ -13,12 +13,19 @@ from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 @dataclass(frozen=True)
 class Groth16Options(Options):
-    """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
+    """A Groth16 key with either `inputs` and what makes witnesses of them, `wasm` or `circuit`, or `witnesses`."""
+
+    code_field = "circuit"
 
     zkey: Path = setting("the proving key", MISSING, flag="--zkey")
     wasm: Path | None = setting("the circuit's witness program (.wasm), for the inputs", flag="--wasm")
+    circuit: str | None = setting(
+        "a circuit in Python in place of `wasm`: one that ships, such as filecoin/porep-2KiB, or your own as "
+        "module:function",
+        flag="--circuit",
+    )
     inputs: tuple[InputFile, ...] = setting(
-        "JSON inputs of the witness program: files, globs, folders",
+        "JSON inputs of the witness program or circuit: files, globs, folders",
         (),
         flag="--input",
         metavar="I.json...",
@@ -42,9 +49,15 @@ class Groth16Options(Options):
         """Raise InputError unless every file exists and the partition names are valid and distinct, UsageError for what
         does not go together."""
         if bool(self.inputs) == bool(self.witnesses):
-            raise UsageError("give either `inputs` (with `wasm`) or `witnesses`")
-        if bool(self.inputs) != (self.wasm is not None):
-            raise UsageError("`inputs` and `wasm` (the circuit's witness program) go together")
+            raise UsageError("give either `inputs` (with `wasm` or `circuit`) or `witnesses`")
+        if self.wasm is not None and self.circuit is not None:
+            raise UsageError("`wasm` and `circuit` exclude each other: both make witnesses of `inputs`")
+        if bool(self.inputs) != (self.wasm is not None or self.circuit is not None):
+            raise UsageError("`inputs` and `wasm` (the circuit's witness program), or `circuit`, go together")
+        if self.circuit is not None:
+            from distprove.circuits.registry import check_circuit
+
+            check_circuit(self.circuit)
         if len(self.sources) > MAX_PARTITIONS:
             raise InputError(f"a job has 1 to {MAX_PARTITIONS} partitions, not {len(self.sources)}")
         names = {source.name.lower() for source in self.sources}

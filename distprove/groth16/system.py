@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InputError, InvalidKey, UnsatisfiedWitness, UsageError, typed
+from distprove.errors import (
+    CurveMismatch,
+    InputError,
+    InvalidKey,
+    UnsatisfiedWitness,
+    UsageError,
+    WitnessMismatch,
+    typed,
+)
 from distprove.groth16.binfile import map_file
-from distprove.groth16.inputs import read_input
+from distprove.groth16.elements import Words
+from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.offload import choose_offload
@@ -36,10 +45,13 @@ from kernels.interface.offload import Offload
 from kernels.maths.encoding import unpack
 
 if TYPE_CHECKING:
+    from distprove.circuits.circuit import WitnessProgram as CircuitProgram
     from distprove.groth16.witness import WitnessProgram
 
 SANDBOX_BYTES = 64 << 20
 """Memory of a witness program that does not grow with the circuit, in bytes: code, constants, stack."""
+LANES_BYTES = 512 << 20
+"""Memory of a circuit's instances that are computed at a time, in bytes (`distprove.circuits.templates`)."""
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
@@ -51,8 +63,10 @@ class Groth16System(Groth16Verifier):
     needs_barrier = False
     verifies_in_python = False
 
-    def __init__(self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None) -> None:
-        """Open the key. `sources` are circom input JSON files when `wasm` is given, else `.wtns` witnesses.
+    def __init__(
+        self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None, circuit: str | None = None
+    ) -> None:
+        """Open the key. `sources` are input JSON files when `wasm` or `circuit` is given, else `.wtns` witnesses.
 
         Raises UsageError without sources, FormatError or CurveMismatch for unusable files.
         """
@@ -60,6 +74,11 @@ class Groth16System(Groth16Verifier):
             raise UsageError("no inputs: a Groth16 job needs at least one witness or one input file")
         self.zkey_path = Path(zkey)
         self.wasm_path = None if wasm is None else Path(wasm)
+        self.circuit = circuit
+        if circuit is not None:
+            from distprove.circuits.registry import circuit_maker
+
+            circuit_maker(circuit)  # a name that nothing has is told before anything starts
         self.sources = tuple(sources)
         key = read_zkey(self.zkey_path)
         self._facts = _key_facts(key)
@@ -73,7 +92,7 @@ class Groth16System(Groth16Verifier):
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
         """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
-        system = cls(options.zkey, options.inputs or options.witnesses, options.wasm)
+        system = cls(options.zkey, options.sources, options.wasm, options.circuit)
         if options.vk is not None:
             from distprove.groth16.snarkjs import read_verification_key
 
@@ -107,9 +126,11 @@ class Groth16System(Groth16Verifier):
         return choose_offload(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
-        """Predicted host memory of a synthesis in bytes: the witness and, with a witness program, three times as much
-        and `SANDBOX_BYTES` for the sandbox."""
+        """Predicted host memory of a synthesis in bytes: the witness and, with a witness program or a circuit, three
+        times as much, and `SANDBOX_BYTES` for the sandbox or `LANES_BYTES` for the circuit."""
         witness = 32 * int(self._facts["wires"])
+        if self.circuit is not None:
+            return 4 * witness + LANES_BYTES
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
 
     def key_bytes(self) -> int:
@@ -128,9 +149,13 @@ class Groth16System(Groth16Verifier):
         return [_place(source) for source in self.sources]
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
-        return Groth16Synthesiser(shared)
+        return Groth16Synthesiser(shared, self.circuit, threads)
 
     def import_ahead(self) -> None:
+        if self.circuit is not None:
+            from distprove.circuits.registry import witness_program
+
+            witness_program(self.circuit)  # synthesisers that are forked share it
         if self.wasm_path is not None:
             import distprove.groth16.witness  # noqa: F401
 
@@ -144,10 +169,13 @@ class Groth16System(Groth16Verifier):
 class Groth16Synthesiser:
     """Turns an input file into a witness. Inputs are read on the machine where the synthesiser runs."""
 
-    def __init__(self, shared: SharedFiles) -> None:
+    def __init__(self, shared: SharedFiles, circuit: str | None = None, threads: int = 1) -> None:
         self._key = read_zkey(shared["zkey"], name="key", ceremony=False)
-        self._program: WitnessProgram | None = None
+        self._program: WitnessProgram | CircuitWitnesses | None = None
         self._empty: Empty = np.empty
+        if circuit is not None:
+            self._program = CircuitWitnesses(circuit, threads)
+            self._program.check_for(self._key)
         if "wasm" in shared:
             from distprove.groth16.witness import WitnessProgram  # takes wasmtime, a sixth of a prover's start
 
@@ -169,6 +197,33 @@ class Groth16Synthesiser:
             given = read_input(_file(place)) if content is None else read_input(content, name=partition.name)
             witness = self._program.generate(given, self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
+
+
+class CircuitWitnesses:
+    """Computes the witnesses of a circuit in Python, as `WitnessProgram` does those of circom's."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        """Raises UsageError for a circuit that is not there."""
+        from distprove.circuits.registry import witness_program
+
+        self._name = name
+        self._circuit: CircuitProgram = witness_program(name)
+        self._backend = CpuBackend(threads)
+
+    def check_for(self, key: ZKey) -> None:
+        """Raise CurveMismatch or WitnessMismatch unless the key can be one of this circuit."""
+        circuit = self._circuit
+        if circuit.curve is not key.curve:
+            raise CurveMismatch(f"{self._name}: the circuit is over {circuit.curve.title}, the key {key.curve.title}")
+        if (circuit.n_wires, circuit.n_public) != (key.n_vars, key.n_public):
+            raise WitnessMismatch(
+                f"{self._name}: the circuit has {circuit.n_wires} wires, {circuit.n_public} of them public, the key "
+                f"{key.n_vars} and {key.n_public}"
+            )
+
+    def generate(self, inputs: Inputs, empty: Empty = np.empty) -> Words:
+        """The witness for `inputs`, in what `empty` gives. Raises WitnessGenerationError, UnsatisfiedWitness."""
+        return self._circuit.witness(inputs, self._backend, empty)
 
 
 class Groth16Prover:

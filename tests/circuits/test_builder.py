@@ -157,8 +157,8 @@ def test_assertions_name_the_lane_and_no_value(backend: Backend) -> None:
         ({}, "'x' is missing"),
         ({"x": [1]}, "takes 2 values, not 1"),
         ({"x": [1, [2, 3]]}, "takes 2 values, not 3"),
-        ({"x": [1, "two"]}, "no integer"),
-        ({"x": [1, 2.5]}, "type float"),
+        ({"x": [1, "two"]}, "'x': a string is not a decimal"),
+        ({"x": [1, 2.5]}, "'x': a number that is not an exact integer"),
         ({"x": [1, 2], "z": 3}, "no input signal 'z'"),
     ],
 )

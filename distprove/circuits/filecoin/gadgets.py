@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.filecoin.poseidon import poseidon
+from distprove.circuits.filecoin.poseidon import merkle_tag, poseidon
 from distprove.circuits.filecoin.sha256 import BitLanes, sha256
 from distprove.circuits.linear import Linear, common_lanes
 from distprove.circuits.program import Decompose, MultiplyAdd
@@ -19,18 +19,25 @@ PACKED_BITS = 254
 """Bits that every element holds: the length of a digest in a circuit."""
 
 
-def low_bits(b: CircuitBuilder, value: Linear, count: int) -> list[Linear]:
-    """New bits that hold the low bits of `value`, the least significant first. Nothing here ties them to `value`."""
+def bit_wires(b: CircuitBuilder, value: Linear, count: int) -> Linear:
+    """New bits that hold the low bits of `value`: bit k of lane i is lane k * lanes + i. Nothing here ties them to
+    `value`."""
     first, wires = b.new_wires(value.lanes * count)
     b.add_step(Decompose(first, count, value))
     b.constrain(1 - wires, wires, b.constant(0))
+    return wires
+
+
+def low_bits(b: CircuitBuilder, value: Linear, count: int) -> list[Linear]:
+    """The bits of `bit_wires`, the least significant first."""
+    wires = bit_wires(b, value, count)
     return [wires[k * value.lanes : (k + 1) * value.lanes] for k in range(count)]
 
 
 def weighted(b: CircuitBuilder, bits: Sequence[Linear]) -> Linear:
     """The number whose bits are given, the least significant first."""
     terms = {run: c << k for k, bit in enumerate(bits) for run, c in bit.terms.items()}
-    return Linear(b.field, bits[0].lanes, terms)
+    return Linear(b.field, common_lanes(*bits), terms)
 
 
 def element_bits(b: CircuitBuilder, value: Linear) -> list[BitLanes]:
@@ -101,7 +108,7 @@ def _poseidon_level(curve: Curve, arity: int) -> Template:
     size = arity.bit_length() - 1
 
     def gadget(b: CircuitBuilder, wires: Sequence[Linear]) -> list[Linear]:
-        return [poseidon(b, insert(b, wires[0], wires[1 : 1 + size], wires[1 + size :]))]
+        return [poseidon(b, insert(b, wires[0], wires[1 : 1 + size], wires[1 + size :]), merkle_tag(arity))]
 
     return CircuitBuilder.record(curve, size + arity, gadget)
 
@@ -120,6 +127,32 @@ def sha256_level(b: CircuitBuilder, node: Linear, bits: Sequence[Linear], siblin
 Level = Callable[[CircuitBuilder, Linear, Sequence[Linear], Sequence[Linear]], Linear]
 
 
+def climb(
+    b: CircuitBuilder,
+    level: Level,
+    arities: Sequence[int],
+    leaf: Linear,
+    position: Sequence[Linear],
+    siblings: Sequence[Linear],
+) -> Linear:
+    """The root to which a path leads. `position` are the bits of the leaf's index and `siblings` those of all the path,
+    from the leaf up."""
+    node, bit, sibling = leaf, 0, 0
+    for arity in arities:
+        size = arity.bit_length() - 1
+        node = level(b, node, position[bit : bit + size], siblings[sibling : sibling + arity - 1])
+        bit, sibling = bit + size, sibling + arity - 1
+    return node
+
+
+def select(b: CircuitBuilder, values: Sequence[Linear], bits: Sequence[Linear]) -> Linear:
+    """The value at the index whose bits are given, of as many values as the bits can count."""
+    for bit in bits:
+        values = [pick(b, bit, odd, even) for even, odd in zip(values[::2], values[1::2], strict=True)]
+    (chosen,) = values
+    return chosen
+
+
 def assert_included(
     b: CircuitBuilder,
     level: Level,
@@ -134,11 +167,7 @@ def assert_included(
 
     `siblings` are all of the path, from the leaf up. `name` says whose path it is, for the error.
     """
-    sizes = [arity.bit_length() - 1 for arity in arities]
-    position = low_bits(b, index, sum(sizes))
-    node, bit, sibling = leaf, 0, 0
-    for arity, size in zip(arities, sizes, strict=True):
-        node = level(b, node, position[bit : bit + size], siblings[sibling : sibling + arity - 1])
-        bit, sibling = bit + size, sibling + arity - 1
+    position = low_bits(b, index, sum(arity.bit_length() - 1 for arity in arities))
+    node = climb(b, level, arities, leaf, position, siblings)
     assert_same(b, weighted(b, position), index, f"{name}: the index lies in the tree")
     assert_same(b, node, root, f"{name}: the path leads to the root")

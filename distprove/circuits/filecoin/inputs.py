@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from random import Random
 
-from distprove.circuits.filecoin.gadgets import PACKED_BITS
+from distprove.circuits.filecoin.gadgets import ELEMENT_BITS, PACKED_BITS
 from distprove.circuits.filecoin.porep import ALL_PARENTS, hashed_parents, labelled_layer
 from distprove.circuits.filecoin.poseidon import filecoin_poseidon
+from distprove.circuits.filecoin.snap import RANDOMNESS_TAG, Update
 from distprove.errors import UsageError
 from kernels.maths.curves import BLS12_381
 
@@ -62,12 +64,39 @@ class SparseTree:
         return siblings
 
 
-def leaves_of(arities: Sequence[int]) -> int:
-    """The number of leaves of a tree."""
-    leaves = 1
-    for arity in arities:
-        leaves *= arity
-    return leaves
+class BlockTree:
+    """A whole Merkle tree whose leaves are alike within each of equally long blocks, so that a large one takes a few
+    hashes only."""
+
+    def __init__(self, arities: Sequence[int], blocks: Sequence[int], hashed: Callable[[Sequence[int]], int]) -> None:
+        """`blocks` are the leaves' values by block, a power of two of them."""
+        self._arities = tuple(arities)
+        size = prod(arities)
+        self._levels = [(size, list(blocks))]
+        for arity in arities:
+            size //= arity
+            count = min(size, len(blocks))
+            parents = range(0, size, size // count)
+            self._levels.append((size, [hashed(self.nodes(-1, parent * arity, arity)) for parent in parents]))
+
+    def nodes(self, level: int, first: int, count: int) -> list[int]:
+        """Nodes of a level. Levels count from the leaves up."""
+        size, values = self._levels[level]
+        return [values[index * len(values) // size] for index in range(first, first + count)]
+
+    @property
+    def root(self) -> int:
+        return self._levels[-1][1][0]
+
+    def path(self, index: int, levels: slice = slice(None)) -> list[int]:
+        """The siblings of a leaf, from the leaf up, of some levels."""
+        siblings = []
+        for level, arity in enumerate(self._arities):
+            first = index - index % arity
+            children = self.nodes(level, first, arity)
+            siblings.append(children[: index - first] + children[index - first + 1 :])
+            index //= arity
+        return [sibling for some in siblings[levels] for sibling in some]
 
 
 def post_inputs(sectors: int, challenges: int, arities: Sequence[int], random: Random) -> dict[str, list[int]]:
@@ -78,7 +107,7 @@ def post_inputs(sectors: int, challenges: int, arities: Sequence[int], random: R
         return random.randrange(FIELD.modulus)
 
     for _ in range(sectors):
-        challenged = [random.randrange(leaves_of(arities)) for _ in range(challenges)]
+        challenged = [random.randrange(prod(arities)) for _ in range(challenges)]
         leaves = {index: draw() for index in challenged}
         tree, comm_c = SparseTree(arities, leaves, hash_poseidon, draw), draw()
         inputs["public"] += [hash_poseidon([comm_c, tree.root]), *challenged]
@@ -95,7 +124,7 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
 
     The circuit does not know the graph, so parents may be any nodes. Raises UsageError when all nodes are challenged.
     """
-    nodes = leaves_of(arities)
+    nodes = prod(arities)
     if challenges >= nodes:
         raise UsageError(f"{challenges} challenges leave no parents among {nodes} nodes")
 
@@ -145,3 +174,74 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
 def _label(replica_id: int, layer: int, node: int, parents: Sequence[int]) -> int:
     head = replica_id.to_bytes(32, "little") + layer.to_bytes(4, "big") + node.to_bytes(8, "big") + bytes(20)
     return digest_value(head + b"".join(parent.to_bytes(32, "little") for parent in parents))
+
+
+def hash_randomness(left: int, right: int) -> int:
+    """The hash by which updates draw phi, rho and challenges."""
+    return filecoin_poseidon(FIELD, [left, right], RANDOMNESS_TAG)
+
+
+def update_challenges(update: Update, comm_r_new: int, partition: int, partition_bits: int, count: int) -> list[int]:
+    """The challenges of a partition of an update, which are drawn from the new replica's commitment."""
+    size = update.bits - partition_bits
+    digests, each = update.digests(count, size)
+    drawn: list[int] = []
+    for k in range(digests):
+        digest = hash_randomness(comm_r_new, partition * digests + k) & ((1 << ELEMENT_BITS) - 1)
+        drawn += [digest >> place * size & ((1 << size) - 1) for place in range(each)]
+    return [partition << size | index for index in drawn[:count]]
+
+
+def snap_inputs(arities: Sequence[int], random: Random) -> dict[str, list[int]]:
+    """Inputs of `snap_circuit`, of a random partition."""
+    update = Update(tuple(arities))
+    return _update_inputs(update, random, update.partition_bits, poseidon=False)
+
+
+def snap_poseidon_inputs(arities: Sequence[int], random: Random) -> dict[str, list[int]]:
+    """Inputs of `snap_poseidon_circuit`."""
+    return _update_inputs(Update(tuple(arities)), random, 0, poseidon=True)
+
+
+def _update_inputs(update: Update, random: Random, partition_bits: int, *, poseidon: bool) -> dict[str, list[int]]:
+    """The challenges depend on the root of the new replica, so its whole tree is made: of random leaves, but in a large
+    sector of blocks of equal ones, as many as the encoding tells apart. The smallest h is chosen, with the fewest."""
+    partition, high = random.randrange(1 << partition_bits), update.high_bits[0]
+    blocks = update.nodes if high == 1 else 1 << high
+
+    old = [random.randrange(FIELD.modulus) for _ in range(blocks)]
+    data = [random.getrandbits(PACKED_BITS) for _ in range(blocks)]
+    comm_c = random.randrange(FIELD.modulus)
+    tree_old = BlockTree(update.arities, old, hash_poseidon)
+    of_d = (update.arities, data, hash_poseidon) if poseidon else ((2,) * update.bits, data, hash_sha256)
+    tree_d = BlockTree(*of_d)
+    comm_r_old = hash_poseidon([comm_c, tree_old.root])
+    phi = hash_randomness(tree_d.root, comm_r_old)
+    rho = [hash_randomness(phi, part) for part in range(1 << high)]
+    new = [(old[k] + data[k] * rho[k * len(rho) // blocks]) % FIELD.modulus for k in range(blocks)]
+    tree_new = BlockTree(update.arities, new, hash_poseidon)
+    comm_r_new = hash_poseidon([comm_c, tree_new.root])
+
+    count = update.challenges << (update.partition_bits - partition_bits)
+    challenges = update_challenges(update, comm_r_new, partition, partition_bits, count)
+    block = update.nodes // blocks
+    below = slice(None) if poseidon else slice(update.bits - update.partition_bits - update.apex_bits)
+    inputs = {
+        "public": [partition | 1 << partition_bits, comm_r_old, tree_d.root, comm_r_new],
+        "comm_c": [comm_c],
+        "root_r_old": [tree_old.root],
+        "root_r_new": [tree_new.root],
+        "leaf_r_old": [old[index // block] for index in challenges],
+        "leaf_d_new": [data[index // block] for index in challenges],
+        "siblings_r_old": [x for index in challenges for x in tree_old.path(index)],
+        "siblings_r_new": [x for index in challenges for x in tree_new.path(index)],
+        "siblings_d_new": [x for index in challenges for x in tree_d.path(index, below)],
+    }
+    if poseidon:
+        return inputs
+    apex = 1 << update.apex_bits
+    inputs["apex_leaves"] = tree_d.nodes(below.stop, partition * apex, apex)
+    if partition_bits:
+        first = partition << update.bits - partition_bits
+        inputs["partition_siblings"] = tree_d.path(first, slice(update.bits - partition_bits, None))
+    return inputs

@@ -22,28 +22,33 @@ from kernels.maths.curves import Curve, Field
 Matrix = Sequence[Sequence[int]]
 
 
-def filecoin_poseidon(field: Field, inputs: Sequence[int]) -> int:
-    """Filecoin's Poseidon hash of 2, 4, 8 or 11 integers, which are reduced modulo the field."""
-    return permute(neptune_parameters(field, len(inputs) + 1), [(1 << len(inputs)) - 1, *inputs])[1]
+def merkle_tag(arity: int) -> int:
+    """The first element of the state of a tree's hash. It keeps hashes for other purposes apart."""
+    return (1 << arity) - 1
 
 
-def hash_elements(b: CircuitBuilder, inputs: Sequence[Linear]) -> Linear:
-    """The hash of 2, 4, 8 or 11 wires, lane by lane."""
-    return b.place(_template(b.curve, len(inputs)), inputs)[0]
+def filecoin_poseidon(field: Field, inputs: Sequence[int], tag: int | None = None) -> int:
+    """Filecoin's Poseidon hash of 2, 4, 8 or 11 integers, reduced modulo the field; a tree's hash without `tag`."""
+    tag = merkle_tag(len(inputs)) if tag is None else tag
+    return permute(neptune_parameters(field, len(inputs) + 1), [tag, *inputs])[1]
+
+
+def hash_elements(b: CircuitBuilder, inputs: Sequence[Linear], tag: int | None = None) -> Linear:
+    """The hash of 2, 4, 8 or 11 wires, lane by lane; a tree's without `tag`."""
+    return b.place(_template(b.curve, len(inputs), merkle_tag(len(inputs)) if tag is None else tag), inputs)[0]
 
 
 @lru_cache(maxsize=8)
-def _template(curve: Curve, arity: int) -> Template:
-    return CircuitBuilder.record(curve, arity, lambda b, inputs: [poseidon(b, inputs)])
+def _template(curve: Curve, arity: int, tag: int) -> Template:
+    return CircuitBuilder.record(curve, arity, lambda b, inputs: [poseidon(b, inputs, tag)])
 
 
-def poseidon(b: CircuitBuilder, inputs: Sequence[Linear]) -> Linear:
+def poseidon(b: CircuitBuilder, inputs: Sequence[Linear], tag: int) -> Linear:
     """The hash of 2, 4, 8 or 11 wires of one lane, recorded constraint by constraint."""
     parameters = neptune_parameters(b.field, len(inputs) + 1)
     rounds = _optimised(parameters)
     after = rounds.after[0]
-    tag = pow((1 << len(inputs)) - 1 + rounds.first[0], 5, b.field.modulus) + after[0]
-    state = [b.constant(tag)]
+    state = [b.constant(pow(tag + rounds.first[0], 5, b.field.modulus) + after[0])]
     state += [_fifth_power(b, x + k, add) for x, k, add in zip(inputs, rounds.first[1:], after[1:], strict=True)]
     state = _times(state, rounds.matrices[0])
     for after, matrix in zip(rounds.after[1:], rounds.matrices[1:], strict=True):

@@ -1,0 +1,138 @@
+"""The circuits that ship by name, and a user's own as "module:function". The function makes a `CircuitBuilder`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from distprove.errors import UsageError
+from distprove.formats.nearest import nearest
+from distprove.formats.owncode import names_code
+
+if TYPE_CHECKING:
+    from distprove.circuits.builder import CircuitBuilder
+    from distprove.circuits.circuit import WitnessProgram
+
+
+@dataclass(frozen=True)
+class CircuitEntry:
+    """The entry of a circuit that ships. Its modules are imported when it is made."""
+
+    name: str
+    module: str
+    """The module of the function that makes it."""
+    function: str
+    inputs: str
+    """The function of `filecoin.inputs` that makes random inputs."""
+    arguments: tuple[Any, ...]
+    """The arguments of both functions."""
+    partitions: int = 1
+    """Partitions of a sector."""
+
+    def make(self) -> CircuitBuilder:
+        made: CircuitBuilder = _function(self.module, self.function)(*self.arguments)
+        return made
+
+    def random_inputs(self, random: Random) -> dict[str, list[int]]:
+        """Inputs without a sector, which satisfy the circuit."""
+        made: dict[str, list[int]] = _function("inputs", self.inputs)(*self.arguments, random)
+        return made
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(importlib.import_module(f"distprove.circuits.filecoin.{module}"), name)
+    return found
+
+
+_TREES: dict[str, tuple[int, ...]] = {
+    "1KiB": (8, 4),
+    "2KiB": (8, 8),
+    "8MiB": (8,) * 6,
+    "512MiB": (8,) * 8,
+    "32GiB": (8,) * 10,
+    "64GiB": (*(8,) * 10, 2),
+}
+"""The arities of tree R by size of the sector."""
+_PRODUCTION = ("32GiB", "64GiB")
+_WINDOW = {"32GiB": 2349, "64GiB": 2300}
+"""Sectors of a window's partition; two of other sizes."""
+
+
+def _entries() -> dict[str, CircuitEntry]:
+    made: dict[str, CircuitEntry] = {}
+
+    def add(kind: str, size: str, module: str, arguments: tuple[Any, ...], partitions: int = 1) -> None:
+        name, what = f"filecoin/{kind}-{size}", "post" if module == "post" else kind.replace("-deals", "")
+        what = what.replace("-", "_")
+        made[name] = CircuitEntry(name, module, f"{what}_circuit", f"{what}_inputs", arguments, partitions)
+
+    for size, tree in _TREES.items():
+        production = size in _PRODUCTION
+        if size != "1KiB":
+            add("porep", size, "porep", (18, 11, tree) if production else (2, 2, tree), 10 if production else 1)
+            add("winning-post", size, "post", (1, 66, tree))
+            add("window-post", size, "post", (_WINDOW.get(size, 2), 10, tree))
+        add("snap-deals", size, "snap", (tree,), {"1KiB": 1, "2KiB": 1, "8MiB": 4}.get(size, 16))
+        add("snap-deals-poseidon", size, "snap", (tree,))
+    return made
+
+
+CIRCUITS = _entries()
+
+
+def find_circuit(name: str) -> CircuitEntry:
+    """The entry of a circuit that ships. Raises UsageError."""
+    if name not in CIRCUITS:
+        hint = nearest(name, CIRCUITS) or f"; there are {', '.join(CIRCUITS)}, and your own as MODULE:FUNCTION"
+        raise UsageError(f"there is no circuit {name!r}{hint}")
+    return CIRCUITS[name]
+
+
+def check_circuit(name: str) -> None:
+    """Raise UsageError for a name that no circuit has. A user's own is not imported."""
+    if not names_code(name):
+        find_circuit(name)
+
+
+def circuit_maker(name: str) -> Callable[[], CircuitBuilder]:
+    """What makes a circuit that ships, or a user's own, whose module is imported. Raises UsageError."""
+    if not names_code(name):
+        return find_circuit(name).make
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"no circuit {name!r}: {error}") from None
+    if not callable(found):
+        raise UsageError(f"{name} is not a function that makes a CircuitBuilder")
+    return partial(_own, name, found)
+
+
+def _own(name: str, function: Callable[[], Any]) -> CircuitBuilder:
+    from distprove.circuits.builder import CircuitBuilder
+
+    made = function()
+    if not isinstance(made, CircuitBuilder):
+        raise UsageError(f"{name} makes no CircuitBuilder but a {type(made).__name__}")
+    return made
+
+
+@lru_cache(maxsize=2)
+def witness_program(name: str) -> WitnessProgram:
+    """The witness program of a circuit, made once in a process. Raises UsageError."""
+    return circuit_maker(name)().witness_program()
+
+
+def random_inputs(name: str, seed: int) -> Callable[[int], dict[str, list[int]]]:
+    """Makes inputs by their number. Raises UsageError for a circuit that has none of its own."""
+    if names_code(name):
+        raise UsageError(f"random inputs are made for circuits that ship, and {name} is one of your own")
+    return partial(_random_inputs, find_circuit(name), seed)
+
+
+def _random_inputs(entry: CircuitEntry, seed: int, number: int) -> dict[str, list[int]]:
+    return entry.random_inputs(Random(f"{seed}/{number}"))
