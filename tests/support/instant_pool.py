@@ -80,6 +80,9 @@ class InstantExecutor(Executor):
         outcomes = []
         for order in orders[:MOST]:
             name, started = order.partition.name, time.time()
+            if order.ask is Ask.DIAGNOSE:  # the witness is good
+                outcomes.append(Outcome(name, order.ask, worker.id))
+                continue
             self.before(name)
             witness = self.synthesiser.synthesise(order.partition)
             assert order.ask is Ask.PROVE
