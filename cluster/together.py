@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,19 @@ LASTING = (RECORD, PROOF_FILE)
 """Files of a short job's run without which it is none."""
 
 
-def short(id: str, system: ProofSystem, job: Job, run: Path) -> Short | None:
-    """The job as a short one, whose run is to be at that absolute path; None for one that is not short, and for one
-    whose proof would not hold under another name than its own, or not without others. Raises InputError for an input
-    that is not there."""
+def short(id: str, system: ProofSystem, job: Job, asked: dict[str, Any], run: Path) -> Short | None:
+    """The job as a short one, with its record as it was `asked` for, whose run is to be at that absolute path; None
+    for one that is not short, and for one whose proof would not hold under another name than its own, or not without
+    others. Raises InputError for an input that is not there."""
     plan = system.plan()
-    if len(plan) != 1 or system.names_bind or system.needs_barrier or isinstance(system, VerifiesJob):
+    if len(plan) != 1 or system.names_bind or system.needs_barrier or _binds_jobs(type(system)):
         return None
-    return Short(id, system, plan[0], record_text(new_record(run, system, plan, job)))
+    return Short(id, system, plan[0], record_text(new_record(run, system, plan, job, asked)))
+
+
+@cache  # to ask a system itself takes longer than to find the rest out
+def _binds_jobs(kind: type[ProofSystem]) -> bool:
+    return issubclass(kind, VerifiesJob)
 
 
 def prove_together(

@@ -38,6 +38,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from actors.spans import quoted
 from cluster.record.journal import Journal
 from cluster.record.packs import Packed, Packs, own_file
 from cluster.record.report import REPORT
@@ -208,7 +209,7 @@ class Run(StoredRun):
         except BaseException:
             lock.close()
             raise
-        record = new_record(path.resolve(), system, plan, job)
+        record = new_record(path.resolve(), system, plan, job, job.to_record() if job is not None else None)
         content = record_text(record)
         folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
@@ -438,8 +439,11 @@ def read_partial_proof(path: Path) -> Proof:
     return Proof.assemble(system, good)
 
 
-def new_record(path: Path, system: ProofSystem, plan: list[Partition], job: Job | None) -> dict[str, Any]:
-    """The record of a run that begins at this absolute path. Raises InputError for an input that is not there."""
+def new_record(
+    path: Path, system: ProofSystem, plan: list[Partition], job: Job | None, asked: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The record of a run that begins at this absolute path; `asked` is the job's own. Raises InputError for an input
+    that is not there."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -449,7 +453,7 @@ def new_record(path: Path, system: ProofSystem, plan: list[Partition], job: Job 
         "system": system.name,
         "key_digest": system.key_digest().hex(),
         "facts": system.describe(),
-        "job": job.to_record() if job is not None else None,
+        "job": asked,
         "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
         "sources": _stamps(job) if job is not None else {},
     }
@@ -556,11 +560,14 @@ def json_text(record: Mapping[str, Any]) -> bytes:
     """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
     indentation is made in Python. A large run's report has thousands of items."""
     return (
-        "{\n" + ",\n".join(f"  {json.dumps(name)}: {_field(value)}" for name, value in record.items()) + "\n}\n"
+        "{\n" + ",\n".join([f"  {quoted(name)}: {_field(value)}" for name, value in record.items()]) + "\n}\n"
     ).encode()
 
 
 def _field(value: Any) -> str:
     if not isinstance(value, list) or not value:
-        return json.dumps(value)
-    return "[\n" + ",\n".join(f"    {json.dumps(item)}" for item in value) + "\n  ]"
+        return _encode(value)
+    return "[\n" + ",\n".join([f"    {_encode(item)}" for item in value]) + "\n  ]"
+
+
+_encode = json.JSONEncoder().encode

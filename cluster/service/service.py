@@ -502,11 +502,13 @@ class Service:
     def _line_of(self, ticket: _Ticket) -> Name | None:
         """The line that a job was put in; None unless it is short, and its key one that was used before."""
         job, run = ticket.job, Path(ticket.view.run)
-        if job is None or ticket.known or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
+        if job is None or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
             return None
+        if ticket.known and run.exists():
+            return None  # it goes on from there
         try:
             found = self._systems.known(job)
-            made = short(ticket.view.id, found[0], job, run) if found is not None else None
+            made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
         except DistproveError:
             return None  # it is found again by a driver, and told
         if found is None or made is None:
