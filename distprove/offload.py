@@ -38,13 +38,16 @@ class OffloadRequest:
         return self.auto or bool(self.placement.host)
 
 
+_NONE, _AUTO = OffloadRequest(), OffloadRequest(auto=True)
+
+
 def parse_place(place: str | Mapping[str, str] | None, system: str | None = None) -> OffloadRequest:
     """Parse "msm_g2=cpu,spmv=cpu", an equivalent mapping, "auto" or None, for the proof system `system` or for any.
 
     Raises UsageError for an unknown operation, or one that cannot run there.
     """
     if place is None or place == AUTO:
-        return OffloadRequest(auto=place == AUTO)
+        return _AUTO if place == AUTO else _NONE
     entries = [entry_of(name) for name in SYSTEMS if system in (None, name)]
     known = {operation: places for entry in entries for operation, places in entry.operations.items()}
     host = set()

@@ -115,6 +115,11 @@ def _types(hint: Any) -> tuple[type, ...]:
 
 def keys_of(owner: Any) -> Keys:
     """The keys of a job file's table that is read into the dataclass `owner`."""
+    return _keys_of(owner)
+
+
+@cache
+def _keys_of(owner: Any) -> Keys:
     return {name: told.kinds for name, told in settings_of(owner).items()}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from distprove.errors import UsageError
@@ -129,8 +130,15 @@ Settings = ExecutorSettings | Mapping[str, Any]
 
 def settings_from(table: Mapping[str, Any]) -> ExecutorSettings:
     """The settings in a job file, or in a record, whose None are left out. Raises UsageError."""
+    if not table:
+        return _usual()
     check_keys(table, keys_of(ExecutorSettings), "executor.")
     return ExecutorSettings(**in_bytes(table))
+
+
+@cache
+def _usual() -> ExecutorSettings:
+    return ExecutorSettings()
 
 
 def in_bytes(given: Mapping[str, Any]) -> dict[str, Any]:

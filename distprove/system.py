@@ -180,6 +180,8 @@ class ProofSystem(Protocol):
     """Whether `commit` must have run for every partition before any `prove`."""
     verifies_in_python: bool
     """Whether `verify` holds the interpreter's lock most of the time, so that threads do not speed it up."""
+    names_bind: bool
+    """Whether a proof holds only under the name of its partition."""
 
     def key_digest(self) -> bytes:
         """SHA-256 of the verification key in its canonical encoding."""

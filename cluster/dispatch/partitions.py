@@ -55,6 +55,13 @@ class PartitionState:
     charged: int = 0
     """Attempts that failed and count against `max_retries`."""
 
+    def credit(self) -> None:
+        """Tell in its report whose proof it is that holds, and what that took."""
+        report, times = self.report, self.times
+        report.worker, report.phases = self.home, dict(times.seconds)
+        report.to_device, report.to_host = times.to_device, times.to_host
+        report.memory, report.device_peak = times.memory, times.device_peak
+
 
 class Partitions(dict[str, PartitionState]):
     """All partitions by name, and by stage."""

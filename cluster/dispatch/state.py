@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from cluster.dispatch.partitions import Partitions, PartitionState, Stage
 from cluster.dispatch.progress import Progress, Teller
@@ -13,10 +14,22 @@ from cluster.dispatch.workers import Workers, WorkerState
 from cluster.executor.base import Executor
 from cluster.hangs import Watch
 from cluster.record.report import Report
-from cluster.record.run import Barrier, Run
+from cluster.record.run import Barrier
 from cluster.record.timeline import Session
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, Partition, PartitionProof, ProofSystem
+
+
+class Keeps(Protocol):
+    """Keeps what comes of a job, as `cluster.record.run.Run` does."""
+
+    def note(self, event: str, *, sync: bool = True, **facts: Any) -> None: ...
+
+    def note_all(self, event: str, each: Iterable[str], *, sync: bool = True) -> None: ...
+
+    def store(self, proofs: Sequence[PartitionProof]) -> None: ...
+
+    def store_barrier(self, commitments: dict[str, bytes], challenge: bytes) -> None: ...
 
 
 @dataclass
@@ -29,7 +42,7 @@ class State:
     """Proofs that are verified and on disk, by name."""
     barrier: Barrier | None
     executor: Executor
-    run: Run
+    run: Keeps
     settings: ExecutorSettings
     report: Report
     session: Session

@@ -7,7 +7,7 @@ from typing import Any
 from actors.inflight import Timed
 from actors.process import WitnessGone
 from actors.processes import WorkerDied
-from actors.spans import quoted, span_json, with_attempt
+from actors.spans import span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Outcome
 from cluster.dispatch import handing, trouble
 from cluster.dispatch.barrier import made_under
@@ -230,6 +230,7 @@ def _verified(state: State, finished: Finished) -> None:
         partition.report.verify_seconds = took
         if verdict.reason is None:
             state.workers.by_id[partition.home or ""].strikes = 0
+            partition.credit()
             state.partitions.move(partition, Stage.KEEPING)
             trouble.taken(state, partition)
             good.append(partition)
@@ -247,18 +248,11 @@ def _kept(state: State, partitions: list[PartitionState]) -> None:
         assert partition.proof is not None
         assert partition.home is not None
         report, worker = partition.report, state.workers.by_id[partition.home]
-        report.status, report.worker, report.phases = "proved", partition.home, dict(partition.times.seconds)
-        report.to_device, report.to_host = partition.times.to_device, partition.times.to_host
-        report.memory, report.device_peak = partition.times.memory, partition.times.device_peak
+        report.status = "proved"
         state.proofs[report.name] = partition.proof
         worker.report.partitions += 1
         state.partitions.move(partition, Stage.DONE)
-        facts.append(  # as JSON, by hand: `json` takes five times as long
-            f'{{"partition":{quoted(report.name)},"worker":{quoted(partition.home)},'
-            f'"synthesise_seconds":{report.synthesise_seconds:.6f},"prove_seconds":{report.prove_seconds:.6f},'
-            f'"verify_seconds":{report.verify_seconds:.6f},'
-            f'"to_device":{report.to_device},"to_host":{report.to_host}}}'
-        )
+        facts.append(report.proved_json())
         state.tell("proved", partition, worker)
     state.run.note_all("proved", facts, sync=False)  # the proofs themselves are
     state.tell.done(len(partitions))
@@ -268,4 +262,4 @@ def _record(state: State, partition: PartitionState, worker: str, stage: str, se
     """A span of the timeline, which lacks only the attempt."""
     attempt = partition.attempts[stage] = partition.attempts.get(stage, 0) + 1
     partition.report.attempts += stage == "prove"
-    state.session.add(worker, seconds, with_attempt(span, attempt))
+    state.session.add(partition.planned.name, worker, seconds, with_attempt(span, attempt))

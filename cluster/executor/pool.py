@@ -38,7 +38,7 @@ from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order
 from cluster.executor.base import Executor, Worker
 from cluster.executor.fleet import Fleet, FleetExecutor
-from cluster.executor.opening import open_fleet
+from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from distprove.errors import ClusterError, UsageError
@@ -142,6 +142,8 @@ class Pool:
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
+        self.chosen = str(choose(settings))
+        """As `Executor.chosen`."""
         self.changed = threading.Condition()
         """Guards all that the pool and its keys know; notified when a key or a job comes, is ready, or goes."""
         self.standing: dict[str, _Standing] = {}
@@ -658,6 +660,7 @@ class Client(Executor):
 
     def __init__(self, pool: Pool, system: ProofSystem, job: str, rank: int, known_as: str | None = None) -> None:
         super().__init__(pool.settings)
+        self.chosen = pool.chosen
         self.system = system
         self.job = job
         self.rank = rank

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -59,8 +59,7 @@ class Journal:
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Append one event, as `note_all` does."""
-        told = {name: bounded(fact, MAX_TEXT) if isinstance(fact, str) else fact for name, fact in facts.items()}
-        self.note_all(event, [_LINE(told)], sync=sync)
+        self.note_all(event, [facts_json(facts)], sync=sync)
 
     def note_all(self, event: str, each: Iterable[str], *, sync: bool = True) -> None:
         """Append events of one kind, given by the JSON of their facts, with one call to the system.
@@ -69,9 +68,7 @@ class Journal:
         power cut once another event is synced. Events for which there is no room are left out.
         """
         room, lines = MAX_JOURNAL - self._size, []
-        begin = _LINE({"time": round(time.time(), 6), "event": event})[:-1]
-        for facts in each:
-            line = f"{begin}{',' if len(facts) > 2 else ''}{facts[1:]}\n".encode()
+        for line in lines_of(event, each):
             room -= len(line)
             if room < 0:
                 break
@@ -88,6 +85,18 @@ class Journal:
         """Close the file. What a full disk had no room for is not written."""
         with suppress(OSError):
             self._file.close()
+
+
+def facts_json(facts: Mapping[str, Any]) -> str:
+    """The facts of an event as JSON, its texts bounded."""
+    return _LINE({name: bounded(fact, MAX_TEXT) if isinstance(fact, str) else fact for name, fact in facts.items()})
+
+
+def lines_of(event: str, each: Iterable[str]) -> Iterator[bytes]:
+    """The lines of events of one kind that happen now, given by the JSON of their facts."""
+    begin = _LINE({"time": round(time.time(), 6), "event": event})[:-1]
+    for facts in each:
+        yield f"{begin}{',' if len(facts) > 2 else ''}{facts[1:]}\n".encode()
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.spans import quoted
 from distprove.errors import DistproveError
 from distprove.host.provenance import provenance
 from distprove.system import MemoryUse
@@ -59,6 +60,14 @@ class PartitionReport:
     """Memory plan and use of the partition; None for systems without memory plans."""
     device_peak: int = 0
     """The most device memory that its prover had taken by then, in bytes; 0 where a device does not tell."""
+
+    def proved_json(self) -> str:
+        """Facts of the journal's event "proved", as JSON by hand: `json` takes five times as long."""
+        return (
+            f'{{"partition":{quoted(self.name)},"worker":{quoted(self.worker or "")},'
+            f'"synthesise_seconds":{self.synthesise_seconds:.6f},"prove_seconds":{self.prove_seconds:.6f},'
+            f'"verify_seconds":{self.verify_seconds:.6f},"to_device":{self.to_device},"to_host":{self.to_host}}}'
+        )
 
 
 @dataclass

@@ -7,6 +7,7 @@
                                 of the end; a torn last line is cut off when it is opened again
     partitions/<name>.msgpack   a verified partition proof; what is there is done, after it has been verified again
     partitions/<number>.pack    several of these files that were written at once (`cluster.record.packs`)
+                                (a short job's partition is in its proof alone)
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
     verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
@@ -31,17 +32,19 @@ import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from actors.spans import quoted
 from cluster.record.journal import Journal
 from cluster.record.packs import Packed, Packs, own_file
 from cluster.record.report import REPORT
 from cluster.record.status import FILE as STATUS
 from cluster.record.timeline import FILE as TIMELINE
-from distprove.errors import FormatError, InputError, InUse, UsageError, typed
+from distprove.errors import FormatError, InputError, InUse, InvalidProof, UsageError, typed
 from distprove.formats import canonical, jsontext
 from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
@@ -126,10 +129,20 @@ class StoredRun:
         wanted = {item["name"] for item in self.record["partitions"]}
         return Packs(self._stored).read(wanted) if self._stored is not None else Packed()
 
+    @cached_property
+    def _bound(self) -> dict[str, PartitionProof]:
+        """Partition proofs in the job's own proof, by name: those of a short job have no other file."""
+        if not self.folder.has(PROOF_FILE):
+            return {}
+        with suppress(InputError, InvalidProof):  # a damaged one is made again
+            return {proof.name: proof for proof in Proof.read_from(self.path).partitions}
+        return {}
+
     def stored(self) -> set[str]:
         """Names of the partitions of which something is stored."""
         names = self._stored.names() if self._stored is not None else []
-        return {Path(name).stem for name in names if name.endswith(".msgpack")} | self._packed.files.keys()
+        files = {Path(name).stem for name in names if name.endswith(".msgpack")}
+        return files | self._packed.files.keys() | self._bound.keys()
 
     def load(self, partition: Partition) -> PartitionProof | None:
         """The stored proof of a partition, or None. It is not verified. Raises FormatError for a damaged file."""
@@ -138,7 +151,8 @@ class StoredRun:
         own = stored.read(name, MAX_PARTITION) if stored is not None and stored.has(name) else None
         data = self._packed.files.get(partition.name) if own is None else own
         if data is None:
-            return None
+            bound = self._bound.get(partition.name)
+            return replace(bound, digest=partition.digest) if bound is not None else None
         content = canonical.decode(data, str(path))
         check_fields(content, {"format": str, "version": int, "body": bytes, "sha256": bytes}, str(path))
         if content["version"] != VERSION or hashlib.sha256(content["body"]).digest() != content["sha256"]:
@@ -195,20 +209,8 @@ class Run(StoredRun):
         except BaseException:
             lock.close()
             raise
-        record = {
-            "format": FORMAT,
-            "version": VERSION,
-            "folder": str(path.resolve()),
-            "created": time.time(),
-            "made_by": provenance(),
-            "system": system.name,
-            "key_digest": system.key_digest().hex(),
-            "facts": system.describe(),
-            "job": job.to_record() if job is not None else None,
-            "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
-            "sources": _stamps(job) if job is not None else {},
-        }
-        content = _with_checksum(json_text(record))
+        record = new_record(path.resolve(), system, plan, job, job.to_record() if job is not None else None)
+        content = record_text(record)
         folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
         for name in filter(is_temporary, left):
@@ -283,6 +285,7 @@ class Run(StoredRun):
     def read_again(self) -> None:
         """Forget what was read of the stored proofs, for another session with this run open."""
         self.__dict__.pop("_packed", None)
+        self.__dict__.pop("_bound", None)
 
     def remove_damaged_packs(self) -> dict[str, str]:
         """The reason why each damaged pack cannot be read, by name; damaged files are removed. Which partitions were in
@@ -295,6 +298,7 @@ class Run(StoredRun):
     def discard(self, partition: Partition) -> None:
         """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
         self._packed.files.pop(partition.name, None)
+        self._bound.pop(partition.name, None)
         self._partitions.remove(own_file(partition.name))
 
     # -- the barrier ------------------------------------------------------------------------------------------------
@@ -435,6 +439,31 @@ def read_partial_proof(path: Path) -> Proof:
     return Proof.assemble(system, good)
 
 
+def new_record(
+    path: Path, system: ProofSystem, plan: list[Partition], job: Job | None, asked: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The record of a run that begins at this absolute path; `asked` is the job's own. Raises InputError for an input
+    that is not there."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "folder": str(path),
+        "created": time.time(),
+        "made_by": provenance(),
+        "system": system.name,
+        "key_digest": system.key_digest().hex(),
+        "facts": system.describe(),
+        "job": asked,
+        "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
+        "sources": _stamps(job) if job is not None else {},
+    }
+
+
+def record_text(record: Mapping[str, Any]) -> bytes:
+    """The content of job.json."""
+    return _with_checksum(json_text(record))
+
+
 def read_record(folder: Folder) -> dict[str, Any]:
     """The content of a run's job.json, checked. Raises InputError or FormatError."""
     file = folder.path / RECORD
@@ -531,11 +560,14 @@ def json_text(record: Mapping[str, Any]) -> bytes:
     """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
     indentation is made in Python. A large run's report has thousands of items."""
     return (
-        "{\n" + ",\n".join(f"  {json.dumps(name)}: {_field(value)}" for name, value in record.items()) + "\n}\n"
+        "{\n" + ",\n".join([f"  {quoted(name)}: {_field(value)}" for name, value in record.items()]) + "\n}\n"
     ).encode()
 
 
 def _field(value: Any) -> str:
     if not isinstance(value, list) or not value:
-        return json.dumps(value)
-    return "[\n" + ",\n".join(f"    {json.dumps(item)}" for item in value) + "\n  ]"
+        return _encode(value)
+    return "[\n" + ",\n".join([f"    {_encode(item)}" for item in value]) + "\n  ]"
+
+
+_encode = json.JSONEncoder().encode

@@ -3,8 +3,9 @@
     submitted -> queued -> running -> proved | failed | cancelled
 
 Each job is an ordinary run, driven by `cluster.driver.prove` on a thread of this process with workers that the pool
-lends. What is known of a job is in memory, and in the store (`cluster.service.store`) for the next start: jobs that
-were queued or running then go on, from what their runs' folders hold. Nothing here knows of HTTP.
+lends. Short jobs that come faster than that are proven several at a time (`cluster.together`): what is over in one tick
+is one transaction and one sync. What is known of a job is in memory, and in the store (`cluster.service.store`) for the
+next start: jobs that were queued or running then go on, from what their runs' folders hold. Nothing here knows of HTTP.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
-from cluster.record.run import Run, delete_run, is_run, take_lock
+from cluster.record.run import MAX_RECORD, Run, delete_run, is_run, take_lock
+from cluster.service.lines import Lines, Name
 from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, Priority, WorkerView
+from cluster.together import LASTING, Proven, Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
     DistproveError,
@@ -81,6 +84,11 @@ class _Ticket(Row):
     """Workers that it has."""
     is_kept: bool = False
     """Whether it is on disk, so that it may begin."""
+    short: Short | None = None
+    """What a driver of several short jobs needs of it, from when it was found to be one until it is kept, or left over
+    for a driver of its own."""
+    ending: bool = False
+    """Whether a driver of several short jobs is writing its end, which nothing may overtake."""
     alone: bool = False
     """Whether it is to have the workers to itself: beside others it did not find the memory that it needs."""
     news: threading.Event = field(default_factory=threading.Event)
@@ -114,6 +122,7 @@ class Service:
         self._lock_file: IO[str] = take_lock(own)
         try:
             self._runs = own.folder(RUNS)
+            self._runs.remove_temporaries()
             self._store = Store(self.folder)
         except BaseException:
             self._lock_file.close()
@@ -149,11 +158,21 @@ class Service:
         """Whether those that run are to stop."""
         self._opened = ExitStack()
         self._over, self._gone = threading.Event(), threading.Event()
+        self._fresh: list[_Ticket] = []
+        """Jobs that begin, and of which it is to be found out whether they are short."""
+        self._sorting = False
+        self._lines: Lines[_Ticket] = Lines()
+        self._lent: set[Client] = set()
+        """Workers that drivers of several jobs have."""
+        self._ended_one = threading.Condition(self._lock)
+        """Notified when a job is at work no more."""
         self._drivers = ThreadPoolExecutor(len(Priority) * self.limits.running, "distprove-job")
         self._tidier = threading.Thread(target=self._tidy_on, name="distprove-tidy", daemon=True)
         self._key = self._store.key()
         for row in self._store.rows():
-            self._tickets[row.view.id] = _Ticket(row.seq, row.digest, row.record, row.view, known=True, is_kept=True)
+            record = {} if row.view.state.final else row.record
+            self._tickets[row.view.id] = _Ticket(row.seq, row.digest, record, row.view, known=True, is_kept=True)
+        self._restore_runs()
         self._last = max((ticket.seq for ticket in self._tickets.values()), default=0)
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -163,6 +182,7 @@ class Service:
         self._pool = self._make_pool(self.settings)
         self._opened.callback(self._pool.close)
         self._pool.start()
+        self._workers = max(1, len(self._pool.workers()))
         self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
         with self._lock:
             for ticket in self._tickets.values():
@@ -180,9 +200,12 @@ class Service:
             first, self._accepting, self._closing = not self._closing, False, True
             if not drain:
                 self._stopping = True
-                for ticket in self._tickets.values():
-                    if ticket.lent is not None:
-                        ticket.lent.stop(KeyboardInterrupt())
+                for lent in [*self._lent, *(t.lent for t in self._tickets.values() if t.lent is not None)]:
+                    lent.stop(KeyboardInterrupt())
+                for ticket in self._lines.clear():
+                    if not ticket.view.state.final:
+                        self._let_go(ticket)
+            self._ended_one.wait_for(lambda: not self._running.total() and not self._sorting)
         self._drivers.shutdown(wait=True)
         if not first:
             self._gone.wait()
@@ -279,13 +302,20 @@ class Service:
             ticket = self._ticket(id)
             if ticket.view.state is JobState.QUEUED:
                 self._waiting.remove((ticket.order, id))
-                self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt(), wait=False)
-            elif ticket.view.state is JobState.RUNNING and not ticket.view.cancelling:
+                self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
+            elif ticket.short is not None:  # nothing of it is on disk, and its proof will not count
+                self._let_go(ticket)
+                self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
+                self._begin()
+            elif ticket.view.state is JobState.RUNNING and not ticket.view.cancelling and not ticket.ending:
                 self._change(ticket, cancelling=True)
                 if ticket.lent is not None:
                     ticket.lent.stop(KeyboardInterrupt())
-            row = replace(ticket)
-        self._store.save(row, wait=True)  # whoever was told so is right, also after a crash
+            ends, promise = ticket.news, None if ticket.ending else self._store.promise(ticket)
+        if promise is None:
+            ends.wait()
+        else:
+            promise.wait()  # whoever was told so is right, also after a crash
         return self.job(id)
 
     def wait(self, id: str, timeout: float) -> JobView:
@@ -364,19 +394,32 @@ class Service:
             rank = ticket.view.priority.rank
             # Where the most urgent one may not begin, no other one may.
             if not ticket.is_kept or sum(self._running[r] for r in range(rank + 1)) >= self.limits.running:
-                return
+                break
             if self._alone or (ticket.alone and self._running.total()):
-                return
+                break
             self._alone = ticket.alone
             del self._waiting[0]
             self._running[rank] += 1
             attempts, started = ticket.view.attempts + 1, ticket.view.started or time.time()
             self._change(ticket, state=JobState.RUNNING, attempts=attempts, started=started)
-            self._store.save(ticket)
-            self._drivers.submit(self._work, ticket)
+            self._fresh.append(ticket)
+        if self._fresh and not self._sorting:
+            self._sorting = True
+            self._drivers.submit(self._sort)
+
+    def _let_go(self, ticket: _Ticket) -> None:
+        """A job is at work no more. The lock is held."""
+        ticket.short = None
+        self._running[ticket.view.priority.rank] -= 1
+        self._ended_one.notify_all()
 
     def _work(self, ticket: _Ticket) -> None:
-        """Do a job, from its beginning to its end."""
+        """Do a job by itself, from its beginning to its end."""
+        with self._lock:
+            if ticket.view.state.final:
+                return  # it was a short job, and cancelled
+            ticket.short = None
+            self._store.save(ticket)
         error: BaseException | None = None
         try:
             self._prove(ticket)
@@ -385,7 +428,7 @@ class Service:
         with self._lock:
             lent, ticket.lent = ticket.lent, None
             again = lent is not None and (lent.lost or lent.crowded) and ticket.view.attempts < ATTEMPTS
-            self._running[ticket.view.priority.rank] -= 1
+            self._let_go(ticket)
             self._alone = self._alone and not ticket.alone
             if error is None:
                 self._settle(ticket, JobState.PROVED, None)
@@ -448,7 +491,144 @@ class Service:
             first = ticket.view.first_proof or now
             self._change(ticket, done=event.done, first_proof=first, cold=ticket.lent.cold if ticket.lent else None)
 
-    def _settle(self, ticket: _Ticket, state: JobState, error: BaseException | None, *, wait: bool = False) -> None:
+    # -- short jobs -------------------------------------------------------------------------------------------------
+
+    def _sort(self) -> None:
+        """Put the short ones of the jobs that begin in their lines, and give the others drivers."""
+        while True:
+            with self._lock:
+                fresh, self._fresh = self._fresh, []
+                if not fresh:
+                    self._sorting = False
+                    self._ended_one.notify_all()
+                    return
+            lines: dict[Name, None] = {}
+            for ticket in fresh:
+                line = self._line_of(ticket)
+                if line is None:
+                    self._drivers.submit(self._work, ticket)
+                else:
+                    lines[line] = None
+            for line in lines:
+                self._go_on(line)
+
+    def _line_of(self, ticket: _Ticket) -> Name | None:
+        """The line that a job was put in; None unless it is short, and its key one that was used before."""
+        job, run = ticket.job, Path(ticket.view.run)
+        if job is None or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
+            return None
+        if ticket.known and run.exists():
+            return None  # it goes on from there
+        try:
+            require_allowed_files(job, self.limits, self.folder)
+            found = self._systems.known(job)
+            made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
+        except DistproveError:
+            return None  # it is found again by a driver, and told
+        if found is None or made is None:
+            return None
+        with self._lock:
+            if self._stopping:
+                return None
+            ticket.short, line = made, (found[1], ticket.view.priority.rank)
+            self._change(ticket, partitions=1)
+            self._lines.put(line, ticket)
+            return line
+
+    def _go_on(self, line: Name) -> None:
+        """Have those short jobs of a line begin that may."""
+        with self._lock:
+            begun = self._lines.take(line, self._workers)
+            if len(begun) == 1:
+                self._drivers.submit(self._work_alone, line, *begun)
+            elif begun:
+                self._drivers.submit(self._work_together, line, begun)
+
+    def _work_alone(self, line: Name, ticket: _Ticket) -> None:
+        """Do a short job by itself: the only one that there is, or one that is left over."""
+        self._work(ticket)
+        with self._lock:
+            self._lines.over(line, 1)
+        self._go_on(line)
+
+    def _work_together(self, line: Name, tickets: list[_Ticket]) -> None:
+        """Do short jobs together; those that meet any trouble by themselves."""
+        kept: set[str] = set()
+        shorts = [ticket.short for ticket in tickets if ticket.short is not None]
+        if shorts:
+            self._prove_together(line, shorts, kept)
+        with self._lock:
+            left = [ticket for ticket in tickets if ticket.view.id not in kept]
+            for ticket in left:
+                ticket.known, ticket.ending = True, False  # its run may be there
+                if not self._stopping:
+                    self._drivers.submit(self._work_alone, line, ticket)
+                elif not ticket.view.state.final:
+                    self._let_go(ticket)
+        self._keep_up(len(tickets))
+
+    def _prove_together(self, line: Name, shorts: list[Short], kept: set[str]) -> None:
+        """Prove short jobs; those that are over are added to `kept`."""
+
+        def keep(proven: list[Proven]) -> None:
+            self._keep(line, lent, proven)
+            kept.update(each.id for each in proven)
+            self._go_on(line)
+
+        name = f"{len(shorts)} short jobs, {shorts[0].id} and others"  # which no job has for its id
+        lent = self._pool.lend(shorts[0].system, job=name, rank=line[1], known_as=line[0])
+        with self._lock:
+            self._lent.add(lent)
+            if self._stopping:
+                lent.stop(KeyboardInterrupt())
+        try:
+            with suppress(Exception, KeyboardInterrupt), lent:  # what there was to tell is told of each by itself
+                prove_together(shorts, lent, self.settings, keep)
+        finally:
+            with self._lock:
+                self._lent.discard(lent)
+
+    def _keep(self, line: Name, lent: Client, proven: list[Proven]) -> None:
+        """Short jobs are proven: make their runs, and write their ends in one transaction."""
+        now, ended = time.time(), list[tuple[_Ticket, JobView, Proven]]()
+        with self._lock:
+            for each in proven:
+                ticket = self._tickets[each.id]
+                if ticket.short is None:
+                    continue  # it was cancelled
+                ticket.short, ticket.ending = None, True
+                view = replace(ticket.view, state=JobState.PROVED, exit_code=0, done=1, cold=lent.cold)
+                ended.append((ticket, replace(view, first_proof=now, ended=now), each))
+        for ticket, _, each in ended:
+            self._runs.add(ticket.view.id, each.files)
+        self._store.save_ended(
+            (replace(ticket, view=view), {name: each.files[name] for name in LASTING}) for ticket, view, each in ended
+        )
+        with self._lock:
+            for ticket, view, _ in ended:
+                ticket.ending = False
+                self._end(ticket, view)
+                self._let_go(ticket)
+            self._partitions += len(ended)
+            self._proven.extend([now] * len(ended))
+            self._lines.over(line, len(proven))
+            self._begin()
+
+    def _restore_runs(self) -> None:
+        """Make the runs of short jobs whole again, where a power cut took of them."""
+        if not self._store.of_another_boot():
+            return
+        known = {ticket.seq: ticket for ticket in self._tickets.values()}
+        for seq, files in self._store.runs():
+            if seq not in known:
+                continue
+            with suppress(DistproveError):  # somebody laid something else there
+                run = self._runs.folder(known[seq].view.id)
+                for name, content in files.items():
+                    if not run.has(name) or run.read(name, MAX_RECORD) != content:
+                        run.write(name, content)
+
+    def _settle(self, ticket: _Ticket, state: JobState, error: BaseException | None) -> None:
         """A job is over. The lock is held."""
         told: dict[str, Any] = {"exit_code": 0}
         if state is JobState.CANCELLED:
@@ -458,14 +638,16 @@ class Service:
             told = {"exit_code": exit_code(error), "error": message, "error_kind": kind}
         if state is JobState.PROVED:
             told["done"] = ticket.view.partitions
-        now = time.time()
-        ticket.job = None
+        view = replace(ticket.view, state=state, ended=time.time(), **told)
+        self._store.save(replace(ticket, view=view))
+        self._end(ticket, view)
+
+    def _end(self, ticket: _Ticket, view: JobView) -> None:
+        """A job is over, and that is written or will be. The lock is held."""
+        ticket.job, ticket.record = None, {}
         self._nbytes, ticket.nbytes = self._nbytes - ticket.nbytes, 0
-        for item in ticket.record["options"].get("inputs", ()):
-            item.pop("content", None)
-        self._ended.append(now)
-        self._change(ticket, state=state, ended=now, **told)
-        self._store.save(ticket, wait=wait)
+        self._ended.append(view.ended or 0.0)
+        self._change(ticket, **vars(view))
         ticket.news.set()
 
     # -- books ------------------------------------------------------------------------------------------------------
@@ -521,11 +703,11 @@ class Service:
         while not self._over.is_set() and (old := self._take_old(CHUNK)):
             self._delete(old)
 
-    def _keep_up(self) -> None:
-        """Forget two jobs for one that is over, where tidying has fallen behind: deleting a run may take longer than
+    def _keep_up(self, count: int = 1) -> None:
+        """Forget two jobs for each that is over, where tidying has fallen behind: deleting a run may take longer than
         making one, and what is left would grow for as long as the service is busy."""
         if self._beyond() > BEHIND:
-            self._delete(self._take_old(2))
+            self._delete(self._take_old(2 * count))
 
     def _beyond(self) -> int:
         """Number of jobs that are over beyond those that are kept."""

@@ -1,7 +1,7 @@
 """The service's books on disk: a row for each job, in SQLite.
 
-    state.db    jobs: a row each; inputs: those that were given as values, until their job is over; meta: the secret key
-                of the digests
+    state.db    jobs: a row each; inputs: those that were given as values, until their job is over; runs: of short jobs,
+                what their runs' folders must hold, which are not synced; meta: the secret key of the digests
 
 One thread writes. What several ask for at once is one transaction and one sync, so a promise costs its asker one sync's
 time and the others nothing. What nobody waits for is written with the next one, or a moment later: after a crash such
@@ -16,18 +16,20 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cluster.service.views import JobState, JobView, Priority
 from distprove.errors import ResourceError, UsageError
+from distprove.formats import canonical
 
 FILE = "state.db"
 VERSION = 1
 LINGER = 0.05
 """Seconds for which a write that nobody waits for may wait for others."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 SCRUB = 2.0
 """Seconds between two clearings of the write-ahead log, which still has the inputs that were deleted."""
 
@@ -43,6 +45,8 @@ CREATE UNIQUE INDEX ids ON jobs (id);
 CREATE TABLE inputs (seq INTEGER, place INTEGER, content BLOB NOT NULL, PRIMARY KEY (seq, place));
 PRAGMA user_version = {VERSION};
 """
+_SINCE = "CREATE TABLE IF NOT EXISTS runs (seq INTEGER PRIMARY KEY, content BLOB NOT NULL)"
+"""What was added to the version without a change for who does not know it."""
 
 
 @dataclass
@@ -58,13 +62,23 @@ class Row:
     view: JobView
 
 
+P = TypeVar("P", "Promise", None)
+_Write = tuple[str, Sequence[Any]]
+"""A statement and its values."""
+
+
 @dataclass
-class _Write:
-    statement: str
-    values: Sequence[Any]
-    waits: bool
+class Promise:
+    """What was asked to be written is in a transaction to come."""
+
     over: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
+
+    def wait(self) -> None:
+        """Wait until it is on disk. Raises ResourceError."""
+        self.over.wait()
+        if self.error is not None:
+            raise ResourceError(f"the service cannot write its books: {self.error}")
 
 
 class Store:
@@ -81,6 +95,7 @@ class Store:
             raise ResourceError(f"{path}: {error}") from None
         self._changed = threading.Condition()
         self._writes: list[_Write] = []
+        self._waiting: list[Promise] = []
         self._dirty = False
         """Whether inputs were deleted that the log may still have."""
         self._over = False
@@ -99,6 +114,7 @@ class Store:
             execute("INSERT INTO meta VALUES ('key', ?)", (secrets.token_bytes(32),))
         elif version != VERSION:
             raise UsageError(f"{path}: of version {version}, and this distprove reads {VERSION}")
+        execute(_SINCE)
 
     # -- reading, at the start --------------------------------------------------------------------------------------
 
@@ -120,32 +136,56 @@ class Store:
         found = self._database.execute("SELECT content FROM inputs WHERE seq = ? ORDER BY place", (seq,))
         return [content for (content,) in found]
 
+    def of_another_boot(self) -> bool:
+        """Whether the machine was started anew since this was asked last, by any service: what was not synced may be
+        gone. So it is held to be where that cannot be told."""
+        found = self._database.execute("SELECT value FROM meta WHERE name = 'boot'").fetchone()
+        try:
+            now = BOOT.read_bytes()
+        except OSError:
+            return True
+        self._database.execute("INSERT OR REPLACE INTO meta VALUES ('boot', ?)", (now,))
+        return found is None or found[0] != now
+
+    def runs(self) -> Iterator[tuple[int, dict[str, bytes]]]:
+        """What the runs of short jobs must hold, files by name, with the jobs' numbers."""
+        for seq, content in self._database.execute("SELECT seq, content FROM runs ORDER BY seq"):
+            yield seq, canonical.decode(content, FILE)
+
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def insert(self, row: Row, inputs: Sequence[bytes]) -> None:
         """Keep a new job, with its inputs; it is on disk when this returns. Raises ResourceError."""
         places = ", ".join("?" * (len(_COLUMNS) + 3))
         values = (row.seq, row.digest, json.dumps(row.record), *_values(row.view))
-        writes = [_Write("INSERT INTO inputs VALUES (?, ?, ?)", (row.seq, n, c), False) for n, c in enumerate(inputs)]
-        self._submit(
-            [
-                *writes,
-                _Write(
-                    f"INSERT INTO jobs (seq, digest, record, {', '.join(_COLUMNS)}) VALUES ({places})", values, True
-                ),
-            ]
-        )
+        writes: list[_Write] = [
+            ("INSERT INTO inputs VALUES (?, ?, ?)", (row.seq, n, content)) for n, content in enumerate(inputs)
+        ]
+        writes.append((f"INSERT INTO jobs (seq, digest, record, {', '.join(_COLUMNS)}) VALUES ({places})", values))
+        self._submit(writes, Promise()).wait()
 
-    def save(self, row: Row, *, wait: bool = False) -> None:
-        """Write what is known of a job; `wait` until it is on disk. Inputs of one that is over are deleted."""
-        writes = [_Write(_UPDATE, (*_values(row.view), row.seq), wait)]
-        if row.view.state.final:
-            writes.insert(0, _Write("DELETE FROM inputs WHERE seq = ?", (row.seq,), False))
-        self._submit(writes)
+    def save(self, row: Row) -> None:
+        """Write what is known of a job, soon. Inputs of one that is over are deleted."""
+        self._submit(_updates(row))
+
+    def promise(self, row: Row) -> Promise:
+        """Write what is known of a job, at once, for somebody who waits for it."""
+        return self._submit(_updates(row), Promise())
+
+    def save_ended(self, ended: Iterable[tuple[Row, Mapping[str, bytes]]]) -> None:
+        """Write what is known of jobs that are over, and the files that their runs must hold; all is on disk when this
+        returns. Raises ResourceError."""
+        writes: list[_Write] = []
+        for row, files in ended:
+            writes += _updates(row)
+            writes.append(("INSERT OR REPLACE INTO runs VALUES (?, ?)", (row.seq, canonical.encode(dict(files)))))
+        if writes:
+            self._submit(writes, Promise()).wait()
 
     def forget(self, rows: Iterable[Row]) -> None:
         """Delete jobs."""
-        self._submit([_Write("DELETE FROM jobs WHERE seq = ?", (row.seq,), False) for row in rows])
+        numbers = [(row.seq,) for row in rows]
+        self._submit([(f"DELETE FROM {table} WHERE seq = ?", seq) for table in ("jobs", "runs") for seq in numbers])
 
     def close(self) -> None:
         """Write what waits, and close the database, which removes its log."""
@@ -155,16 +195,15 @@ class Store:
         self._thread.join()
         self._database.close()
 
-    def _submit(self, writes: list[_Write]) -> None:
-        waits = bool(writes) and writes[-1].waits
+    def _submit(self, writes: list[_Write], promise: P = None) -> P:  # type: ignore[assignment]
+        """Have these written in one transaction; at once where it is promised."""
         with self._changed:
-            if waits or not self._writes:
+            if promise is not None or not self._writes:
                 self._changed.notify()
             self._writes += writes
-        if waits:
-            writes[-1].over.wait()
-            if writes[-1].error is not None:
-                raise ResourceError(f"the service cannot write its books: {writes[-1].error}")
+            if promise is not None:
+                self._waiting.append(promise)
+        return promise
 
     def _run(self) -> None:
         scrubbed = time.monotonic()
@@ -175,11 +214,12 @@ class Store:
                     if due is not None and due <= 0:
                         break
                     self._changed.wait(due)
-                if self._writes and not self._over and not any(write.waits for write in self._writes):
+                if self._writes and not self._over and not self._waiting:
                     self._changed.wait(LINGER)
                 writes, self._writes = self._writes, []
+                waiting, self._waiting = self._waiting, []
             if writes:
-                self._commit(writes)
+                self._commit(writes, waiting)
             if self._dirty and time.monotonic() >= scrubbed + SCRUB:
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._dirty, scrubbed = False, time.monotonic()
@@ -187,24 +227,38 @@ class Store:
                 if self._over and not self._writes:
                     return
 
-    def _commit(self, writes: list[_Write]) -> None:
+    def _commit(self, writes: list[_Write], waiting: list[Promise]) -> None:
         error: Exception | None = None
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            for write in writes:
-                self._database.execute(write.statement, write.values)
-                self._dirty |= write.statement.startswith("DELETE FROM inputs")
+            for statement, values in writes:
+                self._database.execute(statement, values)
+                self._dirty |= statement == _SCRUBS
             self._database.execute("COMMIT")
         except Exception as caught:  # whatever it is, who waits must hear of it
             error = caught
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-        for write in writes:
-            write.error = error
-            write.over.set()
+        for each in waiting:
+            each.error = error
+            each.over.set()
 
 
 _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE seq = ?"
+
+
+_SCRUBS = "DELETE FROM inputs WHERE seq = ?"
+
+
+def has_values(record: Mapping[str, Any]) -> bool:
+    """Whether inputs of a job were given as values."""
+    lists = [value for value in record.get("options", {}).values() if isinstance(value, list)]
+    return any(isinstance(item, dict) and item.get("path") == "" for items in lists for item in items)
+
+
+def _updates(row: Row) -> list[_Write]:
+    scrubs = row.view.state.final and has_values(row.record)
+    return [*([(_SCRUBS, (row.seq,))] if scrubs else []), (_UPDATE, (*_values(row.view), row.seq))]
 
 
 def _values(view: JobView) -> list[Any]:

@@ -38,21 +38,38 @@ class Systems:
     def load(self, job: Job) -> tuple[ProofSystem, str | None]:
         """The proof system of a job, as `Job.load` gives it, and its identity for a pool of workers. Raises as that
         does."""
+        loaded = self._of(job)
+        if loaded is None:
+            return job.load(), None
+        with loaded.lock:
+            if loaded.system is None:
+                loaded.system = job.load()
+                loaded.known_as = identity(loaded.system)
+        return _for(job, loaded.system), loaded.known_as
+
+    def known(self, job: Job) -> tuple[ProofSystem, str] | None:
+        """As `load`, for a job whose system is loaded; else None, at once. Raises InputError."""
+        loaded = self._of(job)
+        if loaded is None or loaded.system is None or loaded.known_as is None:
+            return None
+        return _for(job, loaded.system), loaded.known_as
+
+    def _of(self, job: Job) -> _Loaded | None:
+        """What is loaded of a job, or is to be; None for one whose key is not in files."""
         keyed = job.options.keyed()
         if any(source.content is not None for source in keyed.sources):
-            return job.load(), None
+            return None
         made_from = _made_from(job.system, keyed)
         with self._lock:
             loaded = self._loaded.setdefault(made_from, _Loaded())
             self._loaded.move_to_end(made_from)
             while len(self._loaded) > MOST:
                 self._loaded.popitem(last=False)
-        with loaded.lock:
-            if loaded.system is None:
-                loaded.system = job.load()
-                loaded.known_as = identity(loaded.system)
-            system = loaded.system
-        return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system, loaded.known_as
+            return loaded
+
+
+def _for(job: Job, system: ProofSystem) -> ProofSystem:
+    return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system
 
 
 def _made_from(system: str, keyed: Options) -> MadeFrom:

@@ -39,7 +39,10 @@ class Priority(str, Enum):
     @property
     def rank(self) -> int:
         """Place of the priority: 0 is served first."""
-        return list(Priority).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
 def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Replace a file as `replacing` does, in the open `folder`, wherever that lies: of `path` only the name counts, and
     the message."""
-    temporary = f".{path.name}.{secrets.token_hex(6)}.tmp"
+    temporary = temporary_name(path.name)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
     except OSError as error:
@@ -60,6 +60,11 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
         raise
     if durable:
         os.fsync(folder)
+
+
+def temporary_name(name: str) -> str:
+    """A new name under which something is made that is to take this one."""
+    return f".{name}.{secrets.token_hex(6)}.tmp"
 
 
 def is_temporary(name: str) -> bool:

@@ -11,11 +11,12 @@ import errno
 import os
 import stat
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from distprove.errors import InputError, UsageError, typed
-from distprove.formats.files import is_temporary, read_bounded, replacing_in
+from distprove.formats.files import is_temporary, read_bounded, replacing_in, temporary_name
 from kernels.host.private import NotPrivate, require_no_link_of_others, walk
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -124,6 +125,27 @@ class Folder:
         if not same:
             raise InputError(f"{path} is there already, with another content; choose another folder, or remove it")
 
+    def add(self, name: str, files: Mapping[str, bytes]) -> None:
+        """A new folder with these files in it, closed to others: there in full or, where that fails or the process is
+        killed, not at all. Nothing is synced: a power cut may take or empty it. Raises OSError where there is one."""
+        temporary = temporary_name(name)
+        os.mkdir(temporary, 0o700, dir_fd=self._descriptor)
+        try:
+            inner = os.open(temporary, _FOLDER, dir_fd=self._descriptor)
+            try:
+                for file, data in files.items():
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                    with os.fdopen(os.open(file, flags, 0o666, dir_fd=inner), "wb", buffering=0) as written:
+                        if written.write(data) != len(data):
+                            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / name / file))
+            finally:
+                os.close(inner)
+            os.rename(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        except BaseException:
+            with suppress(OSError, InputError):
+                self._remove_folder(temporary)
+            raise
+
     def remove(self, name: str) -> None:
         """Remove a file, a link or an empty folder, if there is one, for good. Raises InputError for a full folder."""
         try:
@@ -140,7 +162,19 @@ class Folder:
     def remove_temporaries(self) -> None:
         """Remove what writers that were killed left. To be called when nobody writes to the folder."""
         for name in filter(is_temporary, self.names()):
-            self.remove(name)
+            if self.is_folder(name):
+                self._remove_folder(name)
+            else:
+                self.remove(name)
+
+    def _remove_folder(self, name: str) -> None:
+        """Remove a folder in this one with all that is in it."""
+        inner = os.open(name, _FOLDER, dir_fd=self._descriptor)
+        try:
+            _empty(inner, self.path / name, _MAX_DEPTH)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=self._descriptor)
 
     def require_files(self, *names: str) -> None:
         """Raise InputError where a folder is in place of a file of one of these names."""

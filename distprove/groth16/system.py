@@ -62,6 +62,7 @@ class Groth16System(Groth16Verifier):
     name = "groth16"
     needs_barrier = False
     verifies_in_python = False
+    names_bind = False
 
     def __init__(
         self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None, circuit: str | None = None

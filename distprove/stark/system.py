@@ -50,6 +50,7 @@ class StarkSystem:
     name = "stark"
     needs_barrier = True
     verifies_in_python = True
+    names_bind = True
 
     def __init__(self, program: Program, params: Parameters, partitions: int) -> None:
         """Raises UsageError for less than one partition."""

@@ -16,6 +16,7 @@ KEY = "toy.key"
 @dataclass(frozen=True)
 class ToyOptions(Options):
     folder: str = setting("where faults are counted", MISSING, flag="--folder")
+    named: bool = setting("whether proofs hold only under the names of their partitions", True)
     count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
 
 
@@ -33,7 +34,7 @@ ENTRY = Entry(
     title="Toy",
     help="Prove squares.",
     options=ToyOptions,
-    load=lambda options: ToySystem(options.count, Faults(Path(options.folder))),
+    load=lambda options: ToySystem(options.count, Faults(Path(options.folder)), names_bind=options.named),
     verifier=verifier,
     remakes_key=False,
     export=export,

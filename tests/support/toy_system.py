@@ -177,6 +177,7 @@ class ToySystem:
     faults: Faults
     needs_barrier: bool = False
     verifies_in_python: bool = False
+    names_bind: bool = True
     name: str = "toy"
     key: bytes = b"toy key"
     witness_bytes: int = 1 << 15
@@ -248,7 +249,7 @@ class ToySystem:
         return all(self.verify(proof) for proof in proofs)
 
     def tag(self, name: str, public: tuple[int, ...], challenge: bytes | None) -> bytes:
-        text = f"{self.key!r} {name} {public} {challenge!r}".encode()
+        text = f"{self.key!r} {name if self.names_bind else ''} {public} {challenge!r}".encode()
         return hashlib.sha256(text).digest()
 
 

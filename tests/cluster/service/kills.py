@@ -4,7 +4,8 @@
 
 The service runs in a process of its own, on real Groth16 keys of a small circuit, and is asked for jobs all the time.
 SIGKILL ends it: in the course of its start, some time later, as soon as it has acknowledged a job, or as soon as it
-tells that a job changed (begins, has a partition more, is over). Then it is started again, and what was not
+tells that a job changed (begins, has a partition more, is over). Some jobs come in bursts, of one partition each, which
+the service proves together. Then it is started again, and what was not
 acknowledged is asked for again under the same id. Checked after each kill, and after a last start that is left to
 finish:
 
@@ -36,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.record.journal import read_journal
-from cluster.record.run import StoredRun, is_run
+from cluster.record.run import LOCK, StoredRun, is_run
 from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState, JobView, Priority
@@ -58,6 +59,8 @@ MEMBERS = 6
 DEPTH = 3
 LONGEST = 2.0
 """Seconds for which a service takes jobs, at most, before it is killed."""
+BURST = 12
+"""Jobs of a burst: enough that some of them are proven together."""
 MOMENTS = ("start", "time", "time", "ready", "kept", "kept", "running", "changed", "proved", "cancelled")
 """What a service is killed at: in the course of its start, some time later, or at once when it tells this."""
 
@@ -79,7 +82,7 @@ def make_key(folder: Path) -> None:
 
 def serve(folder: Path, parent: Connection) -> None:
     """A service that does what it is sent, tells what happens, and ends when there is nothing left."""
-    service = Service(folder, SETTINGS, Limits(running=4))
+    service = Service(folder, SETTINGS, Limits(running=BURST))
     lock = threading.Lock()
 
     def tell(**facts: Any) -> None:
@@ -201,6 +204,7 @@ class Campaign:
             "attempts": dict(sorted(Counter(view["attempts"] for view in views).items())),
             "partitions_found_after_a_kill": len(self.proofs),
             "proofs_found_after_a_kill": len(self.whole),
+            "jobs_proven_together": sum(not (path / LOCK).exists() for path in (self.service / "runs").iterdir()),
             "faults": self.faults,
             "seconds": round(time.time() - began, 1),
         }
@@ -232,9 +236,12 @@ class Campaign:
         late = time.monotonic() + LONGEST * {"start": 0.0, "time": self.random.random()}.get(at, 1.0)
         again = [id for id in self.asked if id not in self.kept]
         while time.monotonic() < late and not life.happened.is_set():
-            if again or len(self.asked) < 3 * (self.kills + 1):
-                id = again.pop() if again else self.new()
-                life.ask(**self.asked[id])
+            if again:
+                life.ask(**self.asked[again.pop()])
+            elif len(self.asked) < 6 * (self.kills + 1):
+                burst = self.random.random() < 0.3
+                for id in [self.new(1 if burst else None) for _ in range(BURST if burst else 1)]:
+                    life.ask(**self.asked[id])
             if self.kept and self.random.random() < 0.05:
                 life.ask(cancel=self.random.choice(sorted(self.kept)[-3:]))
             if self.kept and self.random.random() < 0.1:  # what was acknowledged is asked for again
@@ -246,12 +253,13 @@ class Campaign:
         self.moments[at if life.happened.is_set() or at == "start" else "time"] += 1
         self.learn(life)
 
-    def new(self) -> str:
+    def new(self, partitions: int | None) -> str:
         id = f"job-{len(self.asked)}"
-        witnesses = self.random.sample(range(MEMBERS), self.random.randint(1, MEMBERS))
+        witnesses = self.random.sample(range(MEMBERS), partitions or self.random.randint(1, MEMBERS))
         paths = [str(self.folder / f"w{i}.wtns") for i in witnesses]
         job = {"system": "groth16", "zkey": str(self.folder / "key.zkey"), "witnesses": paths}
-        self.asked[id] = {"id": id, "job": job, "priority": self.random.choice([*Priority]).value}
+        priority = Priority.NORMAL if partitions else self.random.choice([*Priority])
+        self.asked[id] = {"id": id, "job": job, "priority": priority.value}
         return id
 
     def learn(self, life: Life) -> None:

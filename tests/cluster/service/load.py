@@ -47,11 +47,11 @@ from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 from tests.support.instant_pool import InstantPool
 
-QUEUED, RUNNING, KEPT = 200, 16, 2000
+QUEUED, RUNNING, KEPT = 200, 64, 2000
 """Limits of the service. Few jobs are kept, so that memory that grows is no job that is kept."""
 OVERLOAD = 2.0
 PROBE_SHARE, LONGEST_PROBE = 0.1, 15.0
-PARTITIONS = 2
+PARTITIONS = 1
 
 
 def serve(folder: Path) -> None:
@@ -60,7 +60,8 @@ def serve(folder: Path) -> None:
     (folder / "faults").mkdir()
     make_tokens(folder / TOKENS)
     limits = Limits(queued=QUEUED, running=RUNNING, kept=KEPT)
-    service = Service(folder / "service", ExecutorSettings(local=True), limits, InstantPool)  # type: ignore[arg-type]
+    pool: Any = lambda settings: InstantPool(settings, most=RUNNING)  # noqa: E731
+    service = Service(folder / "service", ExecutorSettings(local=True), limits, pool)
     service.start()
     server = Server(service, Options(folder / TOKENS, rate=1e6), lambda drain: None)
     server.start()
@@ -180,7 +181,7 @@ def run(seconds: float, clients: int) -> dict[str, Any]:
         assert process.stdout is not None
         try:
             contact = Contact(process.stdout.readline().strip(), str(folder / TOKENS))
-            job = {"system": "toy", "folder": str(folder / "faults"), "count": PARTITIONS}
+            job = {"system": "toy", "folder": str(folder / "faults"), "count": PARTITIONS, "named": False}
             found = _load(contact, job, seconds, clients, psutil.Process(process.pid))
             began = time.monotonic()
             process.stdin.close()

@@ -19,6 +19,7 @@ from cluster.driver import collecting_seldom
 from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import StoredRun
+from cluster.record.story import read_report
 from cluster.service.requests import Limits
 from cluster.service.service import RUNS, Service
 from cluster.service.store import FILE
@@ -38,7 +39,7 @@ from distprove.errors import (
     UsageError,
 )
 from distprove.job import Job
-from distprove.proof import Proof
+from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.cluster.service.kills import Campaign, make_key
 from tests.support.instant_pool import InstantPool
@@ -143,6 +144,7 @@ def test_jobs_are_proved_as_runs_by_workers_that_stay(place: Place) -> None:
         assert view.ended is not None
         assert view.submitted <= view.started <= view.first_proof <= view.ended
         Proof.read(service.proof(view.id)).verify(system(place, 3))
+        assert read_report(Path(view.run))["chosen"] == "without Ray: asked for"
     assert Counter(told)["proved"] == 6
     seen = service.overview()
     assert (seen.counts["proved"], seen.partitions, seen.queued, seen.running) == (6, 18, 0, 0)
@@ -337,8 +339,8 @@ def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
     # The campaign finds what it looks for.
     place = next(iter(campaign.proofs))
     run = tmp_path / "service" / RUNS / place[0]
-    for file in (run / "partitions").iterdir():
-        file.unlink()
+    for file in [*(run / "partitions").iterdir(), run / PROOF_FILE]:
+        file.unlink(missing_ok=True)
     campaign.look()
     assert f"{'/'.join(place)}: lost" in campaign.faults
 

@@ -1,0 +1,194 @@
+"""Short jobs of one key, proven by one driver: what a job costs beside its proof is shared by all that are at hand.
+
+Each is a job of one partition. To the dispatcher they are partitions of one job, named after their jobs: handed to the
+workers in chunks, and verified in batches, of which, if one fails, every proof is looked at by itself. That is for
+systems whose proofs hold under any name. A proof that holds is bound to its own job, and its run is made at once and in
+full, as any other's, but for what a run that is over needs no more: the lock, the status, the copy of its record, and a
+file of the partition beside the proof.
+
+Nothing is tried again here. A job that meets any trouble is left over, with nothing of it on disk, and is for a driver
+of its own (`cluster.driver`) to begin with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cluster.dispatch import Progress, State, dispatch
+from cluster.driver import place_of
+from cluster.eventlog import log_progress
+from cluster.executor.base import Executor
+from cluster.record.journal import JOURNAL, facts_json, lines_of
+from cluster.record.report import REPORT, PartitionReport, Report
+from cluster.record.run import RECORD, json_text, new_record, record_text
+from cluster.record.timeline import FILE as TIMELINE
+from cluster.record.timeline import Session, timeline_json
+from distprove.host.log import wants_json
+from distprove.host.memory import most_resident
+from distprove.job import Job
+from distprove.proof import PROOF_FILE, Proof
+from distprove.settings import ExecutorSettings
+from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+
+
+@dataclass(frozen=True)
+class Short:
+    """A job of one partition."""
+
+    id: str
+    """Name of the job, which no other one here has."""
+    system: ProofSystem
+    partition: Partition
+    record: bytes
+    """The content of its run's job.json, which tells the inputs as they were before they were proven about."""
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A short job that is proven: its proof is verified and bound, and nothing is on disk."""
+
+    id: str
+    files: dict[str, bytes]
+    """Files of its run, by name."""
+
+
+LASTING = (RECORD, PROOF_FILE)
+"""Files of a short job's run without which it is none."""
+
+
+def short(id: str, system: ProofSystem, job: Job, asked: dict[str, Any], run: Path) -> Short | None:
+    """The job as a short one, with its record as it was `asked` for, whose run is to be at that absolute path; None
+    for one that is not short, and for one whose proof would not hold under another name than its own, or not without
+    others. Raises InputError for an input that is not there."""
+    plan = system.plan()
+    if len(plan) != 1 or system.names_bind or system.needs_barrier or _binds_jobs(type(system)):
+        return None
+    return Short(id, system, plan[0], record_text(new_record(run, system, plan, job, asked)))
+
+
+@cache  # to ask a system itself takes longer than to find the rest out
+def _binds_jobs(kind: type[ProofSystem]) -> bool:
+    return issubclass(kind, VerifiesJob)
+
+
+def prove_together(
+    shorts: Sequence[Short],
+    executor: Executor,
+    settings: ExecutorSettings,
+    keep: Callable[[list[Proven]], None],
+) -> None:
+    """Prove short jobs of one key. `keep` is given those that are proven, a few at a time, on a thread of its own: they
+    are over when it returns. Those that it was not given when this returns or raises are left over."""
+    system, session = shorts[0].system, _Spans(executor.kind)
+    report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
+    report.started, report.chosen = session.began, executor.chosen
+    report.partitions = [PartitionReport(each.id) for each in shorts]
+    runs = _Runs({each.id: each for each in shorts}, executor, report, session, keep)
+    runs.note("session", executor=executor.kind, partitions=1)
+    plan = [replace(each.partition, name=each.id) for each in shorts]
+    told = runs.log if wants_json() else None
+    state = State(system, plan, {}, None, executor, runs, replace(settings, max_retries=0), report, session, told)
+    dispatch(state, lambda view: None)
+
+
+class _Spans(Session):
+    """A session that keeps the spans of each partition apart."""
+
+    def __init__(self, executor: str) -> None:
+        super().__init__(executor=executor)
+        self.of: defaultdict[str, list[tuple[str, float, str]]] = defaultdict(list)
+
+    def add(self, partition: str, worker: str, seconds: float, written: str) -> None:
+        self.of[partition].append((worker, seconds, written))
+
+
+class _Runs:
+    """Stands for the run where there are several: makes the files of each."""
+
+    def __init__(
+        self,
+        shorts: dict[str, Short],
+        executor: Executor,
+        report: Report,
+        session: _Spans,
+        keep: Callable[[list[Proven]], None],
+    ) -> None:
+        self._shorts = shorts
+        self._executor = executor
+        self._report = report
+        self._session = session
+        self._keep = keep
+        self._reports = {each.name: each for each in report.partitions}
+        self._told: list[bytes] = []
+        """Lines of the journal that tell of all jobs."""
+
+    def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
+        if "partition" not in facts:  # that is one that is left over
+            self._told += lines_of(event, [facts_json(facts)])
+
+    def note_all(self, event: str, each: Iterable[str], *, sync: bool = True) -> None:
+        """Partitions are told of in the runs of their own."""
+
+    def store_barrier(self, commitments: dict[str, bytes], challenge: bytes) -> None:
+        raise AssertionError("short jobs have no barrier")
+
+    def log(self, event: Progress) -> None:
+        """Log an event of one job."""
+        of = self._shorts.get(event.partition or "")
+        if of is not None:
+            partition = of.partition.name
+            log_progress(of.id, event._replace(partition=partition, done=int(event.event == "proved"), total=1))
+
+    def store(self, proofs: Sequence[PartitionProof]) -> None:
+        """Have the jobs of verified partition proofs kept."""
+        governors, memory = self._executor.governor_report(self._session.began), most_resident()
+        self._keep([Proven(proof.name, self._files(proof, governors, memory)) for proof in proofs])
+
+    def _files(self, proven: PartitionProof, governors: list[dict[str, Any]], memory: int) -> dict[str, bytes]:
+        """The files of a job's run, once its partition is proven."""
+        of, partition = self._shorts[proven.name], self._shorts[proven.name].partition
+        ordered = [PartitionProof(partition.name, partition.digest, proven.public, proven.data)]
+        proof = Proof.assemble(of.system, ordered)
+        content = proof.to_bytes()
+        Proof.from_bytes(content, written=proof)  # read back what will be published, before it is called done
+        session, busy = self._session_of(of)
+        own = replace(self._reports[of.id], name=partition.name, status="proved")
+        report = replace(
+            self._report,
+            partitions=[own],
+            workers=[
+                replace(each, partitions=int(each.id in busy), busy_seconds=busy.get(each.id, 0.0))
+                for each in self._report.workers
+            ],
+            governors=governors,
+            status="proved",
+            job_digest=proof.job_digest.hex(),
+            proven=of.system.explain(ordered) if isinstance(of.system, Explains) else {},
+            wall_seconds=time.time() - self._session.began,
+            driver_memory=memory,
+        )
+        session.wall_seconds, session.status = report.wall_seconds, report.status
+        session.workers = [place_of(worker) for worker in report.workers]
+        ended = facts_json({"wall_seconds": round(report.wall_seconds, 6), "job": report.job_digest})
+        return {
+            RECORD: of.record,
+            PROOF_FILE: content,
+            REPORT: json_text(report.to_record()),
+            TIMELINE: timeline_json([session]).encode(),
+            JOURNAL: b"".join([*self._told, *lines_of("proved", [own.proved_json(), ended])]),
+        }
+
+    def _session_of(self, of: Short) -> tuple[Session, dict[str, float]]:
+        """The session of one job, and the seconds for which each worker was at it."""
+        whole, name = self._session, of.partition.name
+        session = Session(whole.began, whole.spans.copy(), executor=whole.executor)
+        for worker, seconds, written in whole.of[of.id]:
+            # The first quoted name after a worker's is the partition's (`actors.spans`).
+            session.add(name, worker, seconds, written.replace(f'"partition": "{of.id}"', f'"partition": "{name}"', 1))
+        return session, session.busy()

@@ -1,0 +1,284 @@
+"""Short jobs that are proven together: each is a job of its own in all that anybody sees of it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import distprove.registry as registry
+from cluster.record.journal import read_journal
+from cluster.record.run import read_proof
+from cluster.record.story import read_report
+from cluster.record.timeline import read_timeline
+from cluster.service.lines import ENOUGH
+from cluster.service.requests import Limits
+from cluster.service.service import RUNS, Service
+from cluster.service.views import JobRequest, JobState
+from cluster.session import resume_job
+from distprove.proof import PROOF_FILE
+from distprove.settings import ExecutorSettings
+from tests.support.instant_pool import InstantExecutor, InstantPool
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
+
+SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
+PATIENCE = 60.0
+SHORT = [f"short-{index}" for index in range(5)]
+
+
+@dataclass
+class Place:
+    """A service with so many jobs at work that others wait, and begin together when these are let."""
+
+    folder: Path
+    stack: ExitStack
+    let: threading.Event = field(default_factory=threading.Event)
+    """Lets the jobs before them end."""
+    let_short: threading.Event = field(default_factory=threading.Event)
+    reached: threading.Event = field(default_factory=threading.Event)
+    """Set once the short ones are with a worker."""
+    proven: Counter[str] = field(default_factory=Counter)
+    """Short jobs, how often they were proven together."""
+
+    def __call__(self, job: str, name: str) -> None:
+        if name in SHORT:
+            self.proven[name] += 1
+            self.reached.set()
+            assert self.let_short.wait(PATIENCE)
+        elif not job.startswith("short"):
+            assert self.let.wait(PATIENCE)
+
+    def open(self, **limits: Any) -> Service:
+        instant: Any = lambda settings: InstantPool(settings, self)  # noqa: E731
+        service = Service(self.folder / "service", SETTINGS, Limits(**limits), instant)
+        self.stack.callback(self.close, service)
+        service.start()
+        return service
+
+    def close(self, service: Service) -> None:
+        self.let.set()
+        self.let_short.set()
+        if service._accepting:
+            service.close(drain=False)
+
+    def ask(self, id: str) -> JobRequest:
+        return JobRequest(id, {"system": "toy", "folder": str(self.folder), "count": 1, "named": False})
+
+    def begin(self, service: Service) -> None:
+        """Have the short jobs begin, together."""
+        before = ["before"] + [f"before-{index}" for index in range(ENOUGH)]
+        for id in before:  # the first has the key loaded
+            service.submit(self.ask(id))
+            while service._sorting or service.job(id).partitions == 0:
+                time.sleep(0.001)
+        for id in SHORT:
+            assert service.submit(self.ask(id)).state is JobState.RUNNING
+            while service._sorting:
+                time.sleep(0.001)
+        assert not self.proven
+        self.let.set()
+        for id in before:
+            assert service.wait(id, PATIENCE).state is JobState.PROVED
+        assert self.reached.wait(PATIENCE)
+
+    def run(self, id: str) -> Path:
+        return self.folder / "service" / RUNS / id
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setitem(registry.SYSTEMS, "toy", "tests.support.toy_entry")
+    with ExitStack() as stack:
+        yield Place(tmp_path.resolve(), stack)
+
+
+def system(place: Place) -> ToySystem:
+    return ToySystem(1, Faults(place.folder), names_bind=False)
+
+
+def test_jobs_that_are_proven_together_have_runs_of_their_own(place: Place) -> None:
+    service = place.open()
+    place.begin(service)
+    place.let_short.set()
+    views = [service.wait(id, PATIENCE) for id in SHORT]
+    assert place.proven == dict.fromkeys(SHORT, 1)
+    assert {(v.state, v.partitions, v.done, v.exit_code, v.attempts, v.cold) for v in views} == {
+        (JobState.PROVED, 1, 1, 0, 1, False)
+    }
+    assert service.overview().partitions == len(SHORT) + 1 + ENOUGH
+    service.close(drain=True)
+    for view in views:
+        run = Path(view.run)
+        proof = read_proof(run)
+        proof.verify(system(place))
+        assert [p.name for p in proof.partitions] == ["p0"]
+        report = read_report(run)
+        assert (report["status"], report["job_digest"]) == ("proved", proof.job_digest.hex())
+        assert [(p["name"], p["status"], p["attempts"]) for p in report["partitions"]] == [("p0", "proved", 1)]
+        assert {(w["id"], w["partitions"]) for w in report["workers"]} == {("prover-0", 1), ("synthesiser-0", 1)}
+        (session,) = read_timeline(run)
+        assert {(s.partition, s.stage) for s in session.spans if s.partition} == {
+            ("p0", "synthesise"),
+            ("p0", "prove"),
+            ("p0", "verify"),
+        }
+        events = [(event["event"], event.get("partition")) for event in read_journal(run)]
+        assert events[0] == ("session", None)
+        assert events[-2:] == [("proved", "p0"), ("proved", None)]
+        assert not any(id in text.read_text() for text in run.glob("*.jsonl") for id in SHORT)
+    # It is resumed as any other, with nothing left to do, and its proof is the one that it had.
+    before = (place.run(SHORT[0]) / PROOF_FILE).read_bytes()
+    resume_job(place.run(SHORT[0]), settings=SETTINGS)
+    assert (place.run(SHORT[0]) / PROOF_FILE).read_bytes() == before
+    assert read_report(place.run(SHORT[0]))["partitions"][0]["status"] == "resumed"
+
+
+def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = InstantExecutor.start
+
+    def start(self: InstantExecutor, toy: Any) -> Any:
+        found = real(self, toy)
+        prove = self.prover.prove
+
+        def lying(partition: Any, *more: Any) -> Any:
+            proof, times = prove(partition, *more)
+            if partition.name == SHORT[1]:
+                proof = replace(proof, public=(proof.public[0] + 1, *proof.public[1:]))
+            if partition.name == SHORT[3]:
+                proof = replace(proof, name=SHORT[2])  # of another job
+            return proof, times
+
+        monkeypatch.setattr(self.prover, "prove", lying, raising=False)
+        return found
+
+    monkeypatch.setattr(InstantExecutor, "start", start)
+    kept: list[str] = []
+    real_keep = Service._keep
+    monkeypatch.setattr(
+        Service,
+        "_keep",
+        lambda self, line, lent, all: kept.extend(p.id for p in all) or real_keep(self, line, lent, all),
+    )
+    service = place.open()
+    place.begin(service)
+    place.let_short.set()
+    views = [service.wait(id, PATIENCE) for id in SHORT]
+    assert sorted(kept) == [SHORT[0], SHORT[2], SHORT[4]]
+    for view in views:  # the others had drivers of their own, and a worker that does not lie to these
+        assert view.state is JobState.PROVED
+        read_proof(Path(view.run)).verify(system(place))
+    assert [(place.run(id) / "lock").exists() for id in SHORT] == [False, True, False, True, False]
+
+
+def test_one_of_them_is_cancelled_and_the_others_are_proven(place: Place) -> None:
+    service = place.open()
+    place.begin(service)
+    cancelled = service.cancel(SHORT[4])
+    assert (cancelled.state, cancelled.exit_code) == (JobState.CANCELLED, 130)
+    place.let_short.set()
+    assert [service.wait(id, PATIENCE).state for id in SHORT[:4]] == [JobState.PROVED] * 4
+    service.close(drain=True)
+    assert service.job(SHORT[4]) == cancelled
+    assert not place.run(SHORT[4]).exists()
+    again = place.open()
+    assert again.job(SHORT[4]) == cancelled
+    assert again.overview().counts == {"queued": 0, "running": 0, "proved": 5 + ENOUGH, "failed": 0, "cancelled": 1}
+
+
+def test_a_service_that_stops_amid_them_goes_on(place: Place) -> None:
+    service = place.open()
+    place.begin(service)
+    ending = threading.Thread(target=service.close, kwargs={"drain": False})
+    ending.start()
+    while not service._stopping:
+        time.sleep(0.001)
+    with service._lock:
+        place.let_short.set()
+    ending.join(PATIENCE)
+    assert not ending.is_alive()
+    again = place.open()
+    assert [again.wait(id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
+
+
+def test_a_run_that_cannot_be_written_fails_its_job_and_no_other(place: Place) -> None:
+    service = place.open()
+    (place.run(SHORT[2])).mkdir()
+    (place.run(SHORT[2]) / "other").touch()
+    place.begin(service)
+    place.let_short.set()
+    states = {id: service.wait(id, PATIENCE).state for id in SHORT}
+    assert states == {**dict.fromkeys(SHORT, JobState.PROVED), SHORT[2]: JobState.FAILED}
+    assert "not empty and not a run" in str(service.job(SHORT[2]).error)
+
+
+def test_what_a_power_cut_took_of_their_runs_is_there_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = place.folder / "boot"
+    boot.write_text("first")
+    monkeypatch.setattr("cluster.service.store.BOOT", boot)
+    service = place.open()
+    place.begin(service)
+    place.let_short.set()
+    proofs = {id: Path(service.wait(id, PATIENCE).run).joinpath(PROOF_FILE).read_bytes() for id in SHORT}
+    service.close(drain=True)
+    for file in place.run(SHORT[0]).iterdir():  # nothing of these was synced
+        file.unlink()
+    place.run(SHORT[0]).rmdir()
+    for name in (PROOF_FILE, "job.json"):
+        (place.run(SHORT[1]) / name).write_bytes(b"")
+    place.open().close(drain=True)
+    assert not place.run(SHORT[0]).exists()  # the machine is the same, and so is what is in its memory
+    boot.write_text("second")
+    place.open().close(drain=True)
+    assert {id: (place.run(id) / PROOF_FILE).read_bytes() for id in SHORT} == proofs
+    for id in SHORT:
+        read_proof(place.run(id)).verify(system(place))
+        resume_job(place.run(id), settings=SETTINGS)
+        assert (place.run(id) / PROOF_FILE).read_bytes() == proofs[id]
+
+
+def test_what_a_kill_left_of_a_run_in_the_making_is_removed(place: Place) -> None:
+    service = place.open()
+    service.close(drain=True)
+    left = place.run(".short-1.0123456789ab.tmp")
+    left.mkdir()
+    (left / "job.json").touch()
+    place.open()
+    assert not left.exists()
+
+
+def test_jobs_that_are_over_leave_no_object_behind(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.service.service.TIDY", 1e6)
+    place.let.set()
+    place.let_short.set()
+    service = place.open(kept=8)
+
+    def objects() -> Counter[str]:
+        gc.collect()
+        found = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects())
+        return Counter({name: n for name, n in found.items() if name.startswith(("cluster.", "distprove.", "actors."))})
+
+    def do(first: int) -> None:
+        for number in range(first, first + 60):
+            service.submit(place.ask(f"many-{number}"))
+        for number in range(first, first + 60):
+            assert service.wait(f"many-{number}", PATIENCE).state is JobState.PROVED
+        service.tidy()
+
+    do(0)  # caches fill, threads begin
+    do(100)
+    before, late = objects(), time.monotonic() + PATIENCE
+    do(200)
+    do(300)
+    while sum((grown := objects() - before).values()) >= 60:  # less than one for two jobs
+        assert time.monotonic() < late, grown  # the last driver may be at its end
+        time.sleep(0.01)
