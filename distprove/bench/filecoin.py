@@ -171,7 +171,7 @@ def bench_filecoin(
     proven = report["partitions"]
 
     def median(of: str) -> float:
-        return statistics.median(partition[of] for partition in proven)
+        return float(statistics.median(partition[of] for partition in proven))
 
     return FilecoinResult(
         config=config,
