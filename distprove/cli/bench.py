@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,orchestration,scaling,cluster}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,filecoin,orchestration,scaling,cluster}`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
 from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.filecoin import filecoin
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.cli.plain_help import App
@@ -240,6 +241,7 @@ def versus(
         _show_contenders(result)
 
 
+app.command("filecoin")(filecoin)
 app.command("orchestration")(orchestration)
 app.command("scaling")(scaling)
 app.command("cluster")(cluster)

@@ -163,9 +163,7 @@ def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
     program: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODULE:CLASS", help="The run's program or circuit, if it is not one that ships. It is imported."
-        ),
+        typer.Option(metavar="MODULE:CLASS", help="The run's program or circuit, if it is your own. It is imported."),
     ] = None,
     same_inputs: Annotated[
         bool, typer.Option("--same-inputs", help="Inputs that were written again have the content that they had.")

@@ -1,0 +1,95 @@
+"""`distprove bench filecoin`: partitions of Filecoin's circuits through the whole pipeline."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from distprove.cli.backends import open_backend
+from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.option_groups import AsJson
+from kernels.host.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from distprove.bench.filecoin import FilecoinResult
+
+
+@reports_errors
+def filecoin(
+    config: Annotated[str, typer.Option(help="A circuit that ships, without `filecoin/`: porep-32GiB.")],
+    partitions: Annotated[int | None, typer.Option(min=1, max=4096, help="Partitions; a sector's by default.")] = None,
+    gpus: Annotated[int, typer.Option(min=0, max=4096, help="GPUs to use; 0 proves on the CPU.")] = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    zkey: Annotated[Path | None, typer.Option(help="A key of this circuit; made here where there is none.")] = None,
+    seed: Annotated[int, typer.Option(help="What the inputs are drawn from.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure seconds of a sector and of a partition of Filecoin's, by step, synthesis included.
+
+    Leaves and siblings are random, and the key is a development key. A configuration that does not fit is told first.
+    """
+    from distprove.bench import filecoin as bench
+    from distprove.bench.results import report
+    from distprove.circuits.registry import find_circuit
+    from distprove.host.machine import inspect_machine
+    from distprove.settings import ExecutorSettings
+
+    count = partitions or find_circuit(f"filecoin/{config}").partitions
+    kind = "auto" if gpus else "cpu"
+    executor = ExecutorSettings(local=True, backend=kind, gpus=gpus, threads=threads)
+    with (
+        tempfile.TemporaryDirectory(prefix="distprove-filecoin-") as folder,
+        open_backend(kind, threads=threads) as backend,
+    ):
+        info = backend.info()
+        found = bench.bench_filecoin(
+            backend,
+            config,
+            count,
+            executor,
+            Path(folder),
+            lambda doing: err().print(f"[dim]{escape(doing)}[/]"),
+            zkey=zkey,
+            seed=seed,
+        )
+    document = report("filecoin", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+    if as_json:
+        print_json(document)
+    else:
+        _show(out(), found, document)
+
+
+def _show(console: Console, found: FilecoinResult, document: dict[str, Any]) -> None:
+    table = plain_table()
+    for title in ("what", "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    rows = {
+        "a sector": found.seconds_a_sector,
+        "a partition": found.seconds_a_partition,
+        "synthesis of one": found.synthesis,
+        "proof of one": found.proof,
+        **{f"· {step}": seconds for step, seconds in found.steps.items()},
+        "verification of one": found.verification,
+        "the whole job": found.wall,
+        **{f"set-up: {step}": seconds for step, seconds in found.setup.items()},
+    }
+    for what, seconds in rows.items():
+        table.add_row(escape(what), format_seconds(seconds))
+    console.print(table)
+    plan = found.plan
+    console.print(
+        f"\n[dim]of       [/] {escape(found.config)}: {plan.constraints} constraints, {plan.wires} wires, "
+        f"2^{plan.log_domain}; {found.partitions} partitions, a sector has {found.partitions_of_a_sector}"
+    )
+    console.print(
+        f"[dim]memory   [/] host {format_bytes(found.host_peak)} at most, device {format_bytes(found.device_peak)}; "
+        f"planned {format_bytes(plan.host)} and {format_bytes(plan.device)}, set-up {format_bytes(plan.setup)}"
+    )
+    console.print(f"[dim]on       [/] {escape(document['backend']['name'])}")
+    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
+    console.print(f"[dim]checked  [/] {escape(document['checked'])}")

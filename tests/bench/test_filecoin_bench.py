@@ -1,0 +1,56 @@
+"""`distprove bench filecoin`: what does not fit is told before anything is made; a small job is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from distprove.bench import filecoin
+from distprove.circuits.registry import CIRCUITS, CircuitEntry, find_circuit
+from tests.circuits.test_registry import squares
+from tests.cli.conftest import run
+
+SMALL = "snap-deals-poseidon-1KiB"
+
+
+def test_a_plan_covers_the_key(tmp_path: Path) -> None:
+    plan = filecoin.MemoryPlan.of(find_circuit(f"filecoin/{SMALL}"), on_gpu=True)
+    assert (plan.constraints, plan.wires, plan.log_domain) == (32_164, 32_459, 15)
+    entries = 217_601 + 32_582
+    assert plan.key_file == 96 * (4 * 32_459 + 32_454 + 2**15) + 44 * (entries - 5)
+    assert plan.device > plan.key_file - 44 * entries
+    assert filecoin.MemoryPlan.of(find_circuit(f"filecoin/{SMALL}"), on_gpu=False).device == 0
+
+
+def test_what_does_not_fit_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filecoin, "memory_available", lambda: 1 << 20)
+    done = run("bench", "filecoin", "--config", SMALL, "--threads", 1)
+    assert done.exit_code == 2
+    assert f"{SMALL} does not fit this machine: it takes at least" in done.output
+    assert "of host memory to make the key, of which 1.0 MiB are free" in done.output
+    done = run("bench", "filecoin", "--config", "porep-2GiB")
+    assert done.exit_code == 2
+    assert "no circuit" in done.output
+
+
+def test_a_job_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The circuit is one's own here, which is proven in no time."""
+
+    class Squares(CircuitEntry):
+        def make(self):  # type: ignore[no-untyped-def]
+            return squares()
+
+    entry = Squares("filecoin/squares", "", "", "", (), partitions=3)
+    monkeypatch.setitem(CIRCUITS, entry.name, entry)
+    monkeypatch.setattr(filecoin, "random_inputs", lambda *_: lambda k: {"total": [k * k + 1], "x": [k, 1]})
+    done = run("bench", "filecoin", "--config", "squares", "--zkey", tmp_path / "k.zkey", "--threads", 1, "--json")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["partitions"] == 3
+    assert row["seconds_a_sector"] == pytest.approx(3 * row["seconds_a_partition"])
+    assert row["proof"] > 0 < row["synthesis"]
+    assert row["steps"].keys() >= {"witness_msm", "quotient", "quotient_msm"}
+    assert row["host_peak"] > 0
+    assert (tmp_path / "k.zkey").exists()
