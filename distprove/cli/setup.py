@@ -27,7 +27,9 @@ def options() -> None:
 @reports_errors
 def groth16(
     r1cs: Annotated[Path, typer.Option(help="The circuit, as circom writes it.")],
-    destination: Annotated[Path, typer.Option("--out", help="The .zkey to write.")],
+    destination: Annotated[
+        Path, typer.Option("--out", help="The .zkey to write; or a .params, and the .vk beside it.")
+    ],
     ptau: Annotated[Path | None, typer.Option(help="A prepared powers-of-tau file, at least as large.")] = None,
     insecure_dev: Annotated[
         bool, typer.Option("--insecure-dev", help="No ceremony: a fresh secret. Quick, and safe for nothing.")
@@ -38,7 +40,8 @@ def groth16(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without."""
+    """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without; or bellperson's .params."""
+    from distprove.groth16 import params
     from distprove.groth16.keys import VerificationKey
     from distprove.groth16.r1cs import read_r1cs
     from distprove.groth16.setup import setup
@@ -47,7 +50,8 @@ def groth16(
 
     if (ptau is None) != insecure_dev:
         raise UsageError("give either --ptau or --insecure-dev")
-    for path in (destination, vk):
+    bellperson = destination.suffix == params.SUFFIX
+    for path in (destination, vk, params.vk_beside(destination) if bellperson else None):
         if path is not None and path.exists() and not overwrite:
             raise UsageError(f"{path} is there already; --overwrite replaces it")
     with open_backend(backend, threads=threads) as chosen:
@@ -57,7 +61,8 @@ def groth16(
         )
         device = chosen.info().name
     if vk is not None:
-        write_verification_key(vk, VerificationKey.from_zkey(read_zkey(destination)))
+        made = params.read_vk(params.vk_beside(destination)) if bellperson else None
+        write_verification_key(vk, made or VerificationKey.from_zkey(read_zkey(destination)))
     if as_json:
         plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in asdict(report).items()}
         print_json({**plain, "vk": str(vk) if vk else None})
@@ -71,4 +76,7 @@ def groth16(
         steps = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.seconds.items())
         console.print(f"[dim]{escape(steps)} on {escape(device)}[/]")
     if report.insecure:
-        warn("an insecure development key: whoever made it can forge proofs. The key and every report say so.")
+        warn(
+            "an insecure development key: whoever made it can forge proofs. "
+            + ("A .params file has no place to say so." if bellperson else "The key and every report say so.")
+        )

@@ -1,4 +1,4 @@
-"""A Groth16 proof taken apart into the files that snarkjs reads."""
+"""A Groth16 proof taken apart into the files that snarkjs and bellperson read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from distprove.entry import Exported
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
+from distprove.groth16 import zcash
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import format_proof, format_public, format_verification_key
@@ -16,14 +17,18 @@ KEY = "verification_key.json"
 
 
 def export(proof: Proof, folder: Path) -> Exported:
-    """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does."""
+    """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does;
+    over BLS12-381 also proof.bin, the 192 bytes that bellperson reads."""
     names = unique([KEY, *(partition.name for partition in proof.partitions)])[1:]
     with Folder.make(folder, private=False) as out:
         key = format_verification_key(VerificationKey.from_dict(proof.verification_key))
         out.write_new(KEY, key.encode())
         for name, partition in zip(names, proof.partitions, strict=True):
             with out.folder(name) as own:
-                own.write_new("proof.json", format_proof(Groth16Proof.from_dict(partition.data)).encode())
+                made = Groth16Proof.from_dict(partition.data)
+                own.write_new("proof.json", format_proof(made).encode())
+                if made.curve is zcash.CURVE:
+                    own.write_new("proof.bin", zcash.proof_to_bytes(made))
                 own.write_new("public.json", format_public(partition.public).encode())
     files = (folder / KEY, folder / names[0] / "public.json", folder / names[0] / "proof.json")
     return Exported(names, ("snarkjs", "groth16", "verify", *map(str, files)), checks_all=False, own_key=True)

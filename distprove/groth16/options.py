@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distprove.errors import InputError, UsageError
@@ -13,9 +13,12 @@ from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 @dataclass(frozen=True)
 class Groth16Options(Options):
-    """A Groth16 key with either `inputs` and their witness program `wasm`, or `witnesses`."""
+    """A Groth16 key, `zkey` or `params` with `r1cs`, with either `inputs` and their witness program `wasm`, or
+    `witnesses`."""
 
-    zkey: Path = setting("the proving key", MISSING, flag="--zkey")
+    zkey: Path | None = setting("the proving key", flag="--zkey")
+    params: Path | None = setting("a proving key of bellperson's (.params) in place of a zkey", flag="--params")
+    r1cs: Path | None = setting("the circuit that `params` is for", flag="--r1cs")
     wasm: Path | None = setting("the circuit's witness program (.wasm), for the inputs", flag="--wasm")
     inputs: tuple[InputFile, ...] = setting(
         "JSON inputs of the witness program: files, globs, folders",
@@ -28,7 +31,7 @@ class Groth16Options(Options):
     witnesses: tuple[InputFile, ...] = setting(
         "finished witnesses: files, globs, folders", (), flag="--wtns", metavar="W.wtns...", suffix=".wtns"
     )
-    vk: Path | None = setting("a verification_key.json that the key must agree with", flag="--vk")
+    vk: Path | None = setting("a verification_key.json, or a .vk, that the key must agree with", flag="--vk")
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
@@ -41,6 +44,13 @@ class Groth16Options(Options):
     def check(self) -> None:
         """Raise InputError unless every file exists and the partition names are valid and distinct, UsageError for what
         does not go together."""
+        if (self.zkey is None) == (self.params is None):
+            said = (
+                "give either `zkey` or `params`" if self.zkey else "no `zkey`: the proving key, nor `params` and `r1cs`"
+            )
+            raise UsageError(said)
+        if (self.params is None) != (self.r1cs is None):
+            raise UsageError("`params` and `r1cs` (the circuit that they are for) go together")
         if bool(self.inputs) == bool(self.witnesses):
             raise UsageError("give either `inputs` (with `wasm`) or `witnesses`")
         if bool(self.inputs) != (self.wasm is not None):
