@@ -5,8 +5,8 @@
 
 Integers are big-endian and points uncompressed (see `distprove.groth16.zcash`), without infinity. IC has a point for
 the constant and each public wire, L one for each private wire. A and B have one for each wire whose polynomial is not
-zero, so that only the circuit says which wire a point belongs to. H_i is tau^i t(tau) / delta, one fewer than the domain has
-rows. The constraint system is not in the file.
+zero, so that only the circuit says which wire a point belongs to. H_i is tau^i t(tau) / delta, one fewer than the
+domain has rows. The constraint system is not in the file.
 
 A file is mapped. Counts are checked against its size before anything is allocated, and points are decoded when they are
 asked for.
