@@ -31,7 +31,9 @@ def options() -> None:
 @app.command("groth16")
 @reports_errors
 def groth16(
-    destination: Annotated[Path, typer.Option("--out", help="The .zkey to write.")],
+    destination: Annotated[
+        Path, typer.Option("--out", help="The .zkey to write; or a .params, and the .vk beside it.")
+    ],
     r1cs: Annotated[Path | None, typer.Option(help="The circuit, as circom writes it.")] = None,
     circuit: CircuitName = None,
     ptau: Annotated[Path | None, typer.Option(help="A prepared powers-of-tau file, at least as large.")] = None,
@@ -44,8 +46,9 @@ def groth16(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without."""
+    """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without; or bellperson's .params."""
     from distprove.circuits.registry import circuit_maker
+    from distprove.groth16 import params
     from distprove.groth16.keys import VerificationKey
     from distprove.groth16.r1cs import read_r1cs
     from distprove.groth16.setup import setup
@@ -59,7 +62,8 @@ def groth16(
     if circuit is not None:
         import_from_here()
     make = None if circuit is None else circuit_maker(circuit)
-    for path in (destination, vk):
+    bellperson = destination.suffix == params.SUFFIX
+    for path in (destination, vk, params.vk_beside(destination) if bellperson else None):
         if path is not None and path.exists() and not overwrite:
             raise UsageError(f"{path} is there already; --overwrite replaces it")
     with open_backend(backend, threads=threads) as chosen:
@@ -68,7 +72,8 @@ def groth16(
         report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination, threads=count)
         device = chosen.info().name
     if vk is not None:
-        write_verification_key(vk, VerificationKey.from_zkey(read_zkey(destination)))
+        made = params.read_vk(params.vk_beside(destination)) if bellperson else None
+        write_verification_key(vk, made or VerificationKey.from_zkey(read_zkey(destination)))
     if as_json:
         plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in asdict(report).items()}
         print_json({**plain, "vk": str(vk) if vk else None})
@@ -82,7 +87,10 @@ def groth16(
         steps = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.seconds.items())
         console.print(f"[dim]{escape(steps)} on {escape(device)}[/]")
     if report.insecure:
-        warn("an insecure development key: whoever made it can forge proofs. The key and every report say so.")
+        warn(
+            "an insecure development key: whoever made it can forge proofs. "
+            + ("A .params file has no place to say so." if bellperson else "The key and every report say so.")
+        )
 
 
 @app.command("inputs")

@@ -64,8 +64,11 @@ class _Vectors:
         return self.backend.vectors.mul(self.fr, points, inverses, out=points)
 
 
-def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
-    """All points of the key, with gamma = 1 and the delta of `waste`. The result holds no scalar of `waste`."""
+def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
+    """All points of the key, with gamma = 1 and the delta of `waste`. The result holds no scalar of `waste`.
+
+    With `monomial`, the H points are bellperson's: tau^i t(tau) / delta for i below the domain's size less one.
+    """
     curve, fr, p, n = qap.curve, qap.curve.fr, qap.curve.fr.modulus, qap.domain_size
     vectors = _Vectors(backend, fr)
 
@@ -86,9 +89,11 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
 
     # 4. H. The prover has A B - C on the odd coset only; it vanishes on the domain, so in the Lagrange basis of the
     #    doubled domain the odd elements suffice: x_i (tau^2n - 1) / (2n (tau - x_i)), x_i = w_2n^(2i + 1).
-    factor = (pow(waste.tau, 2 * n, p) - 1) * pow(2 * n * waste.delta, -1, p)
-    odd = vectors.lagrange(n, waste.tau, shift=fr.root_of_unity(qap.log_domain + 1))
-    odd = vectors.scaled(odd, factor)
+    if monomial:
+        h = vectors.geometric(n - 1, vanishing * inverse_delta % p, waste.tau)
+    else:
+        factor = (pow(waste.tau, 2 * n, p) - 1) * pow(2 * n * waste.delta, -1, p)
+        h = vectors.scaled(vectors.lagrange(n, waste.tau, shift=fr.root_of_unity(qap.log_domain + 1)), factor)
 
     # 5. From scalars to points.
     def points(group: Group, scalars: Array) -> HostArray:
@@ -111,5 +116,5 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend) -> KeyPoints:
         b1=points(Group.G1, b),
         b2=points(Group.G2, b),
         c=points(Group.G1, private),
-        h=points(Group.G1, odd),
+        h=points(Group.G1, h),
     )

@@ -22,8 +22,8 @@ def load(options: Groth16Options) -> ProofSystem:
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
+    from distprove.groth16.keyfile import read_verification_key
     from distprove.groth16.keys import VerificationKey
-    from distprove.groth16.snarkjs import read_verification_key
     from distprove.groth16.verifier import Groth16Verifier
 
     own = VerificationKey.from_dict(own_key)

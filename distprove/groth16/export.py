@@ -1,4 +1,4 @@
-"""A Groth16 proof taken apart into the files that snarkjs reads."""
+"""A Groth16 proof taken apart into the files that snarkjs and bellperson read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from distprove.entry import Exported
 from distprove.errors import InvalidProof
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
+from distprove.groth16 import zcash
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import format_proof, format_public, format_verification_key
@@ -17,7 +18,8 @@ KEY = "verification_key.json"
 
 
 def export(proof: Proof, folder: Path) -> Exported:
-    """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does.
+    """Write proof.json and public.json into a folder for each partition, and verification_key.json, as snarkjs does;
+    over BLS12-381 also proof.bin, the 192 bytes that bellperson reads.
 
     Raises InvalidProof for a key that is not the proof's.
     """
@@ -29,7 +31,10 @@ def export(proof: Proof, folder: Path) -> Exported:
         out.write_new(KEY, format_verification_key(key).encode())
         for name, partition in zip(names, proof.partitions, strict=True):
             with out.folder(name) as own:
-                own.write_new("proof.json", format_proof(Groth16Proof.from_dict(partition.data)).encode())
+                made = Groth16Proof.from_dict(partition.data)
+                own.write_new("proof.json", format_proof(made).encode())
+                if made.curve is zcash.CURVE:
+                    own.write_new("proof.bin", zcash.proof_to_bytes(made))
                 own.write_new("public.json", format_public(partition.public).encode())
     files = (folder / KEY, folder / names[0] / "public.json", folder / names[0] / "proof.json")
     return Exported(names, ("snarkjs", "groth16", "verify", *map(str, files)), checks_all=False, own_key=True)

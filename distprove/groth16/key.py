@@ -1,10 +1,83 @@
-"""The group elements of a Groth16 proving key during the set-up."""
+"""What a Groth16 proving key is: as provers read it from any file, and its group elements during the set-up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from kernels.interface.arrays import HostArray
+from kernels.interface.sparse import CsrMatrix
+from kernels.maths.curves import Curve
+
+
+class Points(Protocol):
+    """A vector of points in a mapped file; a slice of it is what `Groups.load_points` takes."""
+
+    @property
+    def nbytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, which: slice, /) -> HostArray: ...
+
+
+class ProvingKey(Protocol):
+    """A proving key in a file. Single points are (point_limbs,) uint64, affine in Montgomery form."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def curve(self) -> Curve: ...
+    @property
+    def n_vars(self) -> int: ...
+    @property
+    def n_public(self) -> int: ...
+    @property
+    def domain_size(self) -> int: ...
+    @property
+    def alpha1(self) -> HostArray: ...
+    @property
+    def beta1(self) -> HostArray: ...
+    @property
+    def beta2(self) -> HostArray: ...
+    @property
+    def gamma2(self) -> HostArray: ...
+    @property
+    def delta1(self) -> HostArray: ...
+    @property
+    def delta2(self) -> HostArray: ...
+    @property
+    def ic(self) -> Points: ...
+    @property
+    def points_a(self) -> Points: ...
+    @property
+    def points_b1(self) -> Points: ...
+    @property
+    def points_b2(self) -> Points: ...
+    @property
+    def points_c(self) -> Points: ...
+    @property
+    def points_h(self) -> Points: ...
+    @property
+    def data(self) -> HostArray:
+        """The bytes of the whole file."""
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries of A and B together."""
+
+    @property
+    def wires_a(self) -> HostArray | None:
+        """The wire of each A point, (n,) uint32 ascending; None where every wire has one."""
+
+    @property
+    def wires_b(self) -> HostArray | None:
+        """The wire of each B1 and B2 point, as in `wires_a`."""
+
+    @property
+    def monomial(self) -> bool:
+        """Whether the H points belong to the quotient's coefficients, or to its values on the odd coset."""
+
+    def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
+        """The matrices A and B, domain_size x n_vars. Raises InvalidKey."""
 
 
 @dataclass(frozen=True)
@@ -27,4 +100,5 @@ class KeyPoints:
     c: HostArray
     """One point for each private wire."""
     h: HostArray
-    """One point for each row of the domain, in the Lagrange basis of the odd coset."""
+    """One point for each row of the domain, in the Lagrange basis of the odd coset; or one fewer, in the monomial basis
+    (see `dev_points`)."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distprove.errors import InvalidKey
-from distprove.groth16.zkey import ZKey
+from distprove.groth16.key import Points, ProvingKey
 from kernels.host import cache
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
@@ -29,6 +29,8 @@ REMEMBERED_BYTES = 1 << 18
 """Smallest key that is remembered, in bytes of its file. Smaller ones take at most 0.12 s of CPU."""
 _ROWS = 1 << 16
 """Points that are copied, hashed and checked at a time."""
+_ROWS_AT_ONCE = 1 << 24
+"""Points that are checked at a time without a record. Where the file's encoding is another, as many are decoded."""
 _SUFFIX = ".checked"
 _RECORD = b"Every point of this key is on its curve and in its subgroup.\n"
 
@@ -36,17 +38,18 @@ CheckPoints = Callable[[str, Group, HostArray, int], None]
 """Checks points of one section: its name, its group, the points, and the index of the first of them in the section."""
 
 
-def check_key(zkey: ZKey, backend: Backend) -> None:
+def check_key(zkey: ProvingKey, backend: Backend) -> None:
     """Check that every point of the key is on its curve and in its subgroup. Raises InvalidKey for the first bad one.
 
     `read_zkey` has already checked sizes and the header's consistency.
     """
     check = _checker(zkey, backend)
     for name, group, points in _sections(zkey):
-        check(name, group, points, 0)
+        for first in range(0, len(points), _ROWS_AT_ONCE):
+            check(name, group, points[first : first + _ROWS_AT_ONCE], first)
 
 
-def check_key_once(zkey: ZKey, backend: Backend) -> None:
+def check_key_once(zkey: ProvingKey, backend: Backend) -> None:
     """Check the key as `check_key` does, unless the user's cache remembers that these points have passed.
 
     Only checks on the CPU are remembered: a GPU checks many points at a time, and a hash on one core may take longer.
@@ -64,7 +67,7 @@ def check_key_once(zkey: ZKey, backend: Backend) -> None:
         record.close()
 
 
-def _digest(zkey: ZKey, check: CheckPoints | None = None) -> str:
+def _digest(zkey: ProvingKey, check: CheckPoints | None = None) -> str:
     """SHA-256, in hexadecimal, of the version of the check, the curve and all points, each of which passes `check`."""
     digest = hashlib.sha256(f"distprove groth16 key check {VERSION} {zkey.curve.name}\n".encode())
     for name, group, points in _sections(zkey):
@@ -77,7 +80,7 @@ def _digest(zkey: ZKey, check: CheckPoints | None = None) -> str:
     return digest.hexdigest()
 
 
-def _sections(zkey: ZKey) -> tuple[tuple[str, Group, HostArray], ...]:
+def _sections(zkey: ProvingKey) -> tuple[tuple[str, Group, Points], ...]:
     """All points of the key: the name of each section, its group and its points."""
     return (
         ("header", Group.G1, np.stack([zkey.alpha1, zkey.beta1, zkey.delta1])),
@@ -86,12 +89,12 @@ def _sections(zkey: ZKey) -> tuple[tuple[str, Group, HostArray], ...]:
         ("A", Group.G1, zkey.points_a),
         ("B1", Group.G1, zkey.points_b1),
         ("B2", Group.G2, zkey.points_b2),
-        ("C", Group.G1, zkey.points_c),
+        ("L" if zkey.monomial else "C", Group.G1, zkey.points_c),
         ("H", Group.G1, zkey.points_h),
     )
 
 
-def _checker(zkey: ZKey, backend: Backend) -> CheckPoints:
+def _checker(zkey: ProvingKey, backend: Backend) -> CheckPoints:
     def check(section: str, group: Group, points: HostArray, first: int) -> None:
         bad = backend.groups.check_points(zkey.curve, group, points)
         if bad is None:

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
+from distprove.groth16.key import ProvingKey
 from distprove.groth16.resident import matrix_bytes, proof_bytes, scratch_bytes
-from distprove.groth16.zkey import ZKey
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
@@ -27,7 +27,7 @@ SAMPLE_ON_HOST, SAMPLE_ON_DEVICE = 1 << 14, 1 << 20
 """Maximum points of a measured MSM, whose time is scaled up. For the host that overestimates the time a little."""
 
 
-def choose_offload(zkey: ZKey, device: Backend, host: Backend) -> tuple[Offload, str]:
+def choose_offload(zkey: ProvingKey, device: Backend, host: Backend) -> tuple[Offload, str]:
     """Choose the first candidate that fits `device`, or the faster of the first two if everything fits; with the reason
     in words."""
     info = device.info()
@@ -44,7 +44,7 @@ def choose_offload(zkey: ZKey, device: Backend, host: Backend) -> tuple[Offload,
     return candidate, f"everything on the device needs {needed} of its memory; it has {format_bytes(budget)}"
 
 
-def missing(zkey: ZKey, offload: Offload, device: Backend, budget: int) -> int:
+def missing(zkey: ProvingKey, offload: Offload, device: Backend, budget: int) -> int:
     """Predicted bytes that `budget` lacks for key, proofs in flight and scratch on the device; 0 if all fits."""
     tables = {
         Group.G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
@@ -61,7 +61,9 @@ def missing(zkey: ZKey, offload: Offload, device: Backend, budget: int) -> int:
     return lacking
 
 
-def faster(zkey: ZKey, device: Backend, host: Backend, everything: Offload, g2_on_host: Offload) -> tuple[Offload, str]:
+def faster(
+    zkey: ProvingKey, device: Backend, host: Backend, everything: Offload, g2_on_host: Offload
+) -> tuple[Offload, str]:
     """Place the G2 MSM on the host if it hides there behind the device's four G1 MSMs, else everything on the device.
     The former saves time on the device. Returns the choice and the reason in words."""
     there = msm_seconds(zkey, device, Group.G2, SAMPLE_ON_DEVICE)
@@ -73,7 +75,7 @@ def faster(zkey: ZKey, device: Backend, host: Backend, everything: Offload, g2_o
     return everything, f"{told}, whose other MSMs take {1e3 * rest:.1f} ms: too few to hide it"
 
 
-def msm_seconds(zkey: ZKey, backend: Backend, group: Group, most: int) -> float:
+def msm_seconds(zkey: ProvingKey, backend: Backend, group: Group, most: int) -> float:
     """Seconds of one MSM over all of the key's points with uniform scalars, scaled from at most `most` points."""
     points = zkey.points_b2 if group is Group.G2 else zkey.points_a
     count = min(len(points), most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distprove.errors import InputError, UsageError
@@ -13,11 +13,14 @@ from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
 @dataclass(frozen=True)
 class Groth16Options(Options):
-    """A Groth16 key with either `inputs` and what makes witnesses of them, `wasm` or `circuit`, or `witnesses`."""
+    """A Groth16 key, `zkey` or `params` with `r1cs`, with either `inputs` and what makes witnesses of them, `wasm` or
+    `circuit`, or `witnesses`."""
 
     code_field = "circuit"
 
-    zkey: Path = setting("the proving key", MISSING, flag="--zkey")
+    zkey: Path | None = setting("the proving key", flag="--zkey")
+    params: Path | None = setting("a proving key of bellperson's (.params) in place of a zkey", flag="--params")
+    r1cs: Path | None = setting("the circuit that `params` is for", flag="--r1cs")
     wasm: Path | None = setting("the circuit's witness program (.wasm), for the inputs", flag="--wasm")
     circuit: str | None = setting(
         "a circuit in Python in place of `wasm`: one that ships, such as filecoin/porep-2KiB, or your own as "
@@ -35,7 +38,7 @@ class Groth16Options(Options):
     witnesses: tuple[InputFile, ...] = setting(
         "finished witnesses: files, globs, folders", (), flag="--wtns", metavar="W.wtns...", suffix=".wtns"
     )
-    vk: Path | None = setting("a verification_key.json that the key must agree with", flag="--vk")
+    vk: Path | None = setting("a verification_key.json, or a .vk, that the key must agree with", flag="--vk")
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
@@ -48,6 +51,13 @@ class Groth16Options(Options):
     def check(self) -> None:
         """Raise InputError unless every file exists and the partition names are valid and distinct, UsageError for what
         does not go together."""
+        if (self.zkey is None) == (self.params is None):
+            said = (
+                "give either `zkey` or `params`" if self.zkey else "no `zkey`: the proving key, nor `params` and `r1cs`"
+            )
+            raise UsageError(said)
+        if (self.params is None) != (self.r1cs is None):
+            raise UsageError("`params` and `r1cs` (the circuit that they are for) go together")
         if bool(self.inputs) == bool(self.witnesses):
             raise UsageError("give either `inputs` (with `wasm` or `circuit`) or `witnesses`")
         if self.wasm is not None and self.circuit is not None:

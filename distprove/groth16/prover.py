@@ -1,9 +1,11 @@
-"""The Groth16 prover, with snarkjs' quotient.
+"""The Groth16 prover, with the quotient of snarkjs or of bellperson.
 
 Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260), section 3.2. snarkjs' keys hold the H
 points in the basis of the odd coset: with n the domain size and g a 2n-th root of unity, H_i commits to the Lagrange
 polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2). Therefore the evaluations
-of A B - C on the coset are the scalars, and the prover divides nothing.
+of A B - C on the coset are the scalars, and the prover divides nothing. bellperson's keys commit to powers of tau, so
+that the prover divides by -2 and transforms back once more, to the quotient's coefficients; and they have points only
+for wires that occur, whose elements are picked out of the witness.
 """
 
 from __future__ import annotations
@@ -91,6 +93,10 @@ class StagedWitness:
             )
             self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
             self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)
+            self._picked = [
+                None if pick is None else backend.sparse.stage_spmv(pick, self._staged, standard_form=True)
+                for pick in (key.pick_a, key.pick_b)
+            ]
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
         """Submit the work to the device, once. On a GPU the work is still in progress when this returns."""
@@ -102,9 +108,10 @@ class StagedWitness:
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
-            a = backend.groups.msm(key.points_a, w)
-            b2 = backend.groups.msm(key.points_b2, w)
-            b1 = backend.groups.msm(key.points_b1, w)
+            w_a, w_b = (w if picked is None else self._scalars(picked) for picked in self._picked)
+            a = backend.groups.msm(key.points_a, w_a)
+            b2 = backend.groups.msm(key.points_b2, w_b)
+            b1 = backend.groups.msm(key.points_b1, w_b)
             c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
@@ -116,7 +123,7 @@ class StagedWitness:
 
         # 4. Commit to the quotient.
         with times.step("quotient_msm"):
-            h = backend.groups.msm(key.points_h, scalars)
+            h = backend.groups.msm(key.points_h, scalars[: key.points_h.n])
         busy.end()
 
         moved = backend.traffic.since(traffic)
@@ -125,8 +132,14 @@ class StagedWitness:
 
     def release(self) -> None:
         """Free the memory of the witness and of its products. A second call does nothing."""
-        for staged in (self._a, self._b, self._staged):
-            staged.release()
+        for staged in (self._a, self._b, *self._picked, self._staged):
+            if staged is not None:
+                staged.release()
+
+    def _scalars(self, picked: Staged) -> Array:
+        """Picked elements of the witness, which the product with a matrix left in Montgomery form, as scalars."""
+        elements = picked.array()
+        return self._key.backend.vectors.from_montgomery(self._key.curve.fr, elements, out=elements)
 
 
 class PendingGroth16:

@@ -8,9 +8,10 @@ public inputs cannot be exchanged between proofs. The domain is the smallest pow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
@@ -57,6 +58,37 @@ class Qap:
             _padded(r1cs.b, rows),
             _padded(r1cs.c, rows),
         )
+
+    def with_roots_of(self, generator: int) -> Qap:
+        """This program with row i at the point w^i for another root of unity w, a power of `generator`.
+
+        Provers transform with the field's own root, so the rows are put in the places where those points are there.
+        """
+        fr, n, log_n = self.curve.fr, self.domain_size, self.log_domain
+        root, own = pow(generator, (fr.modulus - 1) >> log_n, fr.modulus), fr.root_of_unity(log_n)
+        power = 0  # own^power = root, found from the lowest bit up
+        for bit in range(log_n):
+            rest = root * pow(own, -power, fr.modulus) % fr.modulus
+            power |= (pow(rest, n >> (bit + 1), fr.modulus) != 1) << bit
+        place = np.arange(n, dtype=np.uint64) * np.uint64(power) % np.uint64(n)
+        source = np.empty(n, dtype=np.int64)
+        source[place.astype(np.int64)] = np.arange(n)
+        a, b, c = (_rows_from(matrix, source) for matrix in (self.a, self.b, self.c))
+        return replace(self, a=a, b=b, c=c)
+
+
+def _rows_from(matrix: CsrMatrix, source: NDArray[np.int64]) -> CsrMatrix:
+    """The matrix whose row i is row source[i] of `matrix`."""
+    old = matrix.row_ptr.astype(np.int64)
+    lengths = (old[1:] - old[:-1])[source]
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.repeat(old[source] - row_ptr[:-1], lengths) + np.arange(matrix.nnz)
+    return replace(
+        matrix,
+        row_ptr=row_ptr.astype(np.uint32),
+        columns=matrix.columns[entries],
+        value_index=matrix.value_index[entries],
+    )
 
 
 def _padded(matrix: CsrMatrix, rows: int) -> CsrMatrix:

@@ -1,4 +1,4 @@
-"""The quotient of a Groth16 proof, in the basis of snarkjs' keys: see `distprove.groth16.prover`."""
+"""The quotient of a Groth16 proof, in the basis of the key's H points: see `distprove.groth16.prover`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from kernels.interface.backend import Backend
 from kernels.maths.curves import Field
 
 
-def quotient_scalars(backend: Backend, field: Field, a: Array, b: Array) -> Array:
-    """The scalars for the H points, (domain, 4) canonical integers: the evaluations of A B - C on the odd coset.
+def quotient_scalars(backend: Backend, field: Field, monomial: bool, a: Array, b: Array) -> Array:
+    """The scalars for the H points, (domain, 4) canonical integers: the evaluations of A B - C on the odd coset,
+    or with `monomial` the coefficients of the quotient (A B - C) / t, the last of which is zero.
 
     `a` and `b` are A w and B w, (domain, 4) in Montgomery form; both are overwritten.
     """
@@ -19,4 +20,7 @@ def quotient_scalars(backend: Backend, field: Field, a: Array, b: Array) -> Arra
         vectors.ntt(field, vector, inverse=True, bit_reversed_output=True)
         vectors.ntt(field, vector, coset=shift, bit_reversed_input=True)
     h = vectors.mul_sub(field, a, b, c, out=a)
+    if monomial:
+        vectors.ntt(field, h, inverse=True, coset=shift)
+        vectors.scale_powers(field, h, 1, pow(-2, -1, field.modulus), out=h)  # t = x^n - 1 is -2 on the coset
     return vectors.from_montgomery(field, h, out=h)

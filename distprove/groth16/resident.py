@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 
+from distprove.groth16.key import ProvingKey
 from distprove.groth16.quotient import quotient_scalars
-from distprove.groth16.zkey import ZKey
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointTable
-from kernels.interface.sparse import Matrix
+from kernels.interface.sparse import CsrMatrix, Matrix
 from kernels.maths.curves import Curve, Group
+from kernels.maths.encoding import field_from_ints
 
 
 @dataclass
@@ -38,6 +39,10 @@ class ResidentKey:
     points_b2: PointTable
     points_c: PointTable
     points_h: PointTable
+    pick_a: Matrix | None
+    """Picks the wires that have an A point out of a witness; None where every wire has one."""
+    pick_b: Matrix | None
+    """Picks the wires that have a B1 and a B2 point."""
     quotient: Callable[[Array, Array], Array]
     """`quotient_scalars` of vectors of the domain's size, which may stay on the device from one proof to the next."""
 
@@ -45,30 +50,34 @@ class ResidentKey:
     def nbytes(self) -> int:
         """Bytes of the key on the backend, precomputed multiples included."""
         tables = (self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)
-        return self.matrix_a.nbytes + self.matrix_b.nbytes + sum(table.nbytes for table in tables)
+        matrices = (self.matrix_a, self.matrix_b, self.pick_a, self.pick_b)
+        return sum(part.nbytes for part in (*matrices, *tables) if part is not None)
 
 
 WITNESSES = 2
 """Number of witnesses on the device at a time: the one that is being proven, and the next."""
 
 
-def proof_bytes(zkey: ZKey) -> int:
-    """Bytes of proofs on the backend beside the key: `WITNESSES` witnesses, and the vectors of one quotient."""
-    return (WITNESSES * zkey.n_vars + 3 * zkey.domain_size) * zkey.curve.fr.bytes
+def proof_bytes(zkey: ProvingKey) -> int:
+    """Bytes of proofs on the backend beside the key: `WITNESSES` witnesses, what is picked out of one, and the vectors
+    of one quotient."""
+    picked = sum(len(wires) for wires in (zkey.wires_a, zkey.wires_b) if wires is not None)
+    return (WITNESSES * zkey.n_vars + picked + 3 * zkey.domain_size) * zkey.curve.fr.bytes
 
 
-def matrix_bytes(zkey: ZKey) -> int:
+def matrix_bytes(zkey: ProvingKey) -> int:
     """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values."""
-    return 8 * len(zkey.coefficients) + 8 * (zkey.domain_size + 1)
+    picked = sum(len(wires) for wires in (zkey.wires_a, zkey.wires_b) if wires is not None)
+    return 8 * zkey.nnz + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
-def scratch_bytes(zkey: ZKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
+def scratch_bytes(zkey: ProvingKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
     """Bytes that a proof's largest MSM in one of `groups` takes on `backend` beside its point table."""
     sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}
     return max((backend.groups.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
 
 
-def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> ResidentKey:
+def load_key(zkey: ProvingKey, backend: Backend, memory: int | None = None) -> ResidentKey:
     """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes; with None the backend chooses.
 
     Each table gets memory in proportion to the size of its points, so that G2 gets twice as much a point as G1; a G2
@@ -88,7 +97,7 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
     total = sum(points.nbytes for _, points in groups.values())
     tables = {
         name: backend.groups.load_points(
-            curve, group, points, memory=None if memory is None or not total else memory * points.nbytes // total
+            curve, group, points[:], memory=None if memory is None or not total else memory * points.nbytes // total
         )
         for name, (group, points) in groups.items()
     }
@@ -110,11 +119,23 @@ def load_key(zkey: ZKey, backend: Backend, memory: int | None = None) -> Residen
         points_b2=tables["b2"],
         points_c=tables["c"],
         points_h=tables["h"],
+        pick_a=_picking(zkey, backend, zkey.wires_a),
+        pick_b=_picking(zkey, backend, zkey.wires_b),
         quotient=backend.repeated(
-            partial(quotient_scalars, backend, curve.fr), [(zkey.domain_size, curve.fr.limbs)] * 2
+            partial(quotient_scalars, backend, curve.fr, zkey.monomial), [(zkey.domain_size, curve.fr.limbs)] * 2
         ),
     )
     for table in tables.values():
         backend.groups.repeat(table, table.n)  # every proof has one scalar for each point
     del for_proofs
     return resident
+
+
+def _picking(zkey: ProvingKey, backend: Backend, wires: HostArray | None) -> Matrix | None:
+    """The matrix that picks `wires` out of a witness: one entry, a one, in each row."""
+    if wires is None:
+        return None
+    n = len(wires)
+    row_ptr, ones = np.arange(n + 1, dtype=np.uint32), np.zeros(n, dtype=np.uint32)
+    fr = zkey.curve.fr
+    return backend.sparse.load_matrix(fr, CsrMatrix(n, zkey.n_vars, row_ptr, wires, ones, field_from_ints(fr, [1])))

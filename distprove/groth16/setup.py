@@ -1,8 +1,10 @@
-"""Groth16 set-up: makes the `.zkey` of a circuit, from a powers-of-tau ceremony or, for development, without one.
+"""Groth16 set-up: makes the key of a circuit, from a powers-of-tau ceremony or, for development, without one.
 
 From a prepared `.ptau` the key is the one that snarkjs' `groth16 setup` and one `zkey contribute` make; `zkey verify`
 accepts it. The contribution's secret comes from the operating system's generator and is dropped. Whoever does not trust
 this process can add a contribution to the key with snarkjs.
+
+A key for development may also be a `.params` file of bellperson's, which has no place for the mark of such a key.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from distprove.errors import UsageError
+from distprove.groth16 import params
 from distprove.groth16.ceremony import ceremony_hash, check_ptau, initial_points, with_delta
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import KeyPoints
@@ -64,7 +67,8 @@ def setup(
     out: str | os.PathLike[str],
     threads: int = 1,
 ) -> SetupReport:
-    """Make the proving key of `r1cs` and write it to `out`.
+    """Make the proving key of `r1cs` and write it to `out`: a `.zkey`, or for a name that ends in `.params` such a
+    file, without a ceremony, and the `.vk` beside it.
 
     The caller gives either `ptau`, a prepared powers-of-tau file of at least the circuit's size, or `insecure_dev`.
     `threads` is the number of threads for sums of the ceremony's points, which run on the CPU with any backend. Raises
@@ -72,7 +76,10 @@ def setup(
     """
     if (ptau is None) != insecure_dev:
         raise UsageError("set-up takes either a prepared powers-of-tau file or insecure_dev, and exactly one of them")
-    qap = Qap.from_r1cs(r1cs)
+    bellperson = os.fspath(out).endswith(params.SUFFIX)
+    if bellperson and ptau is not None:
+        raise UsageError("a .params file is made without a ceremony: give insecure_dev")
+    qap = params.bellperson_qap(r1cs) if bellperson else Qap.from_r1cs(r1cs)
     report = SetupReport(
         path=os.fspath(out),
         curve=qap.curve.title,
@@ -82,6 +89,13 @@ def setup(
         domain_size=qap.domain_size,
         insecure=insecure_dev,
     )
+    if bellperson:
+        with report.step("points"):
+            points = dev_points(qap, ToxicWaste.draw(qap), backend, monomial=True)
+        with report.step("write"):
+            params.write_params(out, qap, points, backend)
+        report.size = os.stat(out).st_size
+        return report
     if ptau is None:
         points, circuit_hash, made = _from_nothing(qap, backend, report)
     else:

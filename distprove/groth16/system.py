@@ -6,7 +6,7 @@ import copy
 import hashlib
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +27,15 @@ from distprove.groth16.binfile import map_file
 from distprove.groth16.elements import Words
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once
-from distprove.groth16.keys import VerificationKey
+from distprove.groth16.keyfile import read_key, read_verification_key, verification_key_of
 from distprove.groth16.offload import choose_offload
 from distprove.groth16.options import Groth16Options
+from distprove.groth16.params import ParamsKey
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
-from distprove.groth16.zkey import ZKey, read_zkey
+from distprove.groth16.zkey import ZKey
 from distprove.options import InputFile
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
@@ -65,15 +66,21 @@ class Groth16System(Groth16Verifier):
     names_bind = False
 
     def __init__(
-        self, zkey: Path, sources: Sequence[InputFile], wasm: Path | None = None, circuit: str | None = None
+        self,
+        key: Mapping[str, Path] | Path,
+        sources: Sequence[InputFile],
+        wasm: Path | None = None,
+        circuit: str | None = None,
     ) -> None:
-        """Open the key. `sources` are input JSON files when `wasm` or `circuit` is given, else `.wtns` witnesses.
+        """Open the key: the path of a zkey, or paths as `read_key` takes them. `sources` are input JSON files when
+        `wasm` or `circuit` is given, else `.wtns` witnesses.
 
         Raises UsageError without sources, FormatError or CurveMismatch for unusable files.
         """
         if not sources:
             raise UsageError("no inputs: a Groth16 job needs at least one witness or one input file")
-        self.zkey_path = Path(zkey)
+        self.key_files = {"zkey": Path(key)} if isinstance(key, (str, Path)) else dict(key)
+        self.key_name = next(iter(self.key_files.values())).name
         self.wasm_path = None if wasm is None else Path(wasm)
         self.circuit = circuit
         if circuit is not None:
@@ -81,10 +88,10 @@ class Groth16System(Groth16Verifier):
 
             circuit_maker(circuit)  # a name that nothing has is told before anything starts
         self.sources = tuple(sources)
-        key = read_zkey(self.zkey_path)
-        self._facts = _key_facts(key)
-        self._matrix_bytes = matrix_bytes(key)
-        super().__init__(VerificationKey.from_zkey(key))
+        opened = read_key(self.key_files, str(next(iter(self.key_files.values()))), ceremony=True)
+        self._facts = _key_facts(opened)
+        self._key_bytes = matrix_bytes(opened) + (0 if isinstance(opened, ZKey) else opened.data.nbytes)
+        super().__init__(verification_key_of(opened))
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers do without the inputs: each is sent with the order to prove it."""
@@ -92,14 +99,14 @@ class Groth16System(Groth16Verifier):
 
     @classmethod
     def from_options(cls, options: Groth16Options) -> Groth16System:
-        """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its zkey."""
-        system = cls(options.zkey, options.sources, options.wasm, options.circuit)
+        """Make the system of a job. Raises InvalidKey when the job's `vk` is not the key inside its proving key."""
+        named = {"zkey": options.zkey, "params": options.params, "r1cs": options.r1cs}
+        files = {name: path for name, path in named.items() if path is not None}
+        system = cls(files, options.sources, options.wasm, options.circuit)
         if options.vk is not None:
-            from distprove.groth16.snarkjs import read_verification_key
-
             given = read_verification_key(options.vk)
             if given.digest() != system.key_digest():
-                raise InvalidKey(f"{options.vk.name} is not the verification key inside {options.zkey.name}")
+                raise InvalidKey(f"{options.vk.name} is not the verification key inside {system.key_name}")
         return system
 
     def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
@@ -113,7 +120,7 @@ class Groth16System(Groth16Verifier):
         return dict(self._facts)
 
     def shared(self) -> SharedFiles:
-        files = {"zkey": map_file(self.zkey_path)}
+        files = {name: map_file(path) for name, path in self.key_files.items()}
         if self.wasm_path is not None:
             files["wasm"] = map_file(self.wasm_path)
         return files
@@ -121,10 +128,10 @@ class Groth16System(Groth16Verifier):
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
         remembers that these points were checked before. Raises InvalidKey."""
-        check_key_once(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), backend)
+        check_key_once(read_key(shared, self.key_name), backend)
 
     def choose_offload(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Offload, str]:
-        return choose_offload(read_zkey(shared["zkey"], name=self.zkey_path.name, ceremony=False), device, host)
+        return choose_offload(read_key(shared, self.key_name), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness and, with a witness program or a circuit, three
@@ -135,8 +142,9 @@ class Groth16System(Groth16Verifier):
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
 
     def key_bytes(self) -> int:
-        """Predicted host memory of the loaded key in bytes: the two matrices. Points are read in place."""
-        return self._matrix_bytes
+        """Predicted host memory of the loaded key in bytes: the two matrices, and the points of a `.params` file, which
+        are decoded. Those of a zkey are read in place."""
+        return self._key_bytes
 
     def plan(self) -> list[Partition]:
         digest = self.key_digest()
@@ -171,7 +179,7 @@ class Groth16Synthesiser:
     """Turns an input file into a witness. Inputs are read on the machine where the synthesiser runs."""
 
     def __init__(self, shared: SharedFiles, circuit: str | None = None, threads: int = 1) -> None:
-        self._key = read_zkey(shared["zkey"], name="key", ceremony=False)
+        self._key = read_key(shared, "key")
         self._program: WitnessProgram | CircuitWitnesses | None = None
         self._empty: Empty = np.empty
         if circuit is not None:
@@ -211,7 +219,7 @@ class CircuitWitnesses:
         self._circuit: CircuitProgram = witness_program(name)
         self._backend = CpuBackend(threads)
 
-    def check_for(self, key: ZKey) -> None:
+    def check_for(self, key: ZKey | ParamsKey) -> None:
         """Raise CurveMismatch or WitnessMismatch unless the key can be one of this circuit."""
         circuit = self._circuit
         if circuit.curve is not key.curve:
@@ -231,8 +239,8 @@ class Groth16Prover:
     """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
     def __init__(self, shared: SharedFiles, backend: Backend) -> None:
-        self._zkey = read_zkey(shared["zkey"], name="key", ceremony=False)
-        self._vk = VerificationKey.from_zkey(self._zkey)
+        self._zkey = read_key(shared, "key")
+        self._vk = verification_key_of(self._zkey)
         self._backend = backend
         backend.prepare(self._zkey.curve)
         self._key: ResidentKey = load_key(self._zkey, backend)
@@ -330,7 +338,7 @@ def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
     return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()
 
 
-def _key_facts(key: ZKey) -> dict[str, Any]:
+def _key_facts(key: ZKey | ParamsKey) -> dict[str, Any]:
     return {
         "curve": key.curve.title,
         "wires": key.n_vars,

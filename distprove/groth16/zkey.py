@@ -107,6 +107,14 @@ class ZKey:
     points_h: Bytes = field(repr=False)
     file: BinFile = field(repr=False)
 
+    wires_a = wires_b = None  # every wire has a point
+    monomial = False
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries of A and B together."""
+        return len(self.coefficients)
+
     @property
     def data(self) -> Bytes:
         """The bytes of the whole file."""

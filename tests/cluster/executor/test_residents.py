@@ -40,7 +40,7 @@ def groth16(tmp_path_factory: pytest.TempPathFactory) -> Groth16System:
 
 
 def test_the_prediction_of_a_groth16_key_is_what_its_matrices_take(groth16: Groth16System) -> None:
-    key, cpu = read_zkey(groth16.zkey_path), CpuBackend()
+    key, cpu = read_zkey(groth16.key_files["zkey"]), CpuBackend()
     loaded = [cpu.sparse.load_matrix(key.curve.fr, matrix) for matrix in key.matrices()]
     distinct = [matrix.values.nbytes for matrix in key.matrices()]
     assert all(isinstance(matrix, CpuMatrix) for matrix in loaded)

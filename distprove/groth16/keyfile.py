@@ -1,0 +1,33 @@
+"""Reads keys from the files of either library, snarkjs or bellperson."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.groth16 import snarkjs
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.params import VK_SUFFIX, ParamsKey, read_params, read_vk
+from distprove.groth16.r1cs import read_r1cs
+from distprove.groth16.zkey import ZKey, read_zkey
+
+
+def read_verification_key(path: Path) -> VerificationKey:
+    """Read verification_key.json, or a `.vk` by its suffix. Raises InputError, FormatError or InvalidKey."""
+    return read_vk(path) if path.suffix == VK_SUFFIX else snarkjs.read_verification_key(path)
+
+
+def read_key(files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, ceremony: bool = False) -> ZKey | ParamsKey:
+    """Read the proving key in `files`, "zkey" or "params" with "r1cs", which errors call `name`. `ceremony` is for
+    `read_zkey`. Raises InputError and its subclasses."""
+    if "zkey" in files:
+        return read_zkey(files["zkey"], name=name, ceremony=ceremony)
+    return read_params(files["params"], read_r1cs(files["r1cs"], name=f"the circuit of {name}"), name=name)
+
+
+def verification_key_of(key: ZKey | ParamsKey) -> VerificationKey:
+    """The verification key inside a proving key. Raises InvalidKey."""
+    return VerificationKey.from_zkey(key) if isinstance(key, ZKey) else key.verification_key

@@ -1,0 +1,286 @@
+"""Reads and writes bellperson's parameter files: `.vk`, a verification key, and `.params`, a proving key (BLS12-381).
+
+    vk       alpha1 | beta1 | beta2 | gamma2 | delta1 | delta2 | count u32, IC
+    params   vk | count u32, H | count u32, L | count u32, A | count u32, B1 | count u32, B2
+
+Integers are big-endian and points uncompressed (see `distprove.groth16.zcash`), without infinity. IC has a point for
+the constant and each public wire, L one for each private wire. A and B have one for each wire whose polynomial is not
+zero, so that only the circuit says which wire a point belongs to. H_i is tau^i t(tau) / delta, one fewer than the
+domain has rows. The constraint system is not in the file.
+
+A file is mapped. Counts are checked against its size before anything is allocated, and points are decoded when they are
+asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import FormatError, InputError, InvalidKey, typed
+from distprove.formats.files import replacing
+from distprove.groth16 import points
+from distprove.groth16.binfile import Bytes, Source, load
+from distprove.groth16.key import KeyPoints
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.points import Words
+from distprove.groth16.qap import Qap
+from distprove.groth16.r1cs import R1cs
+from distprove.groth16.zcash import CURVE, SIZE, decode
+from kernels.interface.backend import Backend
+from kernels.interface.sparse import CsrMatrix
+from kernels.maths.curves import Curve, Group
+
+SUFFIX, VK_SUFFIX = ".params", ".vk"
+GENERATOR = 7
+"""The element whose powers are bellperson's roots of unity. snarkjs takes 5, which orders a domain's rows otherwise."""
+
+_SINGLE = (
+    ("alpha1", Group.G1),
+    ("beta1", Group.G1),
+    ("beta2", Group.G2),
+    ("gamma2", Group.G2),
+    ("delta1", Group.G1),
+    ("delta2", Group.G2),
+)
+_VECTORS = (("H", Group.G1), ("L", Group.G1), ("A", Group.G1), ("B1", Group.G1), ("B2", Group.G2))
+
+
+@dataclass(frozen=True)
+class EncodedPoints:
+    """A section of a mapped file, whose points are decoded when a slice of them is taken."""
+
+    section: str
+    """The names of the file and of the section, for errors."""
+    group: Group
+    raw: Bytes = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.raw.nbytes)
+
+    def __len__(self) -> int:
+        return int(self.raw.shape[0])
+
+    def __getitem__(self, which: slice) -> Words:
+        """Decode some points, (n, point_limbs). Raises InvalidKey for infinity and what is not canonical."""
+        return decode(self.group, self.raw[which], self.section, which.indices(len(self))[0])
+
+
+class _Reader:
+    """A cursor over a mapped file."""
+
+    def __init__(self, source: Source, name: str | None) -> None:
+        self.data, self.name = load(source, name)
+        self._position = 0
+
+    def take(self, size: int, section: str) -> Bytes:
+        left = self.data.shape[0] - self._position
+        if size > left:
+            raise FormatError(
+                f"{self.name}: section {section} at byte {self._position} needs {size} bytes, {left} are left"
+            )
+        self._position += size
+        return self.data[self._position - size : self._position]
+
+    def point(self, group: Group, section: str) -> Words:
+        one: Words = decode(group, self.take(SIZE[group], section).reshape(1, -1), f"{self.name}: section {section}")[0]
+        return one
+
+    def vector(self, group: Group, section: str) -> EncodedPoints:
+        count = int.from_bytes(self.take(4, section).tobytes(), "big")
+        raw = self.take(count * SIZE[group], section).reshape(count, SIZE[group])
+        return EncodedPoints(f"{self.name}: section {section}", group, raw)
+
+    def finish(self) -> None:
+        if left := self.data.shape[0] - self._position:
+            raise FormatError(f"{self.name}: {left} bytes follow the last section, at byte {self._position}")
+
+
+def read_vk(source: Source, *, name: str | None = None) -> VerificationKey:
+    """Read a `.vk` file, and check its points. Raises FormatError, InvalidKey, or InputError if it cannot be read."""
+    reader = _Reader(source, name)
+    single = {section: reader.point(group, section) for section, group in _SINGLE}
+    ic = reader.vector(Group.G1, "IC")
+    reader.finish()
+    return _verification_key(single, ic, reader.name)
+
+
+def _verification_key(single: dict[str, Words], ic: EncodedPoints, name: str) -> VerificationKey:
+    try:
+        return VerificationKey(CURVE, single["alpha1"], single["beta2"], single["gamma2"], single["delta2"], ic[:])
+    except InvalidKey as error:
+        raise InvalidKey(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class ParamsKey:
+    """A proving key: a `.params` file and the circuit that it is for. Implements `distprove.groth16.key.ProvingKey`."""
+
+    name: str
+    qap: Qap = field(repr=False)
+    alpha1: Words = field(repr=False)
+    beta1: Words = field(repr=False)
+    beta2: Words = field(repr=False)
+    gamma2: Words = field(repr=False)
+    delta1: Words = field(repr=False)
+    delta2: Words = field(repr=False)
+    ic: EncodedPoints = field(repr=False)
+    points_h: EncodedPoints = field(repr=False)
+    points_c: EncodedPoints = field(repr=False)
+    points_a: EncodedPoints = field(repr=False)
+    points_b1: EncodedPoints = field(repr=False)
+    points_b2: EncodedPoints = field(repr=False)
+    data: Bytes = field(repr=False)
+    wires_a: NDArray[np.uint32] = field(repr=False)
+    """The wire of each point of A."""
+    wires_b: NDArray[np.uint32] = field(repr=False)
+    """The wire of each point of B1 and B2."""
+
+    monomial = True
+    contributions = ()
+    insecure = False  # the file has no place to say so
+
+    @property
+    def curve(self) -> Curve:
+        return self.qap.curve
+
+    @property
+    def n_vars(self) -> int:
+        return self.qap.n_vars
+
+    @property
+    def n_public(self) -> int:
+        return self.qap.n_public
+
+    @property
+    def domain_size(self) -> int:
+        return self.qap.domain_size
+
+    @property
+    def nnz(self) -> int:
+        return self.qap.a.nnz + self.qap.b.nnz
+
+    def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
+        return self.qap.a, self.qap.b
+
+    @cached_property
+    def verification_key(self) -> VerificationKey:
+        single = {"alpha1": self.alpha1, "beta2": self.beta2, "gamma2": self.gamma2, "delta2": self.delta2}
+        return _verification_key(single, self.ic, self.name)
+
+
+def read_params(source: Source, r1cs: R1cs, *, name: str | None = None) -> ParamsKey:
+    """Read a `.params` file for a circuit. Its points are not checked to be in their groups (see `key_check`).
+
+    Raises FormatError for a file that is not one, InvalidKey for one of another circuit, and InputError when it cannot
+    be read.
+    """
+    reader = _Reader(source, name)
+    single = {section: reader.point(group, section) for section, group in _SINGLE}
+    ic = reader.vector(Group.G1, "IC")
+    vectors = {section: reader.vector(group, section) for section, group in _VECTORS}
+    reader.finish()
+    qap = bellperson_qap(r1cs)
+    wires_a, wires_b = wires_of(qap.a), wires_of(qap.b)
+    for section, found, expected in (
+        ("IC", len(ic), qap.n_public + 1),
+        ("H", len(vectors["H"]), qap.domain_size - 1),
+        ("L", len(vectors["L"]), qap.n_vars - qap.n_public - 1),
+        ("A", len(vectors["A"]), len(wires_a)),
+        ("B1", len(vectors["B1"]), len(wires_b)),
+        ("B2", len(vectors["B2"]), len(wires_b)),
+    ):
+        if found != expected:
+            raise InvalidKey(
+                f"{reader.name}: section {section} has {found} points, and the circuit {expected}: "
+                "a key of another circuit"
+            )
+    return ParamsKey(
+        name=reader.name,
+        qap=qap,
+        **single,
+        ic=ic,
+        points_h=vectors["H"],
+        points_c=vectors["L"],
+        points_a=vectors["A"],
+        points_b1=vectors["B1"],
+        points_b2=vectors["B2"],
+        data=reader.data,
+        wires_a=wires_a,
+        wires_b=wires_b,
+    )
+
+
+def bellperson_qap(r1cs: R1cs) -> Qap:
+    """The program of a circuit with bellperson's order of rows. Raises InputError for another curve."""
+    if r1cs.curve is not CURVE:
+        raise InputError(f"bellperson's parameters are for {CURVE.title}, and the circuit is for {r1cs.curve.title}")
+    return Qap.from_r1cs(r1cs).with_roots_of(GENERATOR)
+
+
+def wires_of(matrix: CsrMatrix) -> NDArray[np.uint32]:
+    """The wires that occur in a matrix with a coefficient other than zero, ascending."""
+    occurs = np.zeros(matrix.cols, dtype=np.bool_)
+    occurs[matrix.columns[matrix.values.any(axis=1)[matrix.value_index]]] = True
+    return np.flatnonzero(occurs).astype(np.uint32)
+
+
+def write_params(path: str | os.PathLike[str], qap: Qap, key: KeyPoints, backend: Backend) -> None:
+    """Write a `.params` file and beside it the `.vk`. `qap` has bellperson's order of rows, and the H points of `key`
+    are in the monomial basis. Raises InvalidKey for a circuit that bellperson's parameters cannot hold."""
+    occur = {}
+    for section, vector, matrix in (("A", key.a, qap.a), ("B1", key.b1, qap.b), ("B2", key.b2, qap.b)):
+        finite = np.flatnonzero(vector.any(axis=1))
+        if not np.array_equal(finite, wires_of(matrix)):
+            odd = np.setxor1d(finite, wires_of(matrix))[0]
+            raise InvalidKey(
+                f"section {section}: the terms of wire {odd} cancel, so that a prover could not find its point"
+            )
+        occur[section] = vector[finite]
+    for section, vector, first in (("IC", key.ic, 0), ("L", key.c, qap.n_public + 1)):
+        idle = np.flatnonzero((vector == 0).all(axis=1))
+        if idle.size:
+            raise InvalidKey(
+                f"wire {first + int(idle[0])} is in no constraint, and bellperson's parameters have a point for each "
+                f"(section {section}): leave the wire out of the circuit"
+            )
+    vectors = {"H": key.h, "L": key.c, **occur}
+    target = Path(path)
+    try:
+        with replacing(target) as out:
+            _write_vk(out, key, backend)
+            for section, group in _VECTORS:
+                _write_vector(out, group, vectors[section], backend)
+        with replacing(vk_beside(target)) as out:
+            _write_vk(out, key, backend)
+    except OSError as error:
+        raise typed(error, target) from None
+
+
+def vk_beside(path: Path) -> Path:
+    """The `.vk` file that belongs to a `.params` file."""
+    return path.with_suffix(VK_SUFFIX)
+
+
+def _write_vk(out: BinaryIO, key: KeyPoints, backend: Backend) -> None:
+    for name, group in _SINGLE:
+        out.writelines(_encoded(group, getattr(key, name)[None], backend))
+    _write_vector(out, Group.G1, key.ic, backend)
+
+
+def _write_vector(out: BinaryIO, group: Group, vector: Words, backend: Backend) -> None:
+    out.write(len(vector).to_bytes(4, "big"))
+    out.writelines(_encoded(group, vector, backend))
+
+
+def _encoded(group: Group, vector: Words, backend: Backend) -> Iterable[bytes]:
+    """Finite points in zcash's uncompressed form, which is the same as snarkjs' for them."""
+    return points.chunks_to_bytes(CURVE, group, vector, backend)
