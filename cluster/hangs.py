@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 FACTOR = 10
 """Times the longest that a step has taken, and this for each partition in flight, that it may take."""
+FIRST = 100
+"""Times the least number of seconds that a step may take of which none has ended yet: well over an hour by default. A
+device that hangs in it would else be waited for without end, where there is no other one."""
 GRACE = 4
 """Times as long that everything may take after a worker was ended for it: perhaps it was not hung."""
 LOOK = 2.0
@@ -44,7 +47,8 @@ class Watch:
         self._floor = floor
         self._factor = float(FACTOR * in_flight)
         self._longest: dict[str, float] = {}
-        """Longest time seen at each stage, in seconds. A stage not seen yet may take any time."""
+        """Longest time seen at each stage, in seconds."""
+        self._first = FIRST * floor
         self._seen: dict[str, _Seen] = {}
         self._clock = 0.0
         self._looked: float | None = None
@@ -79,8 +83,11 @@ class Watch:
         if silent > self._floor:
             return Hung(worker, f"it said nothing for {silent:.0f} s")
         for (_, stage, who), since in seen.since.items():
-            longest = self._longest.get(stage)
-            if longest is not None and self._clock - since > max(self._floor, self._factor * longest):
+            longest, took = self._longest.get(stage), self._clock - since
+            if longest is not None and took > max(self._floor, self._factor * longest):
                 self._factor *= GRACE
-                return Hung(who, f"{stage} for {self._clock - since:.0f} s, which took {longest:.3g} s before")
+                return Hung(who, f"{stage} for {took:.0f} s, which took {longest:.3g} s before")
+            if longest is None and stage in STEPS.values() and took > self._first:
+                self._first *= GRACE
+                return Hung(who, f"{stage} for {took:.0f} s, which nothing has come to the end of before")
         return None

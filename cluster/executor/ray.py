@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import ray
 from ray._private.state import available_resources_per_node
+from ray._private.state import jobs as ray_jobs
 from ray.exceptions import (
+    ActorUnschedulableError,
     GetTimeoutError,
     RayActorError,
     RayError,
@@ -158,8 +160,8 @@ class RayFleet(Fleet):
         super().__init__(settings)
         self._stack = ExitStack()
         self._governors: dict[str, Any] = {}
-        self._name = f"job-{secrets.token_hex(8)}"
-        """Name among the drivers that share the governors."""
+        self._name = ""
+        """Name among the drivers that share the governors, which begins with that of Ray's job."""
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
@@ -184,6 +186,7 @@ class RayFleet(Fleet):
         files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
         waits_for("Ray")
         self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        self._name = f"{ray.get_runtime_context().get_job_id()}-{secrets.token_hex(8)}"
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
         if len(nodes) < len(found):
@@ -381,11 +384,13 @@ class RayFleet(Fleet):
         )
 
     def _join(self, nodes: list[Node]) -> None:
-        """Have each node's governor count us in, from here to `_leave`; where one is about to end, make a new one. A
-        node where that fails is gone, or does without. Raises ClusterError when one does not answer."""
+        """Have each node's governor count us in, from here to `_leave`; where one is about to end, or was left by jobs
+        that were killed, make a new one. A node where that fails is gone, or does without. Raises ClusterError when one
+        does not answer."""
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
+        living = [job["JobID"] for job in ray_jobs() if not job["IsDead"]]
         while waiting:
-            asked = {node: self._governors[node].attend.remote(self._name) for node in waiting}
+            asked = {node: self._governors[node].attend.remote(self._name, living) for node in waiting}
             for node, ref in asked.items():
                 try:
                     if ray.get(ref, timeout=self.settings.start_timeout):
@@ -512,6 +517,8 @@ def _actor(
 
 def told(error: RayError) -> BaseException:
     """The driver's own error for one of Ray's."""
+    if isinstance(error, ActorUnschedulableError):
+        return ClusterError("its node left the cluster")
     cause = error.cause if isinstance(error, RayTaskError) else None
     for candidate in (error, cause):
         if isinstance(candidate, (RayActorError, WorkerCrashedError)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -63,8 +64,12 @@ class NodeGovernor:
         """Whether there has been a driver."""
         self._ticking: asyncio.Task[None] | None = None
 
-    async def attend(self, driver: str) -> bool:
-        """A driver says that it lives. False if this governor is at its end: the driver has to make another."""
+    async def attend(self, driver: str, living: Sequence[str] | None = None) -> bool:
+        """A driver says that it lives. False if this governor is at its end: the driver has to make another. `living`
+        are the Ray jobs that are not over, where they are known: drivers of others, whose names begin with theirs, were
+        killed, whenever they were heard last."""
+        if living is not None:
+            self._drivers = {name: each for name, each in self._drivers.items() if name.partition("-")[0] in living}
         self._look()
         if self._over:
             return False

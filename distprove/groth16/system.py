@@ -325,7 +325,7 @@ def _file(place: dict[str, Any]) -> Path:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise typed(error, f"{path} on {platform.node()}") from None
+        raise typed(OSError(error.errno, error.strerror), f"{path} on {platform.node()}") from None
     if size != place["size"]:
         raise InputError(f"{path} on {platform.node()}: {size} bytes, and {place['size']} where the driver is")
     return path

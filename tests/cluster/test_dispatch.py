@@ -19,7 +19,7 @@ from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executor.base import Executor, Worker
 from cluster.executor.tasks import Finished, Kind
-from cluster.hangs import FACTOR, GRACE, LOOK, Hung, Watch
+from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.cli.prove import exit_code
@@ -228,7 +228,7 @@ class Occupied(MadeUp):
 def test_a_job_on_an_occupied_cluster_waits_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.dispatch.trouble.LOOK", 0.0)
     system = ToySystem(3, Faults(tmp_path))
-    settings = ExecutorSettings(local=True, parallel=1, start_timeout=0.05)
+    settings = ExecutorSettings(local=True, parallel=1, start_timeout=0.5)
     seen: list[str] = []
 
     def progress(event: Progress) -> None:
@@ -272,7 +272,9 @@ def test_time_limits_follow_from_what_was_seen() -> None:
     watch.heard("w0")
     assert until_hung(None, 1000) == 61
     at = [("p0", "proving", "w0"), ("p1", "synthesising", "s0"), ("p2", "ready", "w0")]
+    assert until_hung(at[2:], 9000) is None, "it waits for others"
     assert until_hung(at, 5000) is None, "who knows how long it takes"
+    assert until_hung(at, 5000) == pytest.approx(60 * FIRST - 5000, abs=2), "but not for ever"
     watch.took("prove", 1.0)
     watch.took("prove", 0.5)
     assert until_hung(at, 1) == 1

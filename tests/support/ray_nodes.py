@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
+
+import pytest
 
 T = TypeVar("T")
 
@@ -63,6 +69,29 @@ def joined_node(cluster: Any) -> Any:
         except (RayError, GetTimeoutError):
             cluster.remove_node(node, allow_graceful=False)
     raise AssertionError("no node came up three times")
+
+
+@contextmanager
+def machine_without(inputs: Path, theirs: Path) -> Iterator[None]:
+    """Inside the block, what this thread starts is as if on another machine, where the folder `theirs` is in place of
+    `inputs`: in a mount namespace. Skips the test where none can be made."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    new, own_folder = 0x00020000, 0x00000200  # CLONE_NEWNS, CLONE_FS
+    bind, private = 1 << 12, 1 << 18 | 1 << 14  # MS_BIND, MS_PRIVATE | MS_REC
+    folder, before = Path.cwd(), os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    try:
+        if libc.unshare(new):
+            pytest.skip(f"no mount namespace can be made here: {os.strerror(ctypes.get_errno())}")
+        try:
+            assert libc.mount(b"none", b"/", None, private, None) == 0
+            assert libc.mount(os.fsencode(theirs), os.fsencode(inputs), None, bind, None) == 0
+            yield
+        finally:
+            assert libc.unshare(own_folder) == 0  # threads that were started meanwhile share it
+            assert libc.setns(before, new) == 0
+            os.chdir(folder)
+    finally:
+        os.close(before)
 
 
 def submit(cluster: Any, *command: object) -> subprocess.CompletedProcess[str]:

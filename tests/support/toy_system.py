@@ -19,6 +19,7 @@ import numpy as np
 
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
+from distprove.groth16.system import _file
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import DeviceInfo
@@ -116,8 +117,9 @@ class Faults:
     stop_synthesiser: dict[str, int] = field(default_factory=dict)
     stop_worker: dict[str, int] = field(default_factory=dict)
     """A worker's process, by the worker's name, stops where it begins to prove."""
-    holds_worker: tuple[str, ...] = ()
-    """Workers, by name, that prove nothing before the file "go" lies in the folder."""
+    holds: dict[str, int] = field(default_factory=dict)
+    """Workers, by name ("" for all others), that prove no more than so many partitions before the file "go" lies in the
+    folder."""
     kill_actor: dict[str, int] = field(default_factory=dict)
     stop_actor: dict[str, int] = field(default_factory=dict)
     """What started the prover's process, over Ray an actor."""
@@ -188,6 +190,8 @@ class ToySystem:
     """The driver's process, to which nothing happens."""
     capacity: int | None = None
     """Keys that a device has memory for; each that is loaded is in the log."""
+    inputs: Path | None = None
+    """A folder with a file for each partition, which synthesisers look for as Groth16's do."""
     gate: Callable[[Partition], None] = _open
     """Called by a prover on threads before it proves a partition."""
 
@@ -204,8 +208,12 @@ class ToySystem:
         return {"key": np.frombuffer(self.key, dtype=np.uint8)}
 
     def plan(self) -> list[Partition]:
+        def place(i: int) -> dict[str, Any]:
+            file = None if self.inputs is None else self.inputs / f"p{i}"
+            return {} if file is None else {"path": str(file), "size": file.stat().st_size}
+
         return [
-            Partition(i, f"p{i}", canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i)})
+            Partition(i, f"p{i}", canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i), **place(i)})
             for i in range(self.count)
         ]
 
@@ -260,6 +268,8 @@ class ToySynthesiser:
 
     def synthesise(self, partition: Partition) -> Witness:
         name = partition.name
+        if "path" in partition.source:
+            _file(partition.source)
         if name in self.faults.bad_input:
             raise WitnessGenerationError(f"{name}: signal `x` is missing")
         if self.faults.strikes("kill_synthesiser", name):
@@ -274,6 +284,8 @@ class ToyProver:
     system: ToySystem
     key: bytes
     bad: bool
+    begun: int = 0
+    """Partitions that it has begun."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         if not self.system.needs_barrier:
@@ -291,8 +303,10 @@ class ToyProver:
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
-        while process_name() in faults.holds_worker and not (faults.folder / "go").exists():
+        most = faults.holds.get(process_name(), faults.holds.get("")) if faults.holds else None
+        while most is not None and most <= self.begun and not (faults.folder / "go").exists():
             time.sleep(0.05)
+        self.begun += 1
         if faults.strikes("outside", name):
             time.sleep(0.3)
         for kind, number in (("kill_actor", signal.SIGKILL), ("stop_actor", signal.SIGSTOP)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
-from tests.support.ray_nodes import joined_node, submit
+from tests.support.ray_nodes import joined_node, machine_without, submit
 from tests.support.toy_system import Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -62,40 +63,72 @@ def check_proof(folder: Path, faults: Make) -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_node_that_joins_a_running_job_works_and_may_die_and_return(
+def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
     ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The job's first worker proves nothing before workers on nodes that joined have proven something."""
+    """The first worker proves nothing before another node has proven a partition and died, and a third one has refused
+    its inputs: of half of them it has no file, of the others a longer one."""
     monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
-    given = faults(holds_worker=("prover-0",))
+    given = faults(holds={"prover-0": 0, "": 1})
+    inputs, theirs = tmp_path / "inputs", tmp_path / "theirs"
+    for folder, content in ((inputs, "1"), (theirs, "12")):
+        folder.mkdir()
+        for index in range(0, 12, 1 + (folder == theirs)):
+            (folder / f"p{index}").write_text(content)
     nodes: list[Any] = []
 
-    def progress(event: Progress) -> None:
-        if (event.event, event.worker) == ("worker-ready", "prover-0"):
+    def told(kind: str) -> list[dict[str, Any]]:
+        return [event for event in read_journal(tmp_path / "run") if event["event"] == kind]
+
+    def play(event: Progress) -> None:
+        if event.event == "stage" and not nodes:  # the job runs
             nodes.append(joined_node(ray_cluster))
-        elif (event.event, event.worker) == ("proved", "prover-1") and len(nodes) == 1:
+        elif event.event == "proved" and len(nodes) == 1:
             ray_cluster.remove_node(nodes[0], allow_graceful=False)
-            nodes.append(joined_node(ray_cluster))
-        elif (event.event, event.worker) == ("proved", "prover-2"):
+            with machine_without(inputs, theirs):
+                nodes.append(joined_node(ray_cluster))
+        elif len(nodes) == 2 and len(told("fault")) >= 3:
             (given.folder / "go").touch()
 
-    system = ToySystem(24, given)
+    def progress(event: Progress) -> None:
+        try:
+            play(event)
+        except BaseException:
+            (given.folder / "go").touch()
+            raise
+
+    with machine_without(inputs, theirs):
+        assert not (inputs / "p1").exists()
+    assert (inputs / "p1").read_text() == "1"
+    system = ToySystem(12, given, inputs=inputs)
     try:
-        # What is with the one that waits counts as under way, for as long as nodes take to come up.
+        # What is with a worker that waits counts as under way, for as long as nodes take to come up.
         run_toy(system, replace(ray_settings, hang_timeout=600.0), progress).verify(system)
     finally:
         for node in nodes[1:]:
             ray_cluster.remove_node(node)
     facts = json.loads((tmp_path / "run" / "report.json").read_text())
     assert facts["status"] == "proved"
-    provers = {worker["id"]: worker for worker in facts["workers"] if worker["role"] == "prover"}
-    assert list(provers) == ["prover-0", "prover-1", "prover-2"]
-    assert all(worker["partitions"] for worker in provers.values())
-    assert len({worker["facts"]["node"] for worker in provers.values()}) == 3
-    joined = [event["worker"] for event in read_journal(tmp_path / "run") if event["event"] == "joined"]
-    assert joined == ["prover-1", "prover-2"]
-    assert facts["counters"]["deaths"] + facts["counters"]["retired"] >= 1
+    first, *others = (worker for worker in facts["workers"] if worker["role"] == "prover")
+    assert [worker["id"] for worker in others] == [event["worker"] for event in told("joined")]
+    assert (first["status"], first["partitions"]) == ("ready", 11)
+    (second,) = (worker for worker in others if worker["partitions"])
+    assert second["partitions"] == 1
+    assert second["deaths"] >= 1
+    (third,) = (worker for worker in others if "refused" in (worker["reason"] or ""))
+    assert len({worker["facts"]["node"] for worker in (first, second, third)}) == 3
+    assert third["status"] == "retired"
+    assert re.fullmatch(
+        r"3 inputs in a row were refused there and taken on another node, the last: InputError for p\d+",
+        third["reason"],
+    )
+    reasons = {event["partition"]: event["reason"] for event in told("fault") if event["worker"] == third["id"]}
+    assert len(reasons) >= 3
+    for name, reason in reasons.items():
+        lacks, other = "No such file", "2 bytes, and 1 where the driver is"
+        assert (lacks if int(name[1:]) % 2 else other) in reason
+    assert facts["counters"]["faults"] == 0, "no partition and no device is to blame"
 
 
 @pytest.mark.ray
@@ -207,10 +240,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_jobs_share_the_governor_of_a_node_and_the_last_one_ends_it(
-    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, tmp_path: Path
+def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
     import ray
+    from ray._private.state import jobs
 
     from actors.leases import NAMESPACE, governor_name
     from cluster.executor.ray import RayExecutor  # not before the fixture: Ray reads its environment then
@@ -218,40 +252,56 @@ def test_jobs_share_the_governor_of_a_node_and_the_last_one_ends_it(
     def governor() -> Any:
         return ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
 
+    def until(holds: Callable[[], bool]) -> bool:
+        return any(holds() or time.sleep(0.1) for _ in range(600))
+
     def ended() -> bool:
-        for _ in range(100):
-            try:
-                governor()
-            except ValueError:
-                return True
-            time.sleep(0.1)
+        try:
+            governor()
+        except ValueError:
+            return True
         return False
 
-    # A driver that is killed leaves its governor behind; the job that comes upon it makes itself one of its own, once
-    # it is known to be dead, and until then they share it.
+    # A driver that is killed leaves its governor, with its settings, behind. The next job ends it and makes its own.
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     subprocess.run([sys.executable, str(script), str(tmp_path), ray_cluster.address], timeout=200, check=False)
     left = governor()
-    left.__ray_call__.options(max_task_retries=0).remote(lambda self: setattr(self, "PATIENCE", 0.0))
-    assert ended(), "its governor outlived a killed driver"
+    ours = ray.get_runtime_context().get_job_id()
+    assert until(lambda: all(job["IsDead"] or job["JobID"] == ours for job in jobs()))
 
     one, two = RayExecutor(ray_settings), RayExecutor(ray_settings)
     try:
         one.start(ToySystem(3, faults()))
         before = governor()
+        assert before._actor_id != left._actor_id, "the governor of a killed job is used"
         two.start(ToySystem(3, faults()))
-        assert governor()._actor_id == before._actor_id
+        assert governor()._actor_id == before._actor_id, "the governor of a job that lives was ended"
         (report,) = one.governor_report(0.0)
         assert report["keys"]["resident"] == 2
         assert report["memory"] >= report["keys"]["memory"] > 0
-        one.close()
+
+        # Each takes one of the node's two CPUs. A third job waits in Ray's queue, and says so, until one of them ends.
+        assert until(lambda: not ray.available_resources().get("CPU"))
+        waits: list[str | None] = []
+
+        def progress(event: Progress) -> None:
+            if event.event == "waiting":
+                waits.append(event.detail)
+            if event.event == "queued":
+                one.close()
+
+        system = ToySystem(3, faults())
+        run_toy(system, ray_settings, progress).verify(system)
+        assert "room on the cluster, for 1 of 1 provers" in waits
+        (queued,) = (event for event in read_journal(tmp_path / "run") if event["event"] == "queued")
+        assert "others have the CPUs or GPUs" in queued["reason"]
         (report,) = two.governor_report(0.0)
         assert report["keys"]["memory"] > 0
     finally:
         one.close(now=True)
         two.close(now=True)
-    assert ended(), "nobody uses it any more"
+    assert until(ended), "nobody uses it any more"
 
 
 @pytest.mark.ray
