@@ -124,7 +124,9 @@ class LossyCluster:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
             "RAY_ENABLE_AUTO_CONNECT": "0",
-            "RAY_agent_register_timeout_ms": "120000",
+            # Workers that nobody has asked for: each takes seconds of CPU.
+            "RAY_enable_worker_prestart": "0",
+            "RAY_prestart_worker_first_driver": "0",
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.temporary),
         }
