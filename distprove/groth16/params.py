@@ -229,7 +229,8 @@ def bellperson_qap(r1cs: R1cs) -> Qap:
 def wires_of(matrix: CsrMatrix) -> NDArray[np.uint32]:
     """The wires that occur in a matrix with a coefficient other than zero, ascending."""
     occurs = np.zeros(matrix.cols, dtype=np.bool_)
-    occurs[matrix.columns[matrix.values.any(axis=1)[matrix.value_index]]] = True
+    not_zero = np.any(matrix.values != 0, axis=1)
+    occurs[matrix.columns[np.take(not_zero, matrix.value_index)]] = True
     return np.flatnonzero(occurs).astype(np.uint32)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,23 @@ def staged(key: ResidentKey) -> int:
     assert isinstance(key.backend, CudaBackend)
     assert isinstance(key.backend.device, EmulatedDevice)
     return key.backend.device.staged
+
+
+def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
+    zkey: ZKey, emulated: CudaBackend, circuit: SyntheticCircuit
+) -> None:
+    """The two steps that bellperson's keys add, under a key whose points need not fit them."""
+    wires = np.arange(0, zkey.n_vars, 2, dtype=np.uint32)
+    few = {name: getattr(zkey, name)[::2].copy() for name in ("points_a", "points_b1", "points_b2")}
+    key = replace(zkey, **few, points_h=zkey.points_h[:-1])
+    for name, value in (("wires_a", wires), ("wires_b", wires), ("monomial", True)):
+        object.__setattr__(key, name, value)
+    here, there = (prove(load_key(key, each), circuit.witness, blinded(0))[0] for each in (CpuBackend(), emulated))
+    assert here == there
+    assert here != prove(load_key(zkey, CpuBackend()), circuit.witness, blinded(0))[0]
+    split = SplitBackend(emulated, CpuBackend(), Offload(frozenset({"spmv", "msm_g2"})))
+    assert prove(load_key(key, split), circuit.witness, blinded(0))[0] == here
+    split.close_host()
 
 
 def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None:
