@@ -50,8 +50,9 @@ from distprove.formats.folder import Folder
 from distprove.formats.owncode import names_code
 from distprove.host.provenance import version
 from distprove.job import Job
+from distprove.options import Options
 from distprove.proof import PROOF_FILE
-from distprove.registry import entry_of
+from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
@@ -383,7 +384,9 @@ class Service:
         for item in ticket.record["options"].get("inputs", ()):
             if not item["path"]:
                 item["content"] = next(contents, None)
-        program = ticket.record["options"].get(entry_of(ticket.record["system"]).options.code_field) or ""
+        system = ticket.record["system"]
+        kind = entry_of(system).options if system in SYSTEMS else Options
+        program = ticket.record["options"].get(kind.code_field) or ""
         own = program if self.limits.allow_code and names_code(program) else None
         return Job.from_record(ticket.record, program=own, executor=self.settings)
 
