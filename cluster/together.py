@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cluster.dispatch import Progress, State, dispatch
 from cluster.driver import place_of
@@ -75,6 +75,11 @@ def short(id: str, system: ProofSystem, job: Job, asked: dict[str, Any], run: Pa
 @cache  # to ask a system itself takes longer than to find the rest out
 def _binds_jobs(kind: type[ProofSystem]) -> bool:
     return issubclass(kind, VerifiesJob)
+
+
+@cache
+def _explains(kind: type[ProofSystem]) -> bool:
+    return issubclass(kind, Explains)
 
 
 def prove_together(
@@ -169,7 +174,7 @@ class _Runs:
             governors=governors,
             status="proved",
             job_digest=proof.job_digest.hex(),
-            proven=of.system.explain(ordered) if isinstance(of.system, Explains) else {},
+            proven=cast(Explains, of.system).explain(ordered) if _explains(type(of.system)) else {},
             wall_seconds=time.time() - self._session.began,
             driver_memory=memory,
         )

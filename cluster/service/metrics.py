@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -96,7 +97,7 @@ class ServiceMetrics(Collector):
         self._looked = False
         self._lock = threading.Lock()
         self._ended: deque[JobView] = deque()
-        """Jobs that ended since the last scrape."""
+        """Jobs that ended since the last scrape, and whose reports are to be read: the last ones."""
         self._resident: set[str] = set()
         self._seen: dict[str, list[Sample]] = {}
         """Samples of the state at this scrape, by metric."""
@@ -109,12 +110,16 @@ class ServiceMetrics(Collector):
         """A job changed; the service calls this under its lock."""
         if view.state.final:
             self._ended.append(view)
+            if len(self._ended) > AT_ONCE:  # perhaps nobody ever scrapes
+                with suppress(IndexError):
+                    self._count(self._ended.popleft(), reads=False)
 
     def text(self) -> bytes:
         """All metrics, in Prometheus' text format. May block."""
         with self._lock:
             for _ in range(len(self._ended)):
-                self._count(self._ended.popleft())
+                with suppress(IndexError):  # counted meanwhile
+                    self._count(self._ended.popleft(), reads=True)
             self._look()
             return generate_latest(self._registry)
 
@@ -138,8 +143,8 @@ class ServiceMetrics(Collector):
                 made.add_metric([visible(label) for label in labels], value)
             yield made
 
-    def _count(self, view: JobView) -> None:
-        """Count a job that ended."""
+    def _count(self, view: JobView, *, reads: bool) -> None:
+        """Count a job that ended, and, if it `reads` it, what its report tells."""
         if view.started is not None:
             wait = max(0.0, view.started - view.submitted)
             self._of["distprove_job_wait_seconds"].labels(view.priority.value).observe(wait)
@@ -153,7 +158,7 @@ class ServiceMetrics(Collector):
                 first = max(0.0, view.first_proof - view.started)
                 self._of["distprove_first_proof_seconds"].labels(key).observe(first)
         try:
-            if len(self._ended) >= AT_ONCE:
+            if not reads:
                 raise FileNotFoundError
             self._runs.add(read_report(Path(view.run)))
         except (DistproveError, OSError):  # it never ran, or is forgotten already

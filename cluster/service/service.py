@@ -593,17 +593,15 @@ class Service:
 
     def _keep(self, line: Name, lent: Client, proven: list[Proven]) -> None:
         """Short jobs are proven: make their runs, and write their ends in one transaction."""
-        now, ended = time.time(), list[tuple[_Ticket, JobView, Proven]]()
         with self._lock:
-            for each in proven:
-                ticket = self._tickets[each.id]
-                if ticket.short is None:
-                    continue  # it was cancelled
+            counts = [(self._tickets[each.id], each) for each in proven if self._tickets[each.id].short is not None]
+            for ticket, _ in counts:  # the others were cancelled
                 ticket.short, ticket.ending = None, True
-                view = replace(ticket.view, state=JobState.PROVED, exit_code=0, done=1, cold=lent.cold)
-                ended.append((ticket, replace(view, first_proof=now, ended=now), each))
-        for ticket, _, each in ended:
+        for ticket, each in counts:
             self._runs.add(ticket.view.id, each.files)
+        now = time.time()
+        told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1, "cold": lent.cold}
+        ended = [(ticket, replace(ticket.view, first_proof=now, ended=now, **told), each) for ticket, each in counts]
         self._store.save_ended(
             (replace(ticket, view=view), {name: each.files[name] for name in LASTING}) for ticket, view, each in ended
         )

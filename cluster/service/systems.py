@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import cast
 
 from cluster.executor.pool import identity
 from distprove.errors import typed
@@ -69,7 +71,12 @@ class Systems:
 
 
 def _for(job: Job, system: ProofSystem) -> ProofSystem:
-    return system.with_inputs(job.sources) if isinstance(system, TakesInputs) else system
+    return cast(TakesInputs, system).with_inputs(job.sources) if _takes_inputs(type(system)) else system
+
+
+@cache  # to ask a system itself takes longer than to find out what else a short job needs
+def _takes_inputs(kind: type[ProofSystem]) -> bool:
+    return issubclass(kind, TakesInputs)
 
 
 def _made_from(system: str, keyed: Options) -> MadeFrom:

@@ -3,8 +3,8 @@
     python -m tests.cluster.service.load --seconds 600 --clients 50 --out docs/results/service-load.json
 
 The service runs in a process of its own behind its HTTP server, with workers that prove in no time: what is measured is
-what keeping, driving and telling of jobs costs. First a few clients that submit a job whenever the one before is over
-find how many jobs a second it does; then all clients together submit twice as many, evenly, for the rest of the time.
+what keeping, driving and telling of jobs costs. First all clients submit a job each whenever the one before is over,
+which tells how many jobs a second it does; then they submit twice as many together, evenly, for the rest of the time.
 One client in five waits for ends of jobs that were accepted instead, and one listener follows all events.
 
 Counted as errors: any answer that is neither an acceptance nor "full", any job that was accepted and is not proved at
@@ -201,7 +201,7 @@ def _load(
 ) -> dict[str, Any]:
     load = Load(contact, job)
     probe = min(LONGEST_PROBE, max(1.0, PROBE_SHARE * seconds))
-    _during(load, probe, [load.one_by_one] * min(clients, 8))
+    _during(load, probe, [load.one_by_one] * clients)
     capacity = len(load.ends) / probe
     before = len(load.ids)
 

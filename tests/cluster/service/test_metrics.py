@@ -63,6 +63,17 @@ def test_a_job_counts_when_it_is_over(tmp_path: Path) -> None:
     assert not service.listeners
 
 
+def test_jobs_that_nobody_scrapes_are_counted_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.service.metrics.AT_ONCE", 3)
+    service = FakeService(tmp_path)
+    metrics = ServiceMetrics(service, lambda: None)
+    for number in range(9):
+        job(service, f"job-{number}", state=JobState.PROVED, started=3.0, ended=9.0)
+        assert len(metrics._ended) <= 3
+    assert samples(metrics.text())["distprove_job_seconds_count", ("proved",)] == 9
+    metrics.close()
+
+
 def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path) -> None:
     nvml = FakeNvml([FakeGpu()], errors=[(0, 79)])
     metrics = ServiceMetrics(FakeService(tmp_path), lambda: GpuTelemetry(nvml))
