@@ -134,11 +134,11 @@ class Groth16System(Groth16Verifier):
         return choose_offload(read_key(shared, self.key_name), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
-        """Predicted host memory of a synthesis in bytes: the witness and, with a witness program or a circuit, three
-        times as much, and `SANDBOX_BYTES` for the sandbox or `LANES_BYTES` for the circuit."""
+        """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
+        `SANDBOX_BYTES`, with a circuit as much again and `LANES_BYTES`."""
         witness = 32 * int(self._facts["wires"])
         if self.circuit is not None:
-            return 4 * witness + LANES_BYTES
+            return 2 * witness + LANES_BYTES
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
 
     def key_bytes(self) -> int:

@@ -33,7 +33,7 @@ def test_a_replica(cpu: CpuBackend, cuda: CudaBackend) -> None:
     circuit = porep_circuit(1, 2, (8, 8)).build()
     inputs = porep_inputs(1, 2, (8, 8), Random(2))
     assert np.array_equal(circuit.witness(inputs, cuda), circuit.witness(inputs, cpu))
-    lie = {**inputs, "comm_c": inputs["comm_c"] + 1}
+    lie = {**inputs, "comm_c": [inputs["comm_c"][0] + 1]}
     with pytest.raises(UnsatisfiedWitness, match="comm_r is the hash"):
         circuit.witness(lie, cuda)
 
