@@ -31,14 +31,24 @@ hypothesis_settings.load_profile("patient")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of a file in one process, where they share fixtures, and the folder `cluster` in one: a second
-    Ray would start beside the first one, and take as long again."""
+    """Keep the tests of a file in one process, where they share fixtures, and the folder `cluster` in one, but for what
+    needs no Ray: a second Ray would start beside the first one, and take as long again."""
     from xdist.scheduler import LoadScopeScheduling
+
+    without_ray = (
+        "/service/",
+        "/record/",
+        "/governor/",
+        "test_dispatch",
+        "test_faults",
+        "test_deploy",
+        "test_processes",
+    )
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return "cluster" if "/cluster/" in file else file
+            return "cluster" if "/cluster/" in file and not any(part in file for part in without_ray) else file
 
     return ByFile(config, log)
 

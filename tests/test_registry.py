@@ -23,7 +23,10 @@ OF_ONE_SYSTEM = (
     *(f"distprove/{part}/" for part in ("groth16", "stark", "circuits")),
     "distprove/registry.py",
     *(f"distprove/cli/{name}.py" for name in ("air", "bench", "demo", "programs", "security", "setup")),
-    *(f"distprove/bench/{name}.py" for name in ("goldilocks", "groth16", "render", "stark", "stark_limits", "versus")),
+    *(
+        f"distprove/bench/{name}.py"
+        for name in ("filecoin", "goldilocks", "groth16", "render", "stark", "stark_limits", "versus")
+    ),
 )
 """What is about one proof system by its nature, and the table."""
 

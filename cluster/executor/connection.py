@@ -13,7 +13,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     with ExitStack() as stack:
         own: dict[str, Any] = {}
         started: list[psutil.Process] = []
+        before = _processes()  # of a Ray that our caller started, which is none of ours to end
         try:
             if address is None:
                 folder = stack.enter_context(ray_folder())
@@ -82,7 +83,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
-                    left = _processes()
+                    left = _processes(but=before)
                     ray.shutdown()
                     _end(left)
         except ray.exceptions.AuthenticationError as error:
@@ -95,8 +96,8 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             )
             raise ClusterError(f"{what}: {first_line(error)}") from None
         if address is None:
-            started += _processes()
-            stack.callback(lambda: started.extend(_processes()))
+            started += _processes(but=before)
+            stack.callback(lambda: started.extend(_processes(but=before)))
         yield "joined" if address is not None else "started"
 
 
@@ -111,14 +112,14 @@ def joined_address(settings: ExecutorSettings) -> str | None:
     return address
 
 
-def _processes() -> list[psutil.Process]:
-    """The processes of a Ray that this process started, and what they started."""
-    found = []
+def _processes(but: Sequence[psutil.Process] = ()) -> list[psutil.Process]:
+    """The processes of Rays that this process started, and what they started, `but` for these."""
+    found: list[psutil.Process] = []
     for process in psutil.Process().children():
         with suppress(psutil.Error):
             if process.name() in ("gcs_server", "raylet") or any("/ray/" in word for word in process.cmdline()):
                 found += [process, *process.children(recursive=True)]
-    return found
+    return [process for process in found if process not in but]
 
 
 def _end(processes: list[psutil.Process]) -> None:

@@ -128,6 +128,7 @@ from distprove.groth16.system import Groth16System
 others = {"ray", "cupy", "cuda", "cluster", "typer", "rich", "kernels.cuda", "distprove.stark"}
 print(*others & sys.modules.keys(), "wasmtime" in sys.modules)
 system = Groth16System.__new__(Groth16System)
+system.circuit = None
 for wasm in (None, Path("c.wasm")):
     system.wasm_path = wasm
     before = set(os.listdir("/proc/self/task"))

@@ -33,6 +33,7 @@ for line in sys.argv[1:]:
 BESIDE = {
     "bench": {
         "backends",
+        "filecoin",
         "option_groups",
         "orchestration",
         "programs",
@@ -50,7 +51,7 @@ BESIDE = {
     "prove": {"option_groups", "programs", "variadic"},
     "resume": {"option_groups", "programs", "prove", "variadic"},
     "security": {"option_groups", "programs"},
-    "setup": {"backends", "option_groups"},
+    "setup": {"backends", "option_groups", "programs"},
     "sweep": {"option_groups", "programs", "prove", "variadic"},
 }
 """The modules of `distprove.cli` that a command needs beside its own, for its options; those not named need one."""
