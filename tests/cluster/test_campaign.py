@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.campaign import Schedule, play
-from tests.support import ROOT
+from tests.support import LONG, ROOT
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ def test_a_job_comes_out_right_whatever_befalls_it(transport: str, seed: int, tm
     assert outcome.outcome in ("proved", "resumed", "refused")
 
 
+@LONG
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(600)

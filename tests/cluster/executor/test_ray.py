@@ -23,7 +23,7 @@ from distprove.errors import ClusterError, JobFailed
 from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from tests.support import ROOT
+from tests.support import LONG, ROOT
 from tests.support.ray_nodes import joined_node, machine_without, submit
 from tests.support.toy_system import Faults, ToySystem
 
@@ -61,6 +61,7 @@ def check_proof(folder: Path, faults: Make) -> None:
     assert json.loads((folder / "run" / "report.json").read_text())["executor"] == "ray"
 
 
+@LONG
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
@@ -112,7 +113,8 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
     assert facts["status"] == "proved"
     first, *others = (worker for worker in facts["workers"] if worker["role"] == "prover")
     assert [worker["id"] for worker in others] == [event["worker"] for event in told("joined")]
-    assert (first["status"], first["partitions"]) == ("ready", 11)
+    assert first["status"] == "ready"
+    assert first["partitions"] in (11, 12)  # what a node had proven that died may not have been kept yet
     (second,) = (worker for worker in others if worker["partitions"])
     assert second["partitions"] == 1
     assert second["deaths"] >= 1
@@ -238,6 +240,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@LONG
 @pytest.mark.ray
 @pytest.mark.slow
 def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
