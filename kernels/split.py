@@ -25,8 +25,9 @@ from kernels.interface.busy import BusyWatch
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.groups import Groups, PendingPoint, PointTable
 from kernels.interface.leases import SPMV
+from kernels.interface.matrix import CsrMatrix
 from kernels.interface.offload import MSM, Offload
-from kernels.interface.sparse import CsrMatrix, Matrix, Sparse
+from kernels.interface.sparse import Matrix, Sparse
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Curve, Field, Group
 

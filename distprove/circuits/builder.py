@@ -19,11 +19,21 @@ from numpy.typing import NDArray
 
 from distprove.circuits.circuit import Circuit, Signal, WitnessProgram
 from distprove.circuits.linear import Linear, common_lanes
-from distprove.circuits.matrices import SIDES, ConstraintBlock, Dictionary, Rows, Shape, assemble, gather, shape_of
+from distprove.circuits.matrices import (
+    SIDES,
+    ConstraintBlock,
+    Dictionary,
+    Rows,
+    Shape,
+    entries_of,
+    placed_matrices,
+    shape_of,
+)
 from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, MultiplyAdd, Step
 from distprove.circuits.schedule import scheduled
 from distprove.circuits.templates import Placement, Template, single_runs
 from distprove.errors import UsageError
+from distprove.groth16.placed import PlacedSystem
 from kernels.maths.curves import Curve
 
 
@@ -167,7 +177,7 @@ class CircuitBuilder:
         if b._declared or not b._constraints or any(output.lanes != 1 for output in outputs):
             raise UsageError("a template has constraints, no declared signals, and outputs of one lane")
         values = Dictionary()
-        a_rows, b_rows, c_rows = (gather(b._constraints, side, values) for side in SIDES)
+        a_rows, b_rows, c_rows = (entries_of(b._constraints, side, values) for side in SIDES)
         return Template(
             curve.fr, inputs, b._wires, outputs, (a_rows, b_rows, c_rows), tuple(values.index), tuple(b._steps)
         )
@@ -190,21 +200,22 @@ class CircuitBuilder:
 
     def build(self) -> Circuit:
         """Build the R1CS and its witness program. Raises UsageError for a circuit without constraints."""
+        return Circuit(**vars(self.witness_program()), r1cs=self.system().r1cs())
+
+    def system(self) -> PlacedSystem:
+        """The constraint system, with templates stored once. Raises UsageError for a circuit without constraints."""
         if not self._constraints:
             raise UsageError("the circuit has no constraints")
-        program = self.witness_program()
-        position = np.empty(self._wires, dtype=np.uint32)
-        position[program.order] = np.arange(self._wires, dtype=np.uint32)
-        outputs, inputs, public = program.outputs, program.inputs, program.public_inputs
-        r1cs = assemble(
-            self.curve,
-            self._constraints,
-            position,
-            outputs=sum(s.lanes for s in outputs),
-            public_inputs=sum(s.lanes for s in inputs[:public]),
-            private_inputs=sum(s.lanes for s in inputs[public:]),
-        )
-        return Circuit(**vars(program), r1cs=r1cs)
+        order, position = self._order(), None
+        if order is not None:
+            position = np.empty(self._wires, dtype=np.uint32)
+            position[order] = np.arange(self._wires, dtype=np.uint32)
+        lanes = {
+            kind: sum(d.signal.lanes for d in self._declared.values() if d.kind == kind)
+            for kind in ("output", "public", "private")
+        }
+        a, b, c = placed_matrices(self.field, self._constraints, self._wires, position)
+        return PlacedSystem(self.curve, self._wires, lanes["output"], lanes["public"], lanes["private"], a=a, b=b, c=c)
 
     def witness_program(self) -> WitnessProgram:
         """What computes the circuit's witnesses, without its matrices."""
@@ -212,13 +223,27 @@ class CircuitBuilder:
             tuple(d.signal for d in self._declared.values() if d.kind == kind)
             for kind in ("output", "public", "private")
         )
-        # Public wires come first, in the order of their declaration; all others keep the order of their creation.
-        order = np.concatenate([self._leading(), np.flatnonzero(self._is_private())])
-        return WitnessProgram(self.curve, outputs, (*public, *private), len(public), scheduled(self._steps), order)
+        return WitnessProgram(
+            self.curve,
+            outputs,
+            (*public, *private),
+            len(public),
+            scheduled(self._steps),
+            self._wires,
+            self._order(),
+        )
 
     def shape(self) -> Shape:
         """The circuit's sizes, without assembling its matrices."""
         return shape_of(self._constraints, self._is_private())
+
+    def _order(self) -> NDArray[np.int64] | None:
+        """The wire that is each final one: public wires come first, in the order of their declaration; all others keep
+        the order of their creation. None where no wire moves."""
+        leading = self._leading()
+        if (leading == np.arange(len(leading))).all():
+            return None
+        return np.concatenate([leading, np.flatnonzero(self._is_private())])
 
     def _leading(self) -> NDArray[np.int64]:
         """The wires that come first in a circuit: the constant one, outputs, public inputs."""

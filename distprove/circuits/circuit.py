@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +37,10 @@ class WitnessProgram:
     public_inputs: int
     """Number of signals that are public inputs."""
     steps: tuple[Step, ...]
-    order: NDArray[np.int64]
-    """The builder's wire number of each final wire, (wires,)."""
-
-    @property
-    def n_wires(self) -> int:
-        return int(self.order.shape[0])
+    n_wires: int
+    order: NDArray[np.int64] | None
+    """The builder's wire number of each final wire, (wires,); None where they have the builder's order, so that no
+    witness, perhaps of gigabytes, is copied for it."""
 
     @property
     def n_public(self) -> int:
@@ -77,11 +74,6 @@ class WitnessProgram:
         """
         return self._made_on(backend, [inputs])[:, 0]
 
-    @cached_property
-    def _in_order(self) -> bool:
-        """Whether the final wires have the builder's order. Then no witness, perhaps of gigabytes, is copied for it."""
-        return bool((self.order == np.arange(self.n_wires)).all())
-
     def _made_on(self, backend: Backend, inputs: Sequence[Inputs]) -> Array:
         """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
         field = self.curve.fr
@@ -94,7 +86,7 @@ class WitnessProgram:
             step.run(wires)
         flat = wires.values.reshape(-1, field.limbs)
         standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(wires.values.shape)
-        return standard if self._in_order else standard[backend.to_device(self.order)]
+        return standard if self.order is None else standard[backend.to_device(self.order)]
 
     def _values(self, number: int, inputs: Inputs) -> dict[str, NDArray[np.uint64]]:
         """The values of each signal of one input, (lanes, limbs)."""

@@ -1,4 +1,4 @@
-"""Assembles the CSR matrices of an R1CS from blocks of constraints, without a Python object per row."""
+"""Assembles the matrices of an R1CS from blocks of constraints, without a Python object per row."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear
-from distprove.groth16.r1cs import R1cs
-from kernels.interface.sparse import CsrMatrix
-from kernels.maths.curves import Curve
+from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
 SIDES = (0, 1, 2)
@@ -31,14 +30,14 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class Entries:
-    """Rows of one matrix in the builder's numbering of wires."""
+    """Rows of one matrix of a template, in its own numbering of wires and values."""
 
     lengths: NDArray[np.uint32]
     """Number of entries of each row, (rows,)."""
     columns: NDArray[np.int64]
     """Wire of each entry, (nnz,)."""
     index: NDArray[np.uint32]
-    """Index of each entry's value into a dictionary, (nnz,)."""
+    """Index of each entry's value into the template's values, (nnz,)."""
 
 
 class Rows(Protocol):
@@ -50,11 +49,15 @@ class Rows(Protocol):
     def nnz(self, side: int) -> int:
         """The number of entries of one matrix."""
 
-    def entries(self, side: int, values: Dictionary) -> Entries:
+    def placed(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
         """The rows of one matrix. Their values are numbered by `values`."""
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
         """Set `wires[w]` for every wire w that occurs in one matrix."""
+
+
+Templates = dict[int, RowTemplate]
+"""Templates of one matrix that were made, by the identity of what they were made of."""
 
 
 @dataclass(frozen=True)
@@ -72,83 +75,71 @@ class ConstraintBlock:
     def nnz(self, side: int) -> int:
         return self.rows * len(self.side(side).terms)
 
-    def entries(self, side: int, values: Dictionary) -> Entries:
+    def placed(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
         terms = self.side(side).terms
-        runs = np.array(list(terms), dtype=np.int64).reshape(-1, 2)
         index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
-        wires = runs[:, 0] + np.arange(self.rows, dtype=np.int64)[:, None] * runs[:, 1]
-        lengths = np.full(self.rows, len(terms), dtype=np.uint32)
-        return Entries(lengths, wires.reshape(-1), np.tile(index, self.rows))
+        template = RowTemplate(
+            np.array([0, len(terms)], dtype=np.uint32), np.arange(len(terms), dtype=np.uint32), index
+        )
+        return PlacedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
         for first, stride in self.side(side).terms:
             wires[first + stride * np.arange(self.rows if stride else 1)] = True
 
 
-def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> Entries:
-    """The rows of all parts in order. Blocks of one row, of which a template has thousands, are gathered in lists."""
-    found: list[Entries] = []
-    lengths: list[int] = []
+def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[PlacedRows, ...]:
+    """The rows of all parts in order. Successive blocks of one row, of which a template has thousands, are one part."""
+    found: list[PlacedRows] = []
+    made: Templates = {}
+    ends: list[int] = [0]
     columns: list[int] = []
     index: list[int] = []
     numbers = values.index
 
     def flush() -> None:
-        if lengths:
-            found.append(Entries(np.array(lengths, np.uint32), np.array(columns, np.int64), np.array(index, np.uint32)))
-            for collected in (lengths, columns, index):
-                collected.clear()
+        if len(ends) > 1:
+            template = RowTemplate(*(np.array(collected, dtype=np.uint32) for collected in (ends, columns, index)))
+            found.append(PlacedRows(template, np.empty((0, 2), dtype=np.int64), 0, 0, 1))
+            del ends[1:], columns[:], index[:]
 
     for part in parts:
         if isinstance(part, ConstraintBlock) and part.rows == 1:
             terms = part.side(side).terms
-            lengths.append(len(terms))
             columns.extend([first for first, _ in terms])
             index.extend([numbers.setdefault(c, len(numbers)) for c in terms.values()])
+            ends.append(len(columns))
         else:
             flush()
-            found.append(part.entries(side, values))
+            found.append(part.placed(side, values, made))
     flush()
-    if len(found) == 1:
-        return found[0]
+    return tuple(found)
+
+
+def entries_of(parts: Sequence[Rows], side: int, values: Dictionary) -> Entries:
+    """The rows of all parts in order, every one for itself."""
+    placed = gather(parts, side, values)
+    lengths = [np.tile(np.diff(part.template.row_ptr), part.lanes) for part in placed]
     return Entries(
-        np.concatenate([part.lengths for part in found]),
-        np.concatenate([part.columns for part in found]),
-        np.concatenate([part.index for part in found]),
+        np.concatenate(lengths),
+        np.concatenate([part.columns().reshape(-1) for part in placed]),
+        np.concatenate([np.tile(part.template.value_index, part.lanes) for part in placed]),
     )
 
 
-def assemble(
-    curve: Curve,
-    parts: Sequence[Rows],
-    position: NDArray[np.uint32],
-    *,
-    outputs: int,
-    public_inputs: int,
-    private_inputs: int,
-) -> R1cs:
-    """Assemble the R1CS of all parts in order. `position[w]` is the final number of the builder's wire w."""
+def placed_matrices(
+    field: Field, parts: Sequence[Rows], wires: int, position: NDArray[np.uint32] | None
+) -> tuple[PlacedMatrix, PlacedMatrix, PlacedMatrix]:
+    """The matrices of all parts in order. `position[w]` is the final number of the builder's wire w."""
 
-    def matrix(side: int) -> CsrMatrix:
+    def matrix(side: int) -> PlacedMatrix:
         values = Dictionary()
-        entries = gather(parts, side, values)
-        row_ptr = np.zeros(entries.lengths.shape[0] + 1, dtype=np.uint32)
-        np.cumsum(entries.lengths, out=row_ptr[1:])
-        columns = position[entries.columns]
-        distinct = field_from_ints(curve.fr, values.index)
-        return CsrMatrix(entries.lengths.shape[0], len(position), row_ptr, columns, entries.index, distinct)
+        placed = gather(parts, side, values)
+        rows = sum(part.rows for part in placed)
+        return PlacedMatrix(rows, wires, placed, field_from_ints(field, values.index), position)
 
     a, b, c = (matrix(side) for side in SIDES)
-    return R1cs(
-        curve=curve,
-        n_vars=len(position),
-        n_outputs=outputs,
-        n_public_inputs=public_inputs,
-        n_private_inputs=private_inputs,
-        a=a,
-        b=b,
-        c=c,
-    )
+    return a, b, c
 
 
 @dataclass(frozen=True)

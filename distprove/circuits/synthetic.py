@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.backend import Backend
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints, pack
 

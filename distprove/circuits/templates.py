@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear, Run, Span
-from distprove.circuits.matrices import Dictionary, Entries
+from distprove.circuits.matrices import Dictionary, Entries, Templates
 from distprove.circuits.program import Assign, Multiply, MultiplyAdd, RunProgram, Step, Wires
 from distprove.errors import UsageError
+from kernels.interface.placed import PlacedRows, RowTemplate
 from kernels.interface.synthesis import Instances, Products, Program
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
@@ -115,14 +116,15 @@ class Placement(Step):
     def nnz(self, side: int) -> int:
         return self.lanes * int(self.template.sides[side].columns.shape[0])
 
-    def entries(self, side: int, values: Dictionary) -> Entries:
-        entries = self.template.sides[side]
-        translated = np.array([values[value] for value in self.template.values], dtype=np.uint32)
-        return Entries(
-            np.tile(entries.lengths, self.lanes),
-            self._wires(entries.columns).reshape(-1),
-            np.tile(translated[entries.index], self.lanes),
-        )
+    def placed(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+        template = self.template
+        if id(template) not in made:
+            entries = template.sides[side]
+            translated = np.array([values[value] for value in template.values], dtype=np.uint32)
+            row_ptr = np.cumsum([0, *entries.lengths], dtype=np.uint32)
+            made[id(template)] = RowTemplate(row_ptr, entries.columns.astype(np.uint32), translated[entries.index])
+        runs = np.array([(0, 0), *self.runs], dtype=np.int64)
+        return PlacedRows(made[id(template)], runs, self.first, template.own, self.lanes)
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
         occurring = np.zeros(self.template.wires, dtype=np.bool_)
@@ -132,16 +134,6 @@ class Placement(Step):
             wires[first + stride * np.arange(self.lanes if stride else 1)] = True
         own = wires[self.first : self.first + self.lanes * self.template.own].reshape(self.lanes, -1)
         np.logical_or(own, occurring[1 + self.template.inputs :], out=own)
-
-    def _wires(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The circuit's wires that are the template's wires `local` in each instance, (lanes, len(local))."""
-        first, stride = np.array([self._run(wire) for wire in range(1 + self.template.inputs)], dtype=np.int64).T
-        own = local > self.template.inputs
-        known = np.where(own, 0, local)
-        begin = np.where(own, local + (self.first - 1 - self.template.inputs), first[known])
-        step = np.where(own, self.template.own, stride[known])
-        wires: NDArray[np.int64] = begin + np.arange(self.lanes, dtype=np.int64)[:, None] * step
-        return wires
 
     def _run(self, wire: int) -> Run:
         """The circuit's wires that are the template's wire `wire` in the instances."""

@@ -17,12 +17,12 @@ from distprove.groth16.key import KeyPoints
 from distprove.groth16.overread import difference
 from distprove.groth16.points import chunks_to_bytes, to_bytes
 from distprove.groth16.ptau import Powers, Ptau
-from distprove.groth16.qap import Qap, stacked, transposed
+from distprove.groth16.qap import Qap, stacked
 from kernels.cpu.group import mul
 from kernels.cpu.sparse_points import combine
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 
@@ -59,13 +59,13 @@ def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
     """The points of the circuit's key with gamma = delta = 1."""
     curve, log_n = qap.curve, qap.log_domain
     tau1, tau2, alpha1, beta1 = (ptau.lagrange(which, log_n) for which in Powers)
-    a, b = transposed(qap.a), transposed(qap.b)
+    a, b = qap.a.transposed(), qap.b.transposed()
 
     def sums(group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
         return combine(curve, group, _canonical(curve, matrix), points, threads)
 
     # beta A + alpha B + C for every wire
-    combined = sums(Group.G1, transposed(stacked((qap.a, qap.b, qap.c))), np.concatenate([beta1, alpha1, tau1]))
+    combined = sums(Group.G1, stacked((qap.a, qap.b, qap.c)).transposed(), np.concatenate([beta1, alpha1, tau1]))
     return KeyPoints(
         alpha1=_point(ptau.powers(Powers.ALPHA_TAU_G1)[0]),
         beta1=_point(ptau.powers(Powers.BETA_TAU_G1)[0]),

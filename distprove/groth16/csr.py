@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.groth16.elements import Words
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 
 Indices = NDArray[np.uint32]
 

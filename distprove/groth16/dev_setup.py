@@ -8,13 +8,15 @@ the circuit's size is a backend operation, so that a GPU makes a key of 2^20 con
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from distprove.groth16.key import KeyPoints
-from distprove.groth16.qap import Qap, transposed
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
-from kernels.maths.curves import Field, Group
+from kernels.interface.sparse import SparseRows
+from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, generator
 
 
@@ -28,7 +30,7 @@ class ToxicWaste:
     delta: int = field(repr=False)
 
     @classmethod
-    def draw(cls, qap: Qap) -> ToxicWaste:
+    def draw(cls, qap: Program) -> ToxicWaste:
         """Draw fresh secrets. tau is not in the domain or its odd coset: the Lagrange formula would divide by zero."""
         fr = qap.curve.fr
         while True:
@@ -64,12 +66,47 @@ class _Vectors:
         return self.backend.vectors.mul(self.fr, points, inverses, out=points)
 
 
-def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
-    """All points of the key, with gamma = 1 and the delta of `waste`. The result holds no scalar of `waste`.
+class Program(Protocol):
+    """The program that a key is for: a `Qap` or a `PlacedQap`."""
 
-    With `monomial`, the H points are bellperson's: tau^i t(tau) / delta for i below the domain's size less one.
+    @property
+    def curve(self) -> Curve: ...
+    @property
+    def n_public(self) -> int: ...
+    @property
+    def log_domain(self) -> int: ...
+    @property
+    def domain_size(self) -> int: ...
+    @property
+    def a(self) -> SparseRows: ...
+    @property
+    def b(self) -> SparseRows: ...
+    @property
+    def c(self) -> SparseRows: ...
+
+
+@dataclass(frozen=True, repr=False)
+class KeyScalars:
+    """What the points of a key are multiples of, in Montgomery form in a backend's memory. They are secret."""
+
+    waste: ToxicWaste
+    a: Array
+    """Each wire's polynomial of A at tau."""
+    b: Array
+    ic: Array
+    """beta a + alpha b + c of the constant and each public wire."""
+    c: Array
+    """The same of each private wire, over delta."""
+    h: Array
+
+
+def key_scalars(qap: Program, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyScalars:
+    """The scalars of the key, with gamma = 1 and the delta of `waste`.
+
+    With `monomial`, those of the H points are bellperson's: tau^i t(tau) / delta for i below the domain's size less
+    one.
     """
-    curve, fr, p, n = qap.curve, qap.curve.fr, qap.curve.fr.modulus, qap.domain_size
+    fr, p, n = qap.curve.fr, qap.curve.fr.modulus, qap.domain_size
     vectors = _Vectors(backend, fr)
 
     # 1. The Lagrange basis of the domain at tau.
@@ -77,15 +114,15 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend, *, monomial: bool 
     basis = vectors.scaled(vectors.lagrange(n, waste.tau), vanishing * pow(n, -1, p))
 
     # 2. Every wire's polynomials at tau: the transposed matrices times the basis.
-    a, b, c = (backend.sparse.spmv(backend.sparse.load_matrix(fr, transposed(m)), basis) for m in (qap.a, qap.b, qap.c))
+    load, multiply = backend.sparse.load_matrix, backend.sparse.spmv
+    a, b, c = (multiply(load(fr, matrix, transposed=True), basis) for matrix in (qap.a, qap.b, qap.c))
     del basis
 
     # 3. beta a + alpha b + c, over gamma = 1 for public wires and over delta for private ones.
     combined = backend.vectors.add(fr, c, vectors.scaled(a, waste.beta), out=c)
     combined = backend.vectors.add(fr, combined, vectors.scaled(b, waste.alpha), out=combined)
-    public = combined[: qap.n_public + 1]
     inverse_delta = pow(waste.delta, -1, p)
-    private = vectors.scaled(combined[qap.n_public + 1 :], inverse_delta)
+    public, private = combined[: qap.n_public + 1], vectors.scaled(combined[qap.n_public + 1 :], inverse_delta)
 
     # 4. H. The prover has A B - C on the odd coset only; it vanishes on the domain, so in the Lagrange basis of the
     #    doubled domain the odd elements suffice: x_i (tau^2n - 1) / (2n (tau - x_i)), x_i = w_2n^(2i + 1).
@@ -94,14 +131,19 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend, *, monomial: bool 
     else:
         factor = (pow(waste.tau, 2 * n, p) - 1) * pow(2 * n * waste.delta, -1, p)
         h = vectors.scaled(vectors.lagrange(n, waste.tau, shift=fr.root_of_unity(qap.log_domain + 1)), factor)
+    return KeyScalars(waste, a, b, public, private, h)
 
-    # 5. From scalars to points.
-    def points(group: Group, scalars: Array) -> HostArray:
-        standard = backend.vectors.from_montgomery(fr, scalars)
-        return backend.to_host(backend.groups.fixed_base(curve, group, generator(curve, group), standard))
+
+def key_points(curve: Curve, scalars: KeyScalars, backend: Backend, keep: Callable[[Array], Array]) -> KeyPoints:
+    """The points of the key. `keep` takes each vector of points out of the backend's memory, or leaves it there."""
+    fr, waste = curve.fr, scalars.waste
+
+    def points(group: Group, elements: Array) -> Array:
+        standard = backend.vectors.from_montgomery(fr, elements)
+        return backend.groups.fixed_base(curve, group, generator(curve, group), standard)
 
     def point(group: Group, scalar: int) -> HostArray:
-        single: HostArray = points(group, backend.to_device(field_from_ints(fr, [scalar])))[0]
+        single: HostArray = backend.to_host(points(group, backend.to_device(field_from_ints(fr, [scalar]))))[0]
         return single
 
     return KeyPoints(
@@ -111,10 +153,15 @@ def dev_points(qap: Qap, waste: ToxicWaste, backend: Backend, *, monomial: bool 
         gamma2=generator(curve, Group.G2),
         delta1=point(Group.G1, waste.delta),
         delta2=point(Group.G2, waste.delta),
-        ic=points(Group.G1, public),
-        a=points(Group.G1, a),
-        b1=points(Group.G1, b),
-        b2=points(Group.G2, b),
-        c=points(Group.G1, private),
-        h=points(Group.G1, h),
+        ic=backend.to_host(points(Group.G1, scalars.ic)),
+        a=keep(points(Group.G1, scalars.a)),
+        b1=keep(points(Group.G1, scalars.b)),
+        b2=keep(points(Group.G2, scalars.b)),
+        c=keep(points(Group.G1, scalars.c)),
+        h=keep(points(Group.G1, scalars.h)),
     )
+
+
+def dev_points(qap: Program, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
+    """All points of the key on the host. The result holds no scalar of `waste`. `monomial` is for `key_scalars`."""
+    return key_points(qap.curve, key_scalars(qap, waste, backend, monomial=monomial), backend, backend.to_host)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from kernels.interface.arrays import HostArray
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.sparse import SparseRows
 from kernels.maths.curves import Curve
 
 
 class Points(Protocol):
-    """A vector of points in a mapped file; a slice of it is what `Groups.load_points` takes."""
+    """A vector of points in a mapped file or in memory; a slice of it is what `Groups.load_points` takes."""
 
     @property
     def nbytes(self) -> int: ...
@@ -19,11 +19,10 @@ class Points(Protocol):
     def __getitem__(self, which: slice, /) -> HostArray: ...
 
 
-class ProvingKey(Protocol):
-    """A proving key in a file. Single points are (point_limbs,) uint64, affine in Montgomery form."""
+class LoadableKey(Protocol):
+    """What provers load of a key. Single points are (point_limbs,) uint64, affine in Montgomery form; they are on the
+    host, and vectors of points there or in the memory of the backend that made them."""
 
-    @property
-    def name(self) -> str: ...
     @property
     def curve(self) -> Curve: ...
     @property
@@ -39,13 +38,9 @@ class ProvingKey(Protocol):
     @property
     def beta2(self) -> HostArray: ...
     @property
-    def gamma2(self) -> HostArray: ...
-    @property
     def delta1(self) -> HostArray: ...
     @property
     def delta2(self) -> HostArray: ...
-    @property
-    def ic(self) -> Points: ...
     @property
     def points_a(self) -> Points: ...
     @property
@@ -56,9 +51,6 @@ class ProvingKey(Protocol):
     def points_c(self) -> Points: ...
     @property
     def points_h(self) -> Points: ...
-    @property
-    def data(self) -> HostArray:
-        """The bytes of the whole file."""
 
     @property
     def nnz(self) -> int:
@@ -76,14 +68,28 @@ class ProvingKey(Protocol):
     def monomial(self) -> bool:
         """Whether the H points belong to the quotient's coefficients, or to its values on the odd coset."""
 
-    def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
+    def matrices(self) -> tuple[SparseRows, SparseRows]:
         """The matrices A and B, domain_size x n_vars. Raises InvalidKey."""
+
+
+class ProvingKey(LoadableKey, Protocol):
+    """A proving key in a file."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def gamma2(self) -> HostArray: ...
+    @property
+    def ic(self) -> Points: ...
+    @property
+    def data(self) -> HostArray:
+        """The bytes of the whole file."""
 
 
 @dataclass(frozen=True)
 class KeyPoints:
-    """The points of a proving key on the host, affine in Montgomery form, uint64. Single points have the shape
-    (point_limbs,), vectors (n, point_limbs)."""
+    """The points of a proving key, affine in Montgomery form, uint64. Single points, of shape (point_limbs,), and `ic`
+    are on the host; the other vectors, (n, point_limbs), there or in a backend's memory."""
 
     alpha1: HostArray
     beta1: HostArray
@@ -93,12 +99,12 @@ class KeyPoints:
     delta2: HostArray
     ic: HostArray
     """One point for the constant and for each public wire."""
-    a: HostArray
+    a: Array
     """One point for each wire, as in `b1` and `b2`."""
-    b1: HostArray
-    b2: HostArray
-    c: HostArray
+    b1: Array
+    b2: Array
+    c: Array
     """One point for each private wire."""
-    h: HostArray
+    h: Array
     """One point for each row of the domain, in the Lagrange basis of the odd coset; or one fewer, in the monomial basis
     (see `dev_points`)."""

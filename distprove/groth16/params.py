@@ -35,7 +35,7 @@ from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1cs
 from distprove.groth16.zcash import CURVE, SIZE, decode
 from kernels.interface.backend import Backend
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
 SUFFIX, VK_SUFFIX = ".params", ".vk"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints
 
@@ -39,15 +39,8 @@ class Qap:
     @classmethod
     def from_r1cs(cls, r1cs: R1cs) -> Qap:
         """Make the program of a circuit. Raises InputError if its domain is too large for the scalar field."""
-        fr = r1cs.curve.fr
         n_public = r1cs.n_public
-        log_domain = (r1cs.n_constraints + n_public).bit_length()
-        # The H basis needs roots of unity of twice the domain's order.
-        if log_domain + 1 > fr.two_adicity:
-            raise InputError(
-                f"{r1cs.n_constraints} constraints need a domain of 2^{log_domain};"
-                f" {r1cs.curve.title} allows up to 2^{fr.two_adicity - 1}"
-            )
+        log_domain = log_domain_of(r1cs.curve, r1cs.n_constraints, n_public)
         rows = 1 << log_domain
         return cls(
             r1cs.curve,
@@ -75,6 +68,18 @@ class Qap:
         source[place.astype(np.int64)] = np.arange(n)
         a, b, c = (_rows_from(matrix, source) for matrix in (self.a, self.b, self.c))
         return replace(self, a=a, b=b, c=c)
+
+
+def log_domain_of(curve: Curve, constraints: int, n_public: int) -> int:
+    """The logarithm of the domain's size. Raises InputError for one that is too large for the scalar field."""
+    log_domain = (constraints + n_public).bit_length()
+    # The H basis needs roots of unity of twice the domain's order.
+    if log_domain + 1 > curve.fr.two_adicity:
+        raise InputError(
+            f"{constraints} constraints need a domain of 2^{log_domain};"
+            f" {curve.title} allows up to 2^{curve.fr.two_adicity - 1}"
+        )
+    return log_domain
 
 
 def _rows_from(matrix: CsrMatrix, source: NDArray[np.int64]) -> CsrMatrix:
@@ -126,16 +131,4 @@ def stacked(matrices: Sequence[CsrMatrix]) -> CsrMatrix:
         np.concatenate([m.columns for m in matrices]),
         np.concatenate(index),
         np.concatenate([m.values for m in matrices]),
-    )
-
-
-def transposed(matrix: CsrMatrix) -> CsrMatrix:
-    """The transpose of `matrix`. The entries of each of its rows are in the order of their columns."""
-    lengths = matrix.row_ptr[1:] - matrix.row_ptr[:-1]
-    rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), lengths)
-    order = np.argsort(matrix.columns, kind="stable")  # a radix sort for integers
-    row_ptr = np.zeros(matrix.cols + 1, dtype=np.uint32)
-    np.cumsum(np.bincount(matrix.columns, minlength=matrix.cols), out=row_ptr[1:])
-    return CsrMatrix(
-        matrix.cols, matrix.rows, row_ptr, rows[order], np.ascontiguousarray(matrix.value_index[order]), matrix.values
     )

@@ -25,7 +25,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, SectionReader, Sou
 from distprove.groth16.csr import row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_scalar_field
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field
 
 VERSION = 1

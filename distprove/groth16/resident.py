@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from distprove.groth16.key import ProvingKey
+from distprove.groth16.key import LoadableKey
 from distprove.groth16.quotient import quotient_scalars
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointTable
-from kernels.interface.sparse import CsrMatrix, Matrix
-from kernels.maths.curves import Curve, Group
+from kernels.interface.matrix import CsrMatrix
+from kernels.interface.sparse import Matrix
+from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints
 
 
@@ -58,26 +59,26 @@ WITNESSES = 2
 """Number of witnesses on the device at a time: the one that is being proven, and the next."""
 
 
-def proof_bytes(zkey: ProvingKey) -> int:
+def proof_bytes(zkey: LoadableKey) -> int:
     """Bytes of proofs on the backend beside the key: `WITNESSES` witnesses, what is picked out of one, and the vectors
     of one quotient."""
     picked = sum(len(wires) for wires in (zkey.wires_a, zkey.wires_b) if wires is not None)
     return (WITNESSES * zkey.n_vars + picked + 3 * zkey.domain_size) * zkey.curve.fr.bytes
 
 
-def matrix_bytes(zkey: ProvingKey) -> int:
+def matrix_bytes(zkey: LoadableKey) -> int:
     """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values."""
     picked = sum(len(wires) for wires in (zkey.wires_a, zkey.wires_b) if wires is not None)
     return 8 * zkey.nnz + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
-def scratch_bytes(zkey: ProvingKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
+def scratch_bytes(zkey: LoadableKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
     """Bytes that a proof's largest MSM in one of `groups` takes on `backend` beside its point table."""
     sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}
     return max((backend.groups.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
 
 
-def load_key(zkey: ProvingKey, backend: Backend, memory: int | None = None) -> ResidentKey:
+def load_key(zkey: LoadableKey, backend: Backend, memory: int | None = None) -> ResidentKey:
     """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes; with None the backend chooses.
 
     Each table gets memory in proportion to the size of its points, so that G2 gets twice as much a point as G1; a G2
@@ -101,6 +102,10 @@ def load_key(zkey: ProvingKey, backend: Backend, memory: int | None = None) -> R
         )
         for name, (group, points) in groups.items()
     }
+    pick_a, pick_b = (
+        None if wires is None else picking(curve.fr, zkey.n_vars, backend, wires)
+        for wires in (zkey.wires_a, zkey.wires_b)
+    )
     resident = ResidentKey(
         backend=backend,
         curve=curve,
@@ -119,8 +124,8 @@ def load_key(zkey: ProvingKey, backend: Backend, memory: int | None = None) -> R
         points_b2=tables["b2"],
         points_c=tables["c"],
         points_h=tables["h"],
-        pick_a=_picking(zkey, backend, zkey.wires_a),
-        pick_b=_picking(zkey, backend, zkey.wires_b),
+        pick_a=pick_a,
+        pick_b=pick_b,
         quotient=backend.repeated(
             partial(quotient_scalars, backend, curve.fr, zkey.monomial), [(zkey.domain_size, curve.fr.limbs)] * 2
         ),
@@ -131,11 +136,9 @@ def load_key(zkey: ProvingKey, backend: Backend, memory: int | None = None) -> R
     return resident
 
 
-def _picking(zkey: ProvingKey, backend: Backend, wires: HostArray | None) -> Matrix | None:
-    """The matrix that picks `wires` out of a witness: one entry, a one, in each row."""
-    if wires is None:
-        return None
-    n = len(wires)
-    row_ptr, ones = np.arange(n + 1, dtype=np.uint32), np.zeros(n, dtype=np.uint32)
-    fr = zkey.curve.fr
-    return backend.sparse.load_matrix(fr, CsrMatrix(n, zkey.n_vars, row_ptr, wires, ones, field_from_ints(fr, [1])))
+def picking(field: Field, n: int, backend: Backend, wires: HostArray) -> Matrix:
+    """The matrix that picks `wires` out of a vector of `n` elements: one entry, a one, in each row."""
+    row_ptr, ones = np.arange(len(wires) + 1, dtype=np.uint32), np.zeros(len(wires), dtype=np.uint32)
+    return backend.sparse.load_matrix(
+        field, CsrMatrix(len(wires), n, row_ptr, wires, ones, field_from_ints(field, [1]))
+    )

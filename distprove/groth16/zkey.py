@@ -31,7 +31,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
 
 VERSION = 1

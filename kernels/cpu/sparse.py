@@ -11,7 +11,8 @@ from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
 from kernels.interface.arrays import Array, Empty
 from kernels.interface.leases import SPMV
-from kernels.interface.sparse import CsrMatrix, Sparse
+from kernels.interface.matrix import CsrMatrix
+from kernels.interface.sparse import Sparse
 from kernels.maths.curves import Field
 
 

@@ -8,7 +8,7 @@ from kernels.cpu.points import point_bytes
 from kernels.errors import SizeError
 from kernels.host.native import native
 from kernels.interface.arrays import HostArray
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
 

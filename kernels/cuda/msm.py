@@ -182,23 +182,27 @@ class CudaSums:
 
     # -- tables -----------------------------------------------------------------------------------------------------
 
-    def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> CudaPointTable:
+    def _load_points(self, curve: Curve, group: Group, points: Array, memory: int | None) -> CudaPointTable:
         """Upload points and compute as many multiples as `memory` bytes hold. None allows a quarter of what is free, or
         what the points alone take if that is more.
 
         `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, affine in Montgomery form, infinity all zero.
+        Points that are on the device already are used in place, where their table has no multiples.
         Raises SizeError if the kernels' indices cannot count them, OutOfMemory.
         """
         limbs, n = curve.point_limbs(group), points.shape[0]
+        on_device = not isinstance(points, np.ndarray)
         if memory is None:
             free = self.device.memory_free()
-            memory = max(free // 4, min(free, 8 * limbs * n))
+            memory = max(free // 4, 8 * limbs * n if on_device else min(free, 8 * limbs * n))
         plan = plan_windows(curve, group, n, memory, self.profile)
         self.prepare(curve, group)
+        if on_device and plan.multiples == 1:
+            return CudaPointTable(curve, group, n, int(points.nbytes), plan, points)
         table = self.device.empty((plan.multiples * n, limbs))
         for begin in range(0, n, UPLOAD_ROWS):
-            rows = self.device.upload(points[begin : begin + UPLOAD_ROWS])
-            self.device.copy(table[begin : begin + rows.shape[0]], rows)
+            rows = points[begin : begin + UPLOAD_ROWS]
+            self.device.copy(table[begin : begin + rows.shape[0]], rows if on_device else self.device.upload(rows))
         for multiple in range(1, plan.multiples):
             self._next_multiples(curve, group, table, n, multiple, plan.window_bits * plan.sets)
         return CudaPointTable(curve, group, n, int(table.nbytes), plan, table)

@@ -12,6 +12,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.points import group_source
+from kernels.cuda.sparse import CSR
 from kernels.cuda.vectors import WORDS
 from kernels.interface.row_program import Op, RowProgram
 from kernels.interface.row_source import SAMPLE, RowSource
@@ -43,6 +44,7 @@ def all_sources() -> list[KernelSource]:
     goldilocks = goldilocks_sources([sample_program()], [SAMPLE])
     sources = [
         WORDS,
+        CSR,
         *recorder.sources,
         *goldilocks,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernels.cuda.device import Device, check_index32
 from kernels.cuda.field import field_source
-from kernels.interface.arrays import Array
-from kernels.interface.sparse import CsrMatrix, Sparse
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.matrix import CsrMatrix
+from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.interface.sparse import Sparse, SparseRows
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
+from kernels.source import KernelSource
 
+CSR = KernelSource("csr")
 SHORT_ROW = 32
 """Most entries of a row that one thread sums alone. Must equal SHORT_ROW in spmv.cu."""
 SEGMENT = 1024
@@ -57,36 +62,100 @@ class CudaSparse(Sparse[CudaMatrix]):
         self._device.prepare(field_source("spmv", field))
 
     def _load_matrix(self, field: Field, matrix: CsrMatrix) -> CudaMatrix:
-        """Put 1 and -1 at the head of the dictionary, cut long rows into segments, and upload."""
+        check_index32("rows of the matrix", matrix.rows)
+        upload = self._device.upload
+        row_ptr = np.ascontiguousarray(matrix.row_ptr)
+        values, number = with_ones(field, matrix.values)
+        value_index = number[matrix.value_index] if matrix.nnz else matrix.value_index
+        columns = upload(np.ascontiguousarray(matrix.columns))
+        long = long_rows(row_ptr[:-1], row_ptr[1:])
+        rows, cols = matrix.rows, matrix.cols
+        return self._loaded(field, rows, cols, upload(row_ptr), columns, upload(value_index), upload(values), long)
+
+    def _load_placed(self, field: Field, matrix: PlacedMatrix) -> CudaMatrix:
+        """Make the rows on the device: what is uploaded are the templates, and where their instances lie."""
         check_index32("rows of the matrix", matrix.rows)
         device = self._device
-        row_ptr, value_index = np.ascontiguousarray(matrix.row_ptr), np.ascontiguousarray(matrix.value_index)
-        values = matrix.values
-        ones = field_from_ints(field, [1, -1])
-        remap = np.arange(2, len(values) + 2, dtype=np.uint32)
-        for index, one in enumerate(ones):
-            remap[np.all(values == one, axis=1)] = index
-        lengths = row_ptr[1:] - row_ptr[:-1]
-        long_rows = np.flatnonzero(lengths > SHORT_ROW).astype(np.uint32)
-        counts = -(-lengths[long_rows].astype(np.int64) // SEGMENT)
-        first_segment = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        owner = np.repeat(np.arange(long_rows.size), counts)
-        within = np.arange(owner.size) - first_segment[owner]
-        begin = row_ptr[long_rows][owner].astype(np.int64) + within * SEGMENT
-        end = np.minimum(begin + SEGMENT, row_ptr[long_rows + 1][owner])
-        return CudaMatrix(
-            field,
-            matrix.rows,
-            matrix.cols,
-            device.upload(row_ptr),
-            device.upload(np.ascontiguousarray(matrix.columns)),
-            device.upload(remap[value_index] if matrix.nnz else value_index),
-            device.upload(np.concatenate([ones, values])),
-            device.upload(long_rows),
-            device.upload(first_segment.astype(np.uint32)),
-            device.upload(begin.astype(np.uint32)),
-            device.upload(end.astype(np.uint32)),
+        place_entries, place_rows = (device.kernel(CSR, name) for name in ("csr_place_entries", "csr_place_rows"))
+        values, number = with_ones(field, matrix.values)
+        position = None if matrix.position is None else device.upload(matrix.position)
+        row_ptr = device.empty((matrix.rows + 1,), np.uint32)
+        columns, value_index = (device.empty((matrix.nnz,), np.uint32) for _ in range(2))
+        device.clear(row_ptr[:1])
+        loaded: dict[int, tuple[Array, Array, Array]] = {}
+        found = [long_rows(np.empty(0, np.uint32), np.empty(0, np.uint32))]
+
+        def placed(part: PlacedRows, row: int, entry: int) -> None:
+            template = part.template
+            if id(template) not in loaded:
+                hosts = (template.row_ptr, template.columns, number[template.value_index])
+                loaded[id(template)] = tuple(device.upload(np.ascontiguousarray(h)) for h in hosts)  # type: ignore[assignment]
+            ends, local, index = loaded[id(template)]
+            count, nnz = np.uint64(part.rows), np.uint32(template.nnz)
+            arguments = (ends, np.uint32(template.rows), nnz, np.uint32(entry), count, row_ptr[row + 1 :])
+            place_rows.launch_items(part.rows, arguments)
+            runs = device.upload(np.ascontiguousarray(part.runs, dtype=np.int64))
+            where = (runs, np.uint32(len(part.runs)), np.int64(part.first), np.int64(part.step), np.uint64(part.nnz))
+            out = (columns[entry:], value_index[entry:])
+            place_entries.launch_items(part.nnz, (local, index, nnz, *where, position, *out))
+
+        row = entry = 0
+        for part, row, entry in matrix.offsets():
+            placed(part, row, entry)
+            found.append(long_rows_of(part, row, entry))
+        filled = sum(part.rows for part in matrix.parts)
+        if filled < matrix.rows:
+            none = np.empty(0, np.uint32)
+            empty = RowTemplate(np.zeros(2, np.uint32), none, none)
+            placed(PlacedRows(empty, np.empty((0, 2), np.int64), 0, 0, matrix.rows - filled), filled, matrix.nnz)
+        return self._loaded(
+            field, matrix.rows, matrix.cols, row_ptr, columns, value_index, device.upload(values), joined(found)
         )
+
+    def _load_transposed(self, field: Field, matrix: SparseRows) -> CudaMatrix:
+        check_index32("columns of the matrix", matrix.cols)
+        device = self._device
+        rows = self._load_matrix(field, matrix) if isinstance(matrix, CsrMatrix) else self._load_placed(field, matrix)
+        counts = device.zeros((matrix.cols,), np.uint32)
+        device.kernel(CSR, "csr_count_columns").launch_items(matrix.nnz, (rows.columns, np.uint64(matrix.nnz), counts))
+        row_ptr = np.zeros(matrix.cols + 1, dtype=np.uint32)
+        np.cumsum(device.download(counts), out=row_ptr[1:])
+        ends = device.upload(row_ptr)
+        device.copy(counts, ends[:-1])
+        columns, value_index = (device.empty((matrix.nnz,), np.uint32) for _ in range(2))
+        arguments = (rows.row_ptr, rows.columns, rows.value_index, np.uint32(matrix.rows), counts, columns, value_index)
+        device.kernel(CSR, "csr_transpose").launch_items(matrix.rows, arguments)
+        return self._loaded(
+            field,
+            matrix.cols,
+            matrix.rows,
+            ends,
+            columns,
+            value_index,
+            rows.values,
+            long_rows(row_ptr[:-1], row_ptr[1:]),
+        )
+
+    def _loaded(
+        self,
+        field: Field,
+        rows: int,
+        cols: int,
+        row_ptr: Array,
+        columns: Array,
+        value_index: Array,
+        values: Array,
+        long: LongRows,
+    ) -> CudaMatrix:
+        """The matrix with its long rows cut into segments."""
+        begin, end = long.begin.astype(np.int64), long.end.astype(np.int64)
+        first_segment = np.concatenate([[0], np.cumsum(-(-(end - begin) // SEGMENT))])
+        owner = np.repeat(np.arange(long.row.size), np.diff(first_segment))
+        begin = begin[owner] + (np.arange(owner.size) - first_segment[owner]) * SEGMENT
+        end = np.minimum(begin + SEGMENT, end[owner])
+        lists = (long.row, first_segment, begin, end)
+        uploaded = (self._device.upload(np.ascontiguousarray(part, dtype=np.uint32)) for part in lists)
+        return CudaMatrix(field, rows, cols, row_ptr, columns, value_index, values, *uploaded)
 
     def _spmv(self, matrix: CudaMatrix, x: Array, out: Array, standard_form: bool) -> None:
         device, source = self._device, field_source("spmv", matrix.field)
@@ -105,3 +174,40 @@ class CudaSparse(Sparse[CudaMatrix]):
         add = device.kernel(source, "spmv_long")
         arguments = (matrix.long_rows, matrix.first_segment, partial, out, np.uint32(long_rows), form)
         add.launch_items(32 * long_rows, arguments)
+
+
+def with_ones(field: Field, values: HostArray) -> tuple[HostArray, HostArray]:
+    """A dictionary with 1 and -1 at its head, and the number in it of each of `values`."""
+    ones = field_from_ints(field, [1, -1])
+    number = np.arange(2, len(values) + 2, dtype=np.uint32)
+    for index, one in enumerate(ones):
+        number[np.all(values == one, axis=1)] = index
+    return np.concatenate([ones, values]), number
+
+
+@dataclass(frozen=True)
+class LongRows:
+    """Rows with more than SHORT_ROW entries, which begin and end at these."""
+
+    row: HostArray
+    begin: HostArray
+    end: HostArray
+
+
+def long_rows(begin: HostArray, end: HostArray) -> LongRows:
+    """The long ones of rows that begin and end at these entries."""
+    row = np.flatnonzero(end - begin > SHORT_ROW)
+    return LongRows(row, begin[row], end[row])
+
+
+def long_rows_of(part: PlacedRows, row: int, entry: int) -> LongRows:
+    """The long rows of placed ones, the first of which is `row` and begins at `entry`."""
+    ends = part.template.row_ptr.astype(np.int64)
+    long = long_rows(ends[:-1], ends[1:])
+    instance = np.arange(part.lanes, dtype=np.int64)[:, None]
+    rows, entries = row + instance * part.template.rows, entry + instance * part.template.nnz
+    return LongRows((rows + long.row).ravel(), (entries + long.begin).ravel(), (entries + long.end).ravel())
+
+
+def joined(parts: Sequence[LongRows]) -> LongRows:
+    return LongRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "begin", "end")))

@@ -61,12 +61,13 @@ class Groups(ABC, Generic[T]):
     loaded: tuple[type[T], ...]
     """The classes of the tables that this family loads."""
 
-    def load_points(self, curve: Curve, group: Group, points: HostArray, *, memory: int | None = None) -> PointTable:
+    def load_points(self, curve: Curve, group: Group, points: Array, *, memory: int | None = None) -> PointTable:
         """Load fixed points for `msm`.
 
         `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file
-        that may not be aligned; the CPU backend uses it in place. `memory` bounds the bytes of the table with its
-        precomputed multiples (None: the backend chooses from what is free). Raises OutOfMemory.
+        that may not be aligned; the CPU backend uses it in place. It may also be an array in the backend's memory.
+        `memory` bounds the bytes of the table with its precomputed multiples (None: the backend chooses from what is
+        free). Raises OutOfMemory.
         """
         n = preconditions.points(curve, group, points)
         if n >= MAX_POINTS:
@@ -124,7 +125,7 @@ class Groups(ABC, Generic[T]):
         """Do nothing, unless a backend has something to gain."""
 
     @abstractmethod
-    def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> T: ...
+    def _load_points(self, curve: Curve, group: Group, points: Array, memory: int | None) -> T: ...
 
     @abstractmethod
     def _msm(self, table: T, scalars: Array, start: int) -> PendingPoint: ...

@@ -4,61 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array
+from kernels.interface.matrix import CsrMatrix
+from kernels.interface.placed import PlacedMatrix
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Field
-
-
-@dataclass(frozen=True)
-class CsrMatrix:
-    """A sparse matrix over a prime field whose values come from a small dictionary (most R1CS values are 1 or -1).
-
-    Row i holds entries row_ptr[i] to row_ptr[i + 1]; entry k is values[value_index[k]] at column columns[k].
-    """
-
-    rows: int
-    cols: int
-    row_ptr: HostArray
-    """Index of each row's first entry, (rows + 1,) uint32, ascending from 0 to nnz."""
-    columns: HostArray
-    """Column of each entry, (nnz,) uint32, each < cols."""
-    value_index: HostArray
-    """Index into `values` of each entry, (nnz,) uint32, each < len(values)."""
-    values: HostArray
-    """Dictionary of the values, (distinct, limbs) uint64, Montgomery form."""
-
-    @property
-    def nnz(self) -> int:
-        return int(self.columns.shape[0])
-
-    def check(self, field: Field) -> None:
-        """Raise SizeError unless shapes and dtypes fit together and `field`, and all indices are in range.
-
-        Reads every index once, for native code and kernels that follow the indices unchecked.
-        """
-        indices = {"row_ptr": self.row_ptr, "columns": self.columns, "value_index": self.value_index}
-        for name, array in indices.items():
-            if array.ndim != 1 or array.dtype != np.uint32:
-                raise SizeError(f"a matrix's {name} is a vector of uint32, not {array.dtype} of shape {array.shape}")
-        if self.values.ndim != 2 or self.values.shape[1] != field.limbs or self.values.dtype != np.uint64:
-            raise SizeError(f"values of shape {self.values.shape} {self.values.dtype} are not elements of {field.name}")
-        if self.row_ptr.shape != (self.rows + 1,) or self.row_ptr[0] != 0 or self.row_ptr[-1] != self.nnz:
-            raise SizeError(f"row_ptr does not describe {self.rows} rows of {self.nnz} entries")
-        if np.any(self.row_ptr[1:] < self.row_ptr[:-1]):
-            raise SizeError("row_ptr does not rise")
-        for array, limit, name in (
-            (self.columns, self.cols, "column"),
-            (self.value_index, self.values.shape[0], "value"),
-        ):
-            if array.shape[0] != self.nnz or (self.nnz and int(array.max()) >= limit):
-                raise SizeError(f"an entry names a {name} beyond the {limit} there are")
 
 
 class Matrix(Protocol):
@@ -74,6 +30,9 @@ class Matrix(Protocol):
     def nbytes(self) -> int: ...
 
 
+SparseRows = CsrMatrix | PlacedMatrix
+"""A sparse matrix on the host. Both kinds have a `check`."""
+
 M = TypeVar("M", bound=Matrix)
 
 
@@ -87,10 +46,12 @@ class Sparse(ABC, Generic[M]):
         """`empty` makes an uninitialised array of a shape and dtype in the backend's memory."""
         self._empty = empty
 
-    def load_matrix(self, field: Field, matrix: CsrMatrix) -> Matrix:
-        """Load `matrix`. Raises SizeError if it is not well formed (see `CsrMatrix.check`)."""
+    def load_matrix(self, field: Field, matrix: SparseRows, *, transposed: bool = False) -> Matrix:
+        """Load `matrix`, or its transpose. Raises SizeError if it is not well formed (see `CsrMatrix.check`)."""
         matrix.check(field)
-        return self._load_matrix(field, matrix)
+        if transposed:
+            return self._load_transposed(field, matrix)
+        return self._load_matrix(field, matrix) if isinstance(matrix, CsrMatrix) else self._load_placed(field, matrix)
 
     def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
         """Return matrix @ x, (rows, limbs), in Montgomery form. `standard_form`: x is canonical (a raw witness)."""
@@ -120,6 +81,12 @@ class Sparse(ABC, Generic[M]):
 
     @abstractmethod
     def _load_matrix(self, field: Field, matrix: CsrMatrix) -> M: ...
+
+    def _load_placed(self, field: Field, matrix: PlacedMatrix) -> M:
+        return self._load_matrix(field, matrix.csr())
+
+    def _load_transposed(self, field: Field, matrix: SparseRows) -> M:
+        return self._load_matrix(field, matrix.csr().transposed())
 
     @abstractmethod
     def _spmv(self, matrix: M, x: Array, out: Array, standard_form: bool) -> None: ...

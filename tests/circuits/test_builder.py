@@ -14,7 +14,7 @@ from distprove.circuits.linear import Linear
 from distprove.errors import UnsatisfiedWitness, UsageError, WitnessGenerationError
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.backend import Backend
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve
 from kernels.maths.encoding import field_to_ints, unpack
 

@@ -11,10 +11,11 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.ntt import NttEngine, NttProfile, plan_passes
 from kernels.errors import BackendError, SizeError
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.interface.vectors import Transform
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
+from tests.support.placed_cases import placed_matrix
 from tests.support.synthesis_cases import products, sha256_block, wires_of
 
 FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
@@ -202,3 +203,17 @@ def test_synthesis(emulated: CudaBackend, field: Field) -> None:
             assert np.array_equal(wires_of(emulated, program, bits=bits), wires_of(cpu, program, bits=bits))
         a = field_from_ints(field, values(field, 70))
         assert np.array_equal(emulated.vectors.bits(field, a, 200), cpu.vectors.bits(field, a, 200))
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_placed_matrices_are_made_on_the_device(emulated: CudaBackend, moved: bool, transposed: bool) -> None:
+    field = BLS12_381.fr
+    matrix = placed_matrix(field, 3, moved=moved)
+    x = field_from_ints(field, values(field, matrix.rows if transposed else matrix.cols))
+    with CpuBackend(threads=1) as cpu:
+        want = cpu.sparse.spmv(cpu.sparse.load_matrix(field, matrix, transposed=transposed), x)
+    for given in (matrix, matrix.csr()):
+        loaded = emulated.sparse.load_matrix(field, given, transposed=transposed)
+        got = emulated.to_host(emulated.sparse.spmv(loaded, emulated.to_device(x)))
+        assert np.array_equal(got, want)

@@ -13,7 +13,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import CURVES, Curve, Field
 from kernels.maths.encoding import field_from_ints
 from tests.support.synthesis_cases import products, sha256_block, wires_of

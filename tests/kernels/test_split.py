@@ -18,8 +18,8 @@ from kernels.cpu.sparse import CpuSparse
 from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import HostArray
 from kernels.interface.leases import SPMV, Lease
+from kernels.interface.matrix import CsrMatrix
 from kernels.interface.offload import MSM, OPERATIONS, Offload
-from kernels.interface.sparse import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import field_from_ints
 from kernels.split import SplitBackend

@@ -10,7 +10,7 @@ import numpy as np
 from distprove.groth16.r1cs import R1cs, write_r1cs
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import Contribution, VerificationKeyPoints, write_zkey
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_from_ints, scalars_from_ints
 

@@ -9,7 +9,7 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import BackendError
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Field
 from tests.support.cpu_cases import BACKENDS, FIELDS, backend_id, edge_values, unaligned

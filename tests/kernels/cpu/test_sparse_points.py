@@ -11,7 +11,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cpu.sparse_points import combine
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BN254, CURVES, Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 

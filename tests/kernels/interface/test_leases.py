@@ -12,7 +12,7 @@ import pytest
 from kernels.cpu import leased_pool
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.leases import CPU_MSM, PROVING, SPMV
-from kernels.interface.sparse import CsrMatrix
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BN254, Group
 from kernels.maths.encoding import field_from_ints
 

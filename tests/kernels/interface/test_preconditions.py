@@ -12,8 +12,9 @@ from kernels.errors import BackendError, SizeError
 from kernels.interface import groups
 from kernels.interface.goldilocks import DeepPoint, GoldilocksKernels
 from kernels.interface.groups import Groups
+from kernels.interface.matrix import CsrMatrix
 from kernels.interface.row_program import Op, RowProgram
-from kernels.interface.sparse import CsrMatrix, Sparse
+from kernels.interface.sparse import Sparse
 from kernels.interface.vectors import Vectors
 from kernels.maths.curves import BLS12_381, BN254, Field, Group
 from kernels.maths.encoding import field_from_ints, generator

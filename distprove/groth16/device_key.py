@@ -1,0 +1,124 @@
+"""Development keys of large circuits, made where they are used: no file, and no point in the host's memory.
+
+A key of 2^27 rows is 44 GiB, which a GPU makes in less time than a disk writes it. As with every key made without a
+ceremony, whoever made it could forge proofs (see `distprove.groth16.dev_setup`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from distprove.groth16.dev_setup import ToxicWaste, key_points, key_scalars
+from distprove.groth16.key import KeyPoints
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.placed import PlacedQap
+from distprove.groth16.resident import picking
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend
+from kernels.interface.placed import PlacedMatrix
+from kernels.maths.curves import Curve
+
+NEARLY_ALL = 7 / 8
+"""Share of the wires from which on all have a point: those at infinity cost less than picking the others."""
+
+
+@dataclass(frozen=True)
+class DeviceKey:
+    """A proving key in a backend's memory. Implements `distprove.groth16.key.LoadableKey`."""
+
+    qap: PlacedQap
+    points: KeyPoints = field(repr=False)
+    wires_a: HostArray | None
+    wires_b: HostArray | None
+    monomial: bool
+
+    @property
+    def curve(self) -> Curve:
+        return self.qap.curve
+
+    @property
+    def n_vars(self) -> int:
+        return self.qap.n_vars
+
+    @property
+    def n_public(self) -> int:
+        return self.qap.n_public
+
+    @property
+    def domain_size(self) -> int:
+        return self.qap.domain_size
+
+    @property
+    def alpha1(self) -> HostArray:
+        return self.points.alpha1
+
+    @property
+    def beta1(self) -> HostArray:
+        return self.points.beta1
+
+    @property
+    def beta2(self) -> HostArray:
+        return self.points.beta2
+
+    @property
+    def delta1(self) -> HostArray:
+        return self.points.delta1
+
+    @property
+    def delta2(self) -> HostArray:
+        return self.points.delta2
+
+    @property
+    def points_a(self) -> Array:
+        return self.points.a
+
+    @property
+    def points_b1(self) -> Array:
+        return self.points.b1
+
+    @property
+    def points_b2(self) -> Array:
+        return self.points.b2
+
+    @property
+    def points_c(self) -> Array:
+        return self.points.c
+
+    @property
+    def points_h(self) -> Array:
+        return self.points.h
+
+    @property
+    def nnz(self) -> int:
+        return self.qap.a.nnz + self.qap.b.nnz
+
+    def matrices(self) -> tuple[PlacedMatrix, PlacedMatrix]:
+        return self.qap.a, self.qap.b
+
+    @property
+    def verification_key(self) -> VerificationKey:
+        """Raises InvalidKey, which would be an error of this program."""
+        points = self.points
+        return VerificationKey(self.curve, points.alpha1, points.beta2, points.gamma2, points.delta2, points.ic)
+
+
+def dev_key(qap: PlacedQap, backend: Backend, *, monomial: bool = False) -> DeviceKey:
+    """Make a development key from fresh toxic waste, whose vectors of points stay in the backend's memory.
+
+    With `monomial` the H points are bellperson's, for the quotient's coefficients. Raises OutOfMemory.
+    """
+    scalars = key_scalars(qap, ToxicWaste.draw(qap), backend, monomial=monomial)
+    wires_a, a = _occurring(qap, backend, scalars.a)
+    wires_b, b = _occurring(qap, backend, scalars.b)
+    points = key_points(qap.curve, replace(scalars, a=a, b=b), backend, lambda vector: vector)
+    return DeviceKey(qap, points, wires_a, wires_b, monomial)
+
+
+def _occurring(qap: PlacedQap, backend: Backend, polynomials: Array) -> tuple[HostArray | None, Array]:
+    """The wires whose polynomial is not zero, and the values of those; None where that is nearly every wire."""
+    wires = np.flatnonzero(backend.to_host(polynomials).any(axis=1)).astype(np.uint32)
+    if len(wires) >= NEARLY_ALL * qap.n_vars:
+        return None, polynomials
+    return wires, backend.sparse.spmv(picking(qap.curve.fr, qap.n_vars, backend, wires), polynomials)

@@ -1,0 +1,77 @@
+"""Constraint systems whose repeated parts are stored once, and the programs (QAP) of their keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from distprove.groth16.qap import log_domain_of
+from distprove.groth16.r1cs import R1cs
+from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.maths.curves import Curve
+from kernels.maths.encoding import field_from_ints
+
+
+@dataclass(frozen=True)
+class PlacedSystem:
+    """A rank-1 constraint system as `R1cs`, with matrices of placed templates."""
+
+    curve: Curve
+    n_vars: int
+    n_outputs: int
+    n_public_inputs: int
+    n_private_inputs: int
+    a: PlacedMatrix
+    b: PlacedMatrix
+    c: PlacedMatrix
+
+    @property
+    def n_public(self) -> int:
+        """Number of public wires, without the constant one."""
+        return self.n_outputs + self.n_public_inputs
+
+    def r1cs(self) -> R1cs:
+        """The same system with every row in memory."""
+        sizes = {name: value for name, value in vars(self).items() if name not in ("a", "b", "c")}
+        return R1cs(**sizes, a=self.a.csr(), b=self.b.csr(), c=self.c.csr())
+
+
+@dataclass(frozen=True)
+class PlacedQap:
+    """The program of a circuit as `distprove.groth16.qap.Qap`, with matrices of placed templates."""
+
+    curve: Curve
+    n_vars: int
+    n_public: int
+    log_domain: int
+    a: PlacedMatrix
+    b: PlacedMatrix
+    c: PlacedMatrix
+
+    @property
+    def domain_size(self) -> int:
+        return 1 << self.log_domain
+
+    @classmethod
+    def from_system(cls, system: PlacedSystem) -> PlacedQap:
+        """Make the program of a circuit. Raises InputError if its domain is too large for the scalar field."""
+        log_domain = log_domain_of(system.curve, system.a.rows, system.n_public)
+        a, b, c = (replace(matrix, rows=1 << log_domain) for matrix in (system.a, system.b, system.c))
+        count = system.n_public + 1
+        index = np.full(count, len(a.values), dtype=np.uint32)
+        identity = RowTemplate(np.arange(count + 1, dtype=np.uint32), _named(a, count), index)
+        part = PlacedRows(identity, np.empty((0, 2), dtype=np.int64), 0, 0, 1)
+        one = field_from_ints(system.curve.fr, [1])
+        a = replace(a, parts=(*a.parts, part), values=np.concatenate([a.values, one]))
+        return cls(system.curve, system.n_vars, system.n_public, log_domain, a, b, c)
+
+
+def _named(matrix: PlacedMatrix, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The numbers by which parts name the first `count` columns."""
+    if matrix.position is None:
+        return np.arange(count, dtype=np.uint32)
+    named = np.flatnonzero(matrix.position < count)
+    leading = np.empty(count, dtype=np.uint32)
+    leading[matrix.position[named]] = named
+    return leading

@@ -1,0 +1,62 @@
+"""Matrices of placed templates: their rows, their products on every backend, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.cpu.backend import CpuBackend
+from kernels.errors import SizeError
+from kernels.interface.placed import PlacedMatrix
+from kernels.maths.curves import BLS12_381
+from kernels.maths.encoding import field_from_ints, field_to_ints
+from tests.support.placed_cases import dense, placed_matrix
+
+FR = BLS12_381.fr
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_products_are_those_of_the_definition(moved: bool) -> None:
+    matrix = placed_matrix(FR, 1, moved=moved)
+    rows = dense(matrix, FR)
+    x = [pow(7, i, FR.modulus) for i in range(matrix.cols)]
+    y = [pow(11, i, FR.modulus) for i in range(matrix.rows)]
+    backward = [0] * matrix.cols
+    for row, factor in zip(rows, y, strict=True):
+        for column, coefficient in row.items():
+            backward[column] += coefficient * factor
+    with CpuBackend(threads=1) as cpu:
+        loaded, transposed = (cpu.sparse.load_matrix(FR, matrix, transposed=t) for t in (False, True))
+        product = field_to_ints(FR, cpu.sparse.spmv(loaded, field_from_ints(FR, x)))
+        assert product == [sum(c * x[k] for k, c in row.items()) % FR.modulus for row in rows]
+        assert field_to_ints(FR, cpu.sparse.spmv(transposed, field_from_ints(FR, y))) == [
+            total % FR.modulus for total in backward
+        ]
+
+
+def spoiled(matrix: PlacedMatrix) -> dict[str, PlacedMatrix]:
+    first = matrix.parts[0]
+    beyond = first.runs.copy()
+    beyond[0] = matrix.cols - 1, 1
+    below = first.runs.copy()
+    below[0] = 1, -1
+    wrong = replace(first.template, value_index=first.template.value_index + 5)
+    assert matrix.position is not None
+    return {
+        "input beyond": replace(matrix, parts=(replace(first, runs=beyond),)),
+        "input below": replace(matrix, parts=(replace(first, runs=below),)),
+        "own beyond": replace(matrix, parts=(replace(first, first=matrix.cols - 3),)),
+        "no instance": replace(matrix, parts=(replace(first, lanes=0),)),
+        "a value": replace(matrix, parts=(replace(first, template=wrong),)),
+        "rows": replace(matrix, rows=3),
+        "a position": replace(matrix, position=matrix.position + np.uint32(1)),
+        "positions": replace(matrix, position=matrix.position[:-1]),
+    }
+
+
+@pytest.mark.parametrize("what", spoiled(placed_matrix(FR, 2, moved=True)))
+def test_what_does_not_fit_is_refused(what: str) -> None:
+    with pytest.raises(SizeError):
+        spoiled(placed_matrix(FR, 2, moved=True))[what].check(FR)

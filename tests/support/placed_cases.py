@@ -1,0 +1,61 @@
+"""Matrices of placed templates at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.maths.curves import Field
+from kernels.maths.encoding import field_from_ints
+
+COLUMNS, EMPTY_ROWS = 3000, 7
+VALUES = (5, -1, 1, 0, 1 << 200)
+
+
+def template(rng: np.random.Generator, lengths: list[int], columns: int) -> RowTemplate:
+    """Rows of these lengths over `columns` columns of their own; a column may come twice in a row."""
+    ends = np.cumsum([0, *lengths]).astype(np.uint32)
+    named, index = rng.integers(0, columns, int(ends[-1])), rng.integers(0, len(VALUES), int(ends[-1]))
+    return RowTemplate(ends, named.astype(np.uint32), index.astype(np.uint32))
+
+
+def placed_matrix(field: Field, seed: int, *, moved: bool) -> PlacedMatrix:
+    """Instances of templates with rows short, long, very long and empty, whose inputs are one wire for all instances or
+    a run forwards or backwards; a part without inputs; and empty rows at the end. `moved`: columns have other
+    positions."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for lengths, inputs, own, lanes in (
+        ([3, 0, 40, 1], 4, 9, 11),
+        ([1500, 2], 3, 120, 5),
+        ([2, 2], 0, 50, 1),
+        ([1], 2, 0, 30),
+    ):
+        made = template(rng, lengths, inputs + own)
+        for _ in range(2):
+            runs = [(int(rng.integers(100, 2000)), int(rng.integers(-3, 4))) for _ in range(inputs)]
+            first = int(rng.integers(0, COLUMNS - own * lanes + 1))
+            parts.append(PlacedRows(made, np.array(runs, dtype=np.int64).reshape(-1, 2), first, own, lanes))
+    rows = sum(part.rows for part in parts) + EMPTY_ROWS
+    position = rng.permutation(COLUMNS).astype(np.uint32) if moved else None
+    return PlacedMatrix(rows, COLUMNS, tuple(parts), field_from_ints(field, VALUES), position)
+
+
+def dense(matrix: PlacedMatrix, field: Field) -> list[dict[int, int]]:
+    """The coefficients of each row by column, entry by entry from the definition."""
+    rows: list[dict[int, int]] = []
+    for part in matrix.parts:
+        inputs, ends = len(part.runs), part.template.row_ptr
+        for lane in range(part.lanes):
+            for row in range(part.template.rows):
+                found: dict[int, int] = {}
+                for k in range(int(ends[row]), int(ends[row + 1])):
+                    c = int(part.template.columns[k])
+                    if c < inputs:
+                        wire = int(part.runs[c, 0]) + lane * int(part.runs[c, 1])
+                    else:
+                        wire = part.first + lane * part.step + c - inputs
+                    column = wire if matrix.position is None else int(matrix.position[wire])
+                    found[column] = (found.get(column, 0) + VALUES[part.template.value_index[k]]) % field.modulus
+                rows.append(found)
+    return [*rows, *({} for _ in range(matrix.rows - len(rows)))]
