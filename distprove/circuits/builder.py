@@ -228,7 +228,7 @@ class CircuitBuilder:
             outputs,
             (*public, *private),
             len(public),
-            scheduled(self._steps),
+            scheduled(self._steps, self.field, self._wires),
             self._wires,
             self._order(),
         )

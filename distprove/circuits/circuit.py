@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.circuits.program import Step, Wires
+from distprove.circuits.program import Wires
+from distprove.circuits.schedule import Schedule
 from distprove.errors import WitnessGenerationError
 from distprove.groth16.inputs import Inputs, flatten, signals
 from distprove.groth16.r1cs import R1cs
@@ -36,7 +37,7 @@ class WitnessProgram:
     """Public inputs first."""
     public_inputs: int
     """Number of signals that are public inputs."""
-    steps: tuple[Step, ...]
+    schedule: Schedule
     n_wires: int
     order: NDArray[np.int64] | None
     """The builder's wire number of each final wire, (wires,); None where they have the builder's order, so that no
@@ -76,16 +77,20 @@ class WitnessProgram:
 
     def _made_on(self, backend: Backend, inputs: Sequence[Inputs]) -> Array:
         """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
-        field = self.curve.fr
-        wires = Wires(backend, field, self.n_wires, len(inputs))
+        field, schedule = self.curve.fr, self.schedule
+        wires = Wires(backend, field, self.n_wires + schedule.residuals, len(inputs))
         given = [self._values(number, one) for number, one in enumerate(inputs)]
         for signal in self.inputs:
             by_lane = np.stack([values.pop(signal.name) for values in given], axis=1).reshape(-1, field.limbs)
             wires.store(signal.first, backend.vectors.to_montgomery(field, backend.to_device(by_lane)))
-        for step in self.steps:
+        for step in schedule.steps:
             step.run(wires)
-        flat = wires.values.reshape(-1, field.limbs)
-        standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(wires.values.shape)
+        values, residuals = wires.values[: self.n_wires], wires.values[self.n_wires :]
+        if schedule.checks and not backend.vectors.equal(residuals, backend.zeros(residuals.shape)):
+            for check in schedule.checks:
+                check.run(wires)
+        flat = values.reshape(-1, field.limbs)
+        standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(values.shape)
         return standard if self.order is None else standard[backend.to_device(self.order)]
 
     def _values(self, number: int, inputs: Inputs) -> dict[str, NDArray[np.uint64]]:

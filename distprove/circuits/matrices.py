@@ -49,7 +49,7 @@ class Rows(Protocol):
     def nnz(self, side: int) -> int:
         """The number of entries of one matrix."""
 
-    def placed(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
         """The rows of one matrix. Their values are numbered by `values`."""
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
@@ -75,7 +75,7 @@ class ConstraintBlock:
     def nnz(self, side: int) -> int:
         return self.rows * len(self.side(side).terms)
 
-    def placed(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
         terms = self.side(side).terms
         index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
         template = RowTemplate(
@@ -111,7 +111,7 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Placed
             ends.append(len(columns))
         else:
             flush()
-            found.append(part.placed(side, values, made))
+            found.append(part.placed_rows(side, values, made))
     flush()
     return tuple(found)
 

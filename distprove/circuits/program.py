@@ -7,15 +7,17 @@ all lanes of all witnesses of the batch at once, so its cost in Python depends o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from distprove.circuits.linear import Linear, Span
+from distprove.circuits.linear import Linear, Run, Span
 from distprove.errors import UnsatisfiedWitness
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.synthesis import Instances, Program
+from kernels.interface.synthesis import Instances, Products, Program
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -46,6 +48,11 @@ class Wires:
     def evaluate(self, linear: Linear, lanes: int | None = None) -> Array:
         """The values of `linear` as a new array (lanes * batch, limbs), repeated to `lanes` if it has one lane."""
         lanes = lanes or linear.lanes
+        if list(linear.terms.values()) == [1]:
+            values = self.backend.empty((lanes, self.batch, self.field.limbs))
+            ((first, stride),) = linear.terms
+            values[...] = self.run_of(first, stride, lanes)
+            return values.reshape(-1, self.field.limbs)
         total = self.backend.zeros((lanes, self.batch, self.field.limbs))
         if linear.terms:
             at_once = max(1, _TERMS_AT_ONCE // (self.batch * len(linear.terms)))
@@ -80,11 +87,60 @@ class Wires:
         self.values[first : first + lanes] = values.reshape(lanes, self.batch, self.field.limbs)
 
 
+@dataclass(frozen=True, eq=False)
+class PlacedProgram:
+    """Instances of a program among a circuit's wires, which a backend computes by one operation."""
+
+    program: Program
+    runs: NDArray[np.int64]
+    """As in `Instances`, (inputs, 2)."""
+    first: int
+    lanes: int
+
+
+class ProductPrograms:
+    """Programs that make one product each, made once for all steps with the same coefficients."""
+
+    def __init__(self, field: Field) -> None:
+        self._field = field
+        self._made: dict[tuple[tuple[int, ...], ...], Products] = {}
+
+    def placed(self, first: int, lanes: int, a: Linear, b: Linear, c: Linear) -> PlacedProgram:
+        """The wires first + i = a * b + c, for each lane i."""
+        rows = [linear.terms for linear in (a, b, c)]
+        inputs: dict[Run, int] = {}
+        columns = [1 + inputs.setdefault(run, len(inputs)) for terms in rows for run in terms]
+        key = (tuple(columns), *(tuple(terms.values()) for terms in rows))
+        if key not in self._made:
+            distinct = list(dict.fromkeys([1, self._field.modulus - 1, *(v for terms in rows for v in terms.values())]))
+            index = [distinct.index(v) for terms in rows for v in terms.values()]
+            ends = np.cumsum([0, *map(len, rows)])
+            row_ptr, wires, numbers = (np.array(part, dtype=np.uint32) for part in (ends, columns, index))
+            values = field_from_ints(self._field, distinct)
+            self._made[key] = Products(self._field, len(inputs), row_ptr, wires, numbers, values)
+        return PlacedProgram(self._made[key], np.array(list(inputs), dtype=np.int64).reshape(-1, 2), first, lanes)
+
+
+def run_placed(wires: Wires, placed: PlacedProgram) -> None:
+    """Compute the wires of one placement of a program."""
+    wires.backend.synthesis.run(placed.program, wires.values, instances_of([placed]))
+
+
+def instances_of(placed: Sequence[PlacedProgram]) -> Instances:
+    """Where the instances of these placements lie."""
+    first = np.array([one.first for one in placed], dtype=np.int64)
+    return Instances(np.stack([one.runs for one in placed]), first, placed[0].lanes)
+
+
 class Step(ABC):
     """One vectorised step of a witness program."""
 
     @abstractmethod
     def run(self, wires: Wires) -> None: ...
+
+    def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
+        """The step as a program of the backend; None where it is none."""
+        return None
 
     @abstractmethod
     def reads(self) -> list[Span]:
@@ -104,6 +160,10 @@ class Assign(Step):
 
     def run(self, wires: Wires) -> None:
         wires.store(self.first, wires.evaluate(self.value))
+
+    def placed(self, programs: ProductPrograms) -> PlacedProgram:
+        zero = Linear(self.value.field, 1, {})
+        return programs.placed(self.first, self.value.lanes, zero, zero, self.value)
 
     def reads(self) -> list[Span]:
         return self.value.spans(self.value.lanes)
@@ -126,6 +186,9 @@ class Multiply(Step):
         b = a if self.b == self.a else wires.evaluate(self.b, self.lanes)
         wires.store(self.first, wires.backend.vectors.mul(wires.field, a, b))
 
+    def placed(self, programs: ProductPrograms) -> PlacedProgram:
+        return programs.placed(self.first, self.lanes, self.a, self.b, Linear(self.a.field, 1, {}))
+
     def reads(self) -> list[Span]:
         return [*self.a.spans(self.lanes), *self.b.spans(self.lanes)]
 
@@ -147,6 +210,9 @@ class MultiplyAdd(Step):
         a, b, c = (wires.evaluate(value, self.lanes) for value in (self.a, self.b, self.c))
         product = wires.backend.vectors.mul(wires.field, a, b)
         wires.store(self.first, wires.backend.vectors.add(wires.field, product, c))
+
+    def placed(self, programs: ProductPrograms) -> PlacedProgram:
+        return programs.placed(self.first, self.lanes, self.a, self.b, self.c)
 
     def reads(self) -> list[Span]:
         return [span for value in (self.a, self.b, self.c) for span in value.spans(self.lanes)]
@@ -211,6 +277,24 @@ class RunProgram(Step):
         return [(1 + self.program.inputs, self.program.own)]
 
 
+@dataclass(frozen=True, eq=False)
+class Computed(Step):
+    """Steps of one program that wait for none of each other, as one operation of the backend."""
+
+    program: Program
+    where: Instances
+    items: tuple[Step, ...]
+
+    def run(self, wires: Wires) -> None:
+        wires.backend.synthesis.run(self.program, wires.values, self.where)
+
+    def reads(self) -> list[Span]:
+        return [span for item in self.items for span in item.reads()]
+
+    def sets(self) -> list[tuple[int, int]]:
+        return [made for item in self.items for made in item.sets()]
+
+
 @dataclass(frozen=True)
 class Check(Step):
     """The step that raises UnsatisfiedWitness unless a * b = c. Only asserted constraints are checked, because products
@@ -237,6 +321,10 @@ class Check(Step):
         if wires.batch > wires.witnesses:
             which = f", instance {index % wires.batch // wires.witnesses}{which}"
         raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {self.label}{where}{which}")
+
+    def residuals(self, first: int, programs: ProductPrograms) -> PlacedProgram:
+        """The values a * b - c, written from wire `first` on: all zero where the step would raise nothing."""
+        return programs.placed(first, self.lanes, self.a, self.b, -self.c)
 
     def reads(self) -> list[Span]:
         return [span for value in (self.a, self.b, self.c) for span in value.spans(self.lanes)]

@@ -8,26 +8,50 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from distprove.circuits.program import Step
-from distprove.circuits.templates import Placement, Placements, Template
+from distprove.circuits.program import Check, Computed, PlacedProgram, ProductPrograms, Step, instances_of
+from kernels.interface.synthesis import Program
+from kernels.maths.curves import Field
 
 
-def scheduled(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps by how many others they wait for in a row, with placements of a template at once where they can be."""
+@dataclass(frozen=True)
+class Schedule:
+    """A circuit's witness program in the order in which it runs."""
+
+    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    """What must hold. Steps write what each one leaves, zeros in a witness, behind the circuit's wires."""
+    residuals: int
+    """Number of these values."""
+
+
+def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
+    """The steps by how many others they wait for in a row, with those of one program at once where they can be."""
     levels = _levels(steps)
+    programs = ProductPrograms(field)
     alone: dict[int, list[Step]] = {}
-    groups: dict[int, dict[tuple[Template, int], list[Placement]]] = {}
+    groups: dict[int, dict[tuple[Program, int], list[tuple[Step, PlacedProgram]]]] = {}
+    checks: list[Check] = []
+    residuals = 0
     for step, level in zip(steps, levels, strict=True):
-        if isinstance(step, Placement) and step.template.program is not None:
-            groups.setdefault(level, {}).setdefault((step.template, step.lanes), []).append(step)
+        if isinstance(step, Check):
+            placed: PlacedProgram | None = step.residuals(wires + residuals, programs)
+            residuals += step.lanes
+            checks.append(step)
         else:
+            placed = step.placed(programs)
+        if placed is None:
             alone.setdefault(level, []).append(step)
+        else:
+            groups.setdefault(level, {}).setdefault((placed.program, placed.lanes), []).append((step, placed))
     ordered: list[Step] = []
     for level in range(max(levels, default=-1) + 1):
         ordered += alone.get(level, [])
-        ordered += [Placements(tuple(group)) for group in groups.get(level, {}).values()]
-    return tuple(ordered)
+        for (program, _), group in groups.get(level, {}).items():
+            items, where = zip(*group, strict=True)
+            ordered.append(Computed(program, instances_of(where), items))
+    return Schedule(tuple(ordered), tuple(checks), residuals)
 
 
 def _levels(steps: Sequence[Step]) -> list[int]:

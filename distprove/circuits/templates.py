@@ -21,10 +21,20 @@ from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear, Run, Span
 from distprove.circuits.matrices import Dictionary, Entries, Templates
-from distprove.circuits.program import Assign, Multiply, MultiplyAdd, RunProgram, Step, Wires
+from distprove.circuits.program import (
+    Assign,
+    Multiply,
+    MultiplyAdd,
+    PlacedProgram,
+    ProductPrograms,
+    RunProgram,
+    Step,
+    Wires,
+    run_placed,
+)
 from distprove.errors import UsageError
 from kernels.interface.placed import PlacedRows, RowTemplate
-from kernels.interface.synthesis import Instances, Products, Program
+from kernels.interface.synthesis import Products, Program
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -116,7 +126,7 @@ class Placement(Step):
     def nnz(self, side: int) -> int:
         return self.lanes * int(self.template.sides[side].columns.shape[0])
 
-    def placed(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
         template = self.template
         if id(template) not in made:
             entries = template.sides[side]
@@ -157,12 +167,22 @@ class Placement(Step):
     # -- witness ----------------------------------------------------------------------------------------------------
 
     def run(self, wires: Wires) -> None:
-        if self.template.program is not None:
-            Placements((self,)).run(wires)
+        if self._placed is not None:
+            run_placed(wires, self._placed)
             return
         at_once = max(1, WIRES_AT_ONCE // (self.template.wires * wires.batch))
         for start in range(0, self.lanes, at_once):
             self._run_lanes(wires, start, min(at_once, self.lanes - start))
+
+    def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
+        return self._placed
+
+    @cached_property
+    def _placed(self) -> PlacedProgram | None:
+        program = self.template.program
+        if program is None:
+            return None
+        return PlacedProgram(program, np.array(self.runs, dtype=np.int64), self.first, self.lanes)
 
     def reads(self) -> list[Span]:
         ends = [(first, first + (self.lanes - 1) * stride) for first, stride in self.runs]
@@ -184,26 +204,6 @@ class Placement(Step):
         begin = self.first + start * template.own
         own = wires.values[begin : begin + lanes * template.own]
         own.reshape(lanes, template.own, wires.batch, limbs)[...] = by_lane[1 + template.inputs :].swapaxes(0, 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Placements(Step):
-    """Placements of one template, with a program, that wait for nothing of each other and have as many lanes each."""
-
-    items: tuple[Placement, ...]
-
-    def run(self, wires: Wires) -> None:
-        template, lanes = self.items[0].template, self.items[0].lanes
-        assert template.program is not None
-        runs = np.array([item.runs for item in self.items], dtype=np.int64)
-        where = Instances(runs, np.array([item.first for item in self.items], dtype=np.int64), lanes)
-        wires.backend.synthesis.run(template.program, wires.values, where)
-
-    def reads(self) -> list[Span]:
-        return [span for item in self.items for span in item.reads()]
-
-    def sets(self) -> list[tuple[int, int]]:
-        return [made for item in self.items for made in item.sets()]
 
 
 def single_runs(inputs: Sequence[Linear]) -> tuple[Run, ...]:

@@ -4,8 +4,8 @@ Groth, On the size of pairing-based non-interactive arguments (eprint 2016/260),
 points in the basis of the odd coset: with n the domain size and g a 2n-th root of unity, H_i commits to the Lagrange
 polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2). Therefore the evaluations
 of A B - C on the coset are the scalars, and the prover divides nothing. bellperson's keys commit to powers of tau, so
-that the prover divides by -2 and transforms back once more, to the quotient's coefficients; and they have points only
-for wires that occur, whose elements are picked out of the witness.
+that the prover computes the quotient's coefficients (`distprove.groth16.quotient`); and they have points only for wires
+that occur, whose elements are picked out of the witness.
 """
 
 from __future__ import annotations

@@ -27,8 +27,12 @@ class CpuSynthesis(Synthesis):
             return native.products_program(name, program.inputs, *map(flat_bytes, arrays))
         return native.sha256_program(name, program.inputs, flat_bytes(program.sources), flat_bytes(program.bits))
 
-    def _run(self, loaded: Any, program: Program, wires: Array, where: Instances) -> None:
+    def _find(self, where: Instances) -> tuple[Any, Any]:
         runs, first = (flat_bytes(np.ascontiguousarray(array, dtype=np.int64)) for array in (where.runs, where.first))
+        return runs, first
+
+    def _run(self, loaded: Any, found: tuple[Any, Any], program: Program, wires: Array, where: Instances) -> None:
+        runs, first = found
         batch = int(wires.shape[1])
         with self._pool.leased(PROVING, where.lanes * len(where.first) * batch * program.own) as threads:
             self._pool.native.run_program(threads, loaded, runs, first, where.lanes, batch, flat_bytes(wires))

@@ -28,9 +28,15 @@ class CudaSynthesis(Synthesis):
         )
         return tuple(self._device.upload(np.ascontiguousarray(host)) for host in hosts)
 
-    def _run(self, loaded: tuple[Array, ...], program: Program, wires: Array, where: Instances) -> None:
+    def _find(self, where: Instances) -> tuple[Array, Array]:
+        runs, first = (np.ascontiguousarray(array, dtype=np.int64) for array in (where.runs, where.first))
+        return self._device.upload(runs), self._device.upload(first)
+
+    def _run(
+        self, loaded: tuple[Array, ...], found: tuple[Array, Array], program: Program, wires: Array, where: Instances
+    ) -> None:
         device, batch = self._device, int(wires.shape[1])
-        runs, first = (device.upload(np.ascontiguousarray(a, dtype=np.int64)) for a in (where.runs, where.first))
+        runs, first = found
         sizes = (program.inputs, program.own, where.lanes, batch)
         instances = len(where.first) * where.lanes * batch
         arguments = (wires, runs, first, *map(np.uint32, sizes), np.uint64(instances), *loaded)

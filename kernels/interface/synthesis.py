@@ -67,9 +67,9 @@ class Sha256Block:
 Program = Products | Sha256Block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instances:
-    """Where the instances of some placements lie among a circuit's wires."""
+    """Where the instances of some placements lie among a circuit's wires. A backend keeps what it makes of it."""
 
     runs: HostArray
     """The wire that is each input of the first instance, and the step to the next, (placements, inputs, 2) int64."""
@@ -84,6 +84,8 @@ class Synthesis(ABC):
 
     def __init__(self) -> None:
         self._loaded: WeakKeyDictionary[Program, Any] = WeakKeyDictionary()
+        self._found: WeakKeyDictionary[Instances, tuple[Program, int, Any]] = WeakKeyDictionary()
+        """Of each Instances the program and the number of wires that it was checked for, and what the backend made."""
 
     def run(self, program: Program, wires: Array, where: Instances) -> None:
         """Set the own wires of all instances. No instance may have own wires of another as inputs.
@@ -94,28 +96,22 @@ class Synthesis(ABC):
         preconditions.writable(wires, wires.shape)
         if wires.ndim != 3:
             raise SizeError(f"wires have shape (wires, batch, {program.field.limbs}), not {wires.shape}")
-        runs, first, lanes, count = where.runs, where.first, where.lanes, int(wires.shape[0])
-        if runs.shape != (len(first), program.inputs, 2) or lanes < 1:
-            raise SizeError(f"{len(first)} placements of {program.inputs} inputs do not fit runs of shape {runs.shape}")
-        ends = np.concatenate(
-            [
-                runs[..., 0].ravel(),
-                (runs[..., 0] + (lanes - 1) * runs[..., 1]).ravel(),
-                first,
-                first + lanes * program.own - 1,
-            ]
-        )
-        if len(first) == 0 or program.own == 0:
+        count = int(wires.shape[0])
+        checked, most, found = self._found.get(where, (None, 0, None))
+        if checked is not program or most > count:
+            _check(program, where, count)
+            found = self._find(where)
+            self._found[where] = program, count, found
+        if len(where.first) == 0 or program.own == 0:
             return
-        if ends.min() < 0 or ends.max() >= count or first.min() < 1:
-            raise SizeError(f"instances lie beyond the {count} wires that there are")
         if program not in self._loaded:
             self._loaded[program] = self._load(program)
-        self._run(self._loaded[program], program, wires, where)
+        self._run(self._loaded[program], found, program, wires, where)
 
     def clear(self) -> None:
-        """Drop what was made of the programs."""
+        """Drop what was made of the programs and of where their instances lie."""
         self._loaded.clear()
+        self._found.clear()
 
     # -- what a backend implements, on checked arguments --------------------------------------------------------------
 
@@ -123,4 +119,20 @@ class Synthesis(ABC):
     def _load(self, program: Program) -> Any: ...
 
     @abstractmethod
-    def _run(self, loaded: Any, program: Program, wires: Array, where: Instances) -> None: ...
+    def _find(self, where: Instances) -> Any: ...
+
+    @abstractmethod
+    def _run(self, loaded: Any, found: Any, program: Program, wires: Array, where: Instances) -> None: ...
+
+
+def _check(program: Program, where: Instances, count: int) -> None:
+    """Raise SizeError unless all instances lie among `count` wires."""
+    runs, first, lanes = where.runs, where.first, where.lanes
+    if runs.shape != (len(first), program.inputs, 2) or lanes < 1:
+        raise SizeError(f"{len(first)} placements of {program.inputs} inputs do not fit runs of shape {runs.shape}")
+    if len(first) == 0 or program.own == 0:
+        return
+    last = first + lanes * program.own - 1
+    ends = np.concatenate([runs[..., 0].ravel(), (runs[..., 0] + (lanes - 1) * runs[..., 1]).ravel(), first, last])
+    if ends.min() < 0 or ends.max() >= count or first.min() < 1:
+        raise SizeError(f"instances lie beyond the {count} wires that there are")

@@ -6,8 +6,8 @@ import numpy as np
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.linear import Linear
+from distprove.circuits.program import Computed
 from distprove.circuits.schedule import scheduled
-from distprove.circuits.templates import Placements
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
 
@@ -30,9 +30,11 @@ def chains(count: int, length: int, lanes: int) -> CircuitBuilder:
 
 def test_chains_run_side_by_side_and_in_order() -> None:
     b = chains(3, 4, 5)
-    steps = scheduled(b._steps)
-    groups = [step for step in steps if isinstance(step, Placements)]
+    schedule = scheduled(b._steps, b.field, b._wires)
+    steps, template = schedule.steps, SQUARE_PLUS.program
+    groups = [step for step in steps if isinstance(step, Computed) and step.program is template]
     assert [len(group.items) for group in groups] == [3, 3, 3, 3, 1]
+    assert len(steps) == 2 * 5, "the wires that settle a template's outputs are one operation too"
     made = {wire for step in steps for first, count in step.sets() for wire in range(first, first + count)}
     there = set(range(b._wires)) - made
     for step in steps:
