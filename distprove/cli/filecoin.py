@@ -27,6 +27,9 @@ def filecoin(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     zkey: Annotated[Path | None, typer.Option(help="A key of this circuit; made here where there is none.")] = None,
     seed: Annotated[int, typer.Option(help="What the inputs are drawn from.")] = 0,
+    in_memory: Annotated[
+        bool, typer.Option("--in-memory", help="Make the key in the device's memory and prove here, without files.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure seconds of a sector and of a partition of Filecoin's, by step, synthesis included.
@@ -34,11 +37,15 @@ def filecoin(
     Leaves and siblings are random, and the key is a development key. A configuration that does not fit is told first.
     """
     from distprove.bench import filecoin as bench
+    from distprove.bench import resident
     from distprove.bench.results import report
     from distprove.circuits.registry import find_circuit
+    from distprove.errors import UsageError
     from distprove.host.machine import inspect_machine
     from distprove.settings import ExecutorSettings
 
+    if in_memory and (zkey is not None or gpus > 1):
+        raise UsageError("--in-memory makes its own key on one device: leave out --zkey, and take at most one GPU")
     count = partitions or find_circuit(f"filecoin/{config}").partitions
     kind = "auto" if gpus else "cpu"
     executor = ExecutorSettings(local=True, backend=kind, gpus=gpus, threads=threads)
@@ -47,17 +54,16 @@ def filecoin(
         open_backend(kind, threads=threads) as backend,
     ):
         info = backend.info()
-        found = bench.bench_filecoin(
-            backend,
-            config,
-            count,
-            executor,
-            Path(folder),
-            lambda doing: err().print(f"[dim]{escape(doing)}[/]"),
-            zkey=zkey,
-            seed=seed,
-        )
-    document = report("filecoin", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+
+        def tell(doing: str) -> None:
+            err().print(f"[dim]{escape(doing)}[/]")
+
+        if in_memory:
+            found = resident.bench_resident(backend, config, count, tell, seed=seed)
+        else:
+            found = bench.bench_filecoin(backend, config, count, executor, Path(folder), tell, zkey=zkey, seed=seed)
+    about = resident if in_memory else bench
+    document = report("filecoin", about.TIMED, about.CHECKED, info, inspect_machine(), [found])
     if as_json:
         print_json(document)
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distprove.bench import filecoin
+from distprove.bench import filecoin, resident
 from distprove.circuits.registry import CIRCUITS, CircuitEntry, find_circuit
 from tests.circuits.test_registry import squares
 from tests.cli.conftest import run
@@ -35,8 +35,9 @@ def test_what_does_not_fit_is_told_first(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "no circuit" in done.output
 
 
-def test_a_job_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The circuit is one's own here, which is proven in no time."""
+@pytest.fixture
+def own_circuit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration "squares", which is proven in no time."""
 
     class Squares(CircuitEntry):
         def make(self):  # type: ignore[no-untyped-def]
@@ -44,7 +45,26 @@ def test_a_job_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
     entry = Squares("filecoin/squares", "", "", "", (), partitions=3)
     monkeypatch.setitem(CIRCUITS, entry.name, entry)
-    monkeypatch.setattr(filecoin, "random_inputs", lambda *_: lambda k: {"total": [k * k + 1], "x": [k, 1]})
+    for module in (filecoin, resident):
+        monkeypatch.setattr(module, "random_inputs", lambda *_: lambda k: {"total": [k * k + 1], "x": [k, 1]})
+
+
+@pytest.mark.usefixtures("own_circuit")
+def test_partitions_are_measured_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("bench", "filecoin", "--config", "squares", "--in-memory", "--threads", 1, "--json")
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["partitions"] == 3
+    assert row["steps"].keys() == {"pick", "A", "B in G1", "B in G2", "L", "products", "quotient", "H"}
+    assert row["proof"] == pytest.approx(sum(row["steps"].values()))
+    assert run(*arguments, "--zkey", "k.zkey").exit_code == 2
+    monkeypatch.setattr(resident, "verify", lambda *_: False)
+    assert "does not verify" in run(*arguments).output
+
+
+@pytest.mark.usefixtures("own_circuit")
+def test_a_job_is_measured(tmp_path: Path) -> None:
     done = run("bench", "filecoin", "--config", "squares", "--zkey", tmp_path / "k.zkey", "--threads", 1, "--json")
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)["rows"]

@@ -1,0 +1,185 @@
+"""`distprove bench filecoin --in-memory`: partitions of Filecoin's circuits under a key that the device made and keeps.
+
+No file is read, and nothing of the circuit's size is in the host's memory: what a proof takes is seen without what a
+disk or a job around it adds. Witnesses are made on the device, and proofs are verified beside the next one.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+from distprove.bench.filecoin import FilecoinResult, MemoryPlan
+from distprove.circuits.circuit import WitnessProgram
+from distprove.circuits.registry import find_circuit, random_inputs
+from distprove.errors import InvalidProof, UsageError
+from distprove.groth16.device_key import dev_key
+from distprove.groth16.inputs import Inputs
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.placed import PlacedQap
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.prover import PendingGroth16, StagedWitness
+from distprove.groth16.resident import ResidentKey, load_key
+from distprove.groth16.verifier import verify
+from distprove.host.cgroup import memory_available
+from kernels.host.units import format_bytes
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+
+TIMED = (
+    "wall time of partitions one after another, witnesses included: from the first one's inputs, parsed, to the last "
+    "one's verified proof, over their number; the key made and loaded before, shown apart; steps one by one, each with "
+    "the device idle before it"
+)
+CHECKED = "every proof by the pairing, under public values taken from the inputs"
+ROUNDS = 3
+"""Measurements of a step, of which the median is taken, after one that is not counted."""
+Result = TypeVar("Result")
+
+
+def bench_resident(
+    backend: Backend, config: str, partitions: int, tell: Callable[[str], None], *, seed: int = 0
+) -> FilecoinResult:
+    """Prove `partitions` random partitions of a configuration under a key in the memory of `backend`.
+
+    Raises UsageError for a configuration that there is not, or that this machine's memory does not hold, OutOfMemory
+    for one that the device's does not, and InvalidProof.
+    """
+    name = f"filecoin/{config}"
+    entry, made = find_circuit(name), random_inputs(name, seed)
+    tell(f"{config}: circuit")
+    setup: dict[str, float] = {}
+    with _timed(setup, "circuit"):
+        builder = entry.make()
+        program = builder.witness_program()
+    plan = MemoryPlan.of(entry, on_gpu=backend.name == "cuda")
+    if backend.name == "cpu" and plan.setup + plan.host > memory_available():
+        raise UsageError(f"{config} takes some {format_bytes(plan.setup + plan.host)} of this machine's memory")
+    tell(f"{config}: development key of 2^{plan.log_domain} on the device")
+    with _timed(setup, "key"):
+        key = dev_key(PlacedQap.from_system(builder.system()), backend, monomial=True)
+    with _timed(setup, "load"):
+        resident, vk = load_key(key, backend), key.verification_key
+    del key, builder
+    inputs = [made(number) for number in range(partitions)]
+
+    tell(f"{config}: {partitions} partitions")
+    _proven(backend, resident, vk, program, inputs[:1])  # what is made once: kernels, tables, memory
+    backend.watch_memory()
+    began = time.perf_counter()
+    verification = _proven(backend, resident, vk, program, inputs)
+    wall = time.perf_counter() - began
+    peak = backend.memory_peak() or 0
+
+    tell(f"{config}: steps")
+    steps = _steps(backend, resident, program, inputs[0])
+    return FilecoinResult(
+        config=config,
+        partitions=partitions,
+        partitions_of_a_sector=entry.partitions,
+        plan=plan,
+        setup=setup,
+        wall=wall,
+        seconds_a_partition=wall / partitions,
+        synthesis=steps.pop("witness"),
+        proof=sum(steps.values()),
+        verification=verification,
+        steps=steps,
+        host_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+        device_peak=peak,
+    )
+
+
+def _proven(
+    backend: Backend, key: ResidentKey, vk: VerificationKey, program: WitnessProgram, inputs: list[dict[str, list[int]]]
+) -> float:
+    """Prove partitions, of which two are in flight at once, and return the median seconds of a verification."""
+    checks: list[Future[float]] = []
+
+    def check(pending: PendingGroth16, public: list[int]) -> None:
+        proof, _ = pending.result()
+        checks.append(verifier.submit(_verified, vk, public, proof))
+
+    with ThreadPoolExecutor(max_workers=1) as verifier:
+        before: tuple[PendingGroth16, list[int]] | None = None
+        for one in inputs:
+            staged = StagedWitness(key, partial(_witness, program, one))
+            pending = staged.start()
+            staged.release()
+            if before is not None:
+                check(*before)
+            before = pending, _public(program, one)
+        if before is not None:
+            check(*before)
+        return float(statistics.median(done.result() for done in checks))
+
+
+def _public(program: WitnessProgram, inputs: dict[str, list[int]]) -> list[int]:
+    """The public values of a circuit without outputs, from its inputs and not from what the device made of them."""
+    return [value for signal in program.inputs[: program.public_inputs] for value in inputs[signal.name]]
+
+
+def _witness(program: WitnessProgram, inputs: Inputs, backend: Backend) -> Array:
+    return program.witness_on(backend, inputs)
+
+
+def _verified(vk: VerificationKey, public: list[int], proof: Groth16Proof) -> float:
+    began = time.perf_counter()
+    if not verify(vk, public, proof):
+        raise InvalidProof("a proof of the benchmark does not verify")
+    return time.perf_counter() - began
+
+
+def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: Inputs) -> dict[str, float]:
+    """Median seconds of the witness and of each step of its proof, one by one."""
+    fr, vectors, sparse, groups = key.curve.fr, backend.vectors, backend.sparse, backend.groups
+    seconds: dict[str, float] = {}
+
+    def step(name: str, work: Callable[[], Result]) -> Result:
+        result = work()
+        times = []
+        for _ in range(ROUNDS):
+            del result
+            backend.synchronize()
+            began = time.perf_counter()
+            result = work()
+            backend.synchronize()
+            times.append(time.perf_counter() - began)
+        seconds[name] = statistics.median(times)
+        return result
+
+    # What a step needs of the one before is dropped with `kept`, so that a partition of 2^27 fits.
+    kept = {"w": step("witness", lambda: program.witness_on(backend, inputs))}
+
+    def products() -> list[Array]:
+        return [sparse.spmv(matrix, kept["w"], standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
+
+    def picked() -> list[Array]:
+        return [
+            kept["w"] if pick is None else vectors.from_montgomery(fr, sparse.spmv(pick, kept["w"], standard_form=True))
+            for pick in (key.pick_a, key.pick_b)
+        ]
+
+    kept["w_a"], kept["w_b"] = step("pick", picked)
+    step("A", lambda: groups.msm(key.points_a, kept["w_a"]).result())
+    step("B in G1", lambda: groups.msm(key.points_b1, kept["w_b"]).result())
+    step("B in G2", lambda: groups.msm(key.points_b2, kept["w_b"]).result())
+    step("L", lambda: groups.msm(key.points_c, kept["w"][key.n_public + 1 :]).result())
+    made = step("products", products)
+    kept.clear()
+    kept["h"] = step("quotient", lambda: key.quotient(*made))  # of other vectors the second time, at the same cost
+    step("H", lambda: groups.msm(key.points_h, kept["h"][: key.points_h.n]).result())
+    return seconds
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - began
