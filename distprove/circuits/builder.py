@@ -229,7 +229,6 @@ class CircuitBuilder:
             (*public, *private),
             len(public),
             scheduled(self._steps, self.field, self._wires),
-            self._wires,
             self._order(),
         )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.circuits.program import Wires
 from distprove.circuits.schedule import Schedule
 from distprove.errors import WitnessGenerationError
 from distprove.groth16.inputs import Inputs, flatten, signals
@@ -38,10 +37,13 @@ class WitnessProgram:
     public_inputs: int
     """Number of signals that are public inputs."""
     schedule: Schedule
-    n_wires: int
     order: NDArray[np.int64] | None
     """The builder's wire number of each final wire, (wires,); None where they have the builder's order, so that no
     witness, perhaps of gigabytes, is copied for it."""
+
+    @property
+    def n_wires(self) -> int:
+        return self.schedule.wires
 
     @property
     def n_public(self) -> int:
@@ -77,18 +79,13 @@ class WitnessProgram:
 
     def _made_on(self, backend: Backend, inputs: Sequence[Inputs]) -> Array:
         """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
-        field, schedule = self.curve.fr, self.schedule
-        wires = Wires(backend, field, self.n_wires + schedule.residuals, len(inputs))
+        field = self.curve.fr
+        wires = self.schedule.on(backend, field, len(inputs))
         given = [self._values(number, one) for number, one in enumerate(inputs)]
         for signal in self.inputs:
             by_lane = np.stack([values.pop(signal.name) for values in given], axis=1).reshape(-1, field.limbs)
             wires.store(signal.first, backend.vectors.to_montgomery(field, backend.to_device(by_lane)))
-        for step in schedule.steps:
-            step.run(wires)
-        values, residuals = wires.values[: self.n_wires], wires.values[self.n_wires :]
-        if schedule.checks and not backend.vectors.equal(residuals, backend.zeros(residuals.shape)):
-            for check in schedule.checks:
-                check.run(wires)
+        values = self.schedule.run(wires)
         flat = values.reshape(-1, field.limbs)
         standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(values.shape)
         return standard if self.order is None else standard[backend.to_device(self.order)]

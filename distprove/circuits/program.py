@@ -121,11 +121,6 @@ class ProductPrograms:
         return PlacedProgram(self._made[key], np.array(list(inputs), dtype=np.int64).reshape(-1, 2), first, lanes)
 
 
-def run_placed(wires: Wires, placed: PlacedProgram) -> None:
-    """Compute the wires of one placement of a program."""
-    wires.backend.synthesis.run(placed.program, wires.values, instances_of([placed]))
-
-
 def instances_of(placed: Sequence[PlacedProgram]) -> Instances:
     """Where the instances of these placements lie."""
     first = np.array([one.first for one in placed], dtype=np.int64)
@@ -133,14 +128,15 @@ def instances_of(placed: Sequence[PlacedProgram]) -> Instances:
 
 
 class Step(ABC):
-    """One vectorised step of a witness program."""
-
-    @abstractmethod
-    def run(self, wires: Wires) -> None: ...
+    """One vectorised step of a witness program: as `placed`, or else by `run`."""
 
     def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
         """The step as a program of the backend; None where it is none."""
         return None
+
+    def run(self, wires: Wires) -> None:
+        """Set the step's wires by operations on vectors."""
+        raise AssertionError(f"{type(self).__name__} runs as a program")
 
     @abstractmethod
     def reads(self) -> list[Span]:
@@ -157,9 +153,6 @@ class Assign(Step):
 
     first: int
     value: Linear
-
-    def run(self, wires: Wires) -> None:
-        wires.store(self.first, wires.evaluate(self.value))
 
     def placed(self, programs: ProductPrograms) -> PlacedProgram:
         zero = Linear(self.value.field, 1, {})
@@ -181,11 +174,6 @@ class Multiply(Step):
     a: Linear
     b: Linear
 
-    def run(self, wires: Wires) -> None:
-        a = wires.evaluate(self.a, self.lanes)
-        b = a if self.b == self.a else wires.evaluate(self.b, self.lanes)
-        wires.store(self.first, wires.backend.vectors.mul(wires.field, a, b))
-
     def placed(self, programs: ProductPrograms) -> PlacedProgram:
         return programs.placed(self.first, self.lanes, self.a, self.b, Linear(self.a.field, 1, {}))
 
@@ -205,11 +193,6 @@ class MultiplyAdd(Step):
     a: Linear
     b: Linear
     c: Linear
-
-    def run(self, wires: Wires) -> None:
-        a, b, c = (wires.evaluate(value, self.lanes) for value in (self.a, self.b, self.c))
-        product = wires.backend.vectors.mul(wires.field, a, b)
-        wires.store(self.first, wires.backend.vectors.add(wires.field, product, c))
 
     def placed(self, programs: ProductPrograms) -> PlacedProgram:
         return programs.placed(self.first, self.lanes, self.a, self.b, self.c)

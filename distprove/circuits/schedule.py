@@ -10,7 +10,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distprove.circuits.program import Check, Computed, PlacedProgram, ProductPrograms, Step, instances_of
+from distprove.circuits.program import Check, Computed, PlacedProgram, ProductPrograms, Step, Wires, instances_of
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 from kernels.interface.synthesis import Program
 from kernels.maths.curves import Field
 
@@ -22,8 +24,23 @@ class Schedule:
     steps: tuple[Step, ...]
     checks: tuple[Check, ...]
     """What must hold. Steps write what each one leaves, zeros in a witness, behind the circuit's wires."""
+    wires: int
     residuals: int
     """Number of these values."""
+
+    def on(self, backend: Backend, field: Field, batch: int, witnesses: int | None = None) -> Wires:
+        """Wires for `run`, with the constant one set."""
+        return Wires(backend, field, self.wires + self.residuals, batch, witnesses)
+
+    def run(self, wires: Wires) -> Array:
+        """Compute all wires from the inputs, (wires, batch, limbs). Raises UnsatisfiedWitness."""
+        for step in self.steps:
+            step.run(wires)
+        values, residuals = wires.values[: self.wires], wires.values[self.wires :]
+        if self.checks and not wires.backend.vectors.equal(residuals, wires.backend.zeros(residuals.shape)):
+            for check in self.checks:
+                check.run(wires)
+        return values
 
 
 def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
@@ -51,7 +68,7 @@ def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
         for (program, _), group in groups.get(level, {}).items():
             items, where = zip(*group, strict=True)
             ordered.append(Computed(program, instances_of(where), items))
-    return Schedule(tuple(ordered), tuple(checks), residuals)
+    return Schedule(tuple(ordered), tuple(checks), wires, residuals)
 
 
 def _levels(steps: Sequence[Step]) -> list[int]:

@@ -30,8 +30,8 @@ from distprove.circuits.program import (
     RunProgram,
     Step,
     Wires,
-    run_placed,
 )
+from distprove.circuits.schedule import Schedule, scheduled
 from distprove.errors import UsageError
 from kernels.interface.placed import PlacedRows, RowTemplate
 from kernels.interface.synthesis import Products, Program
@@ -72,6 +72,11 @@ class Template:
         if len(self.steps) == 1 and isinstance(self.steps[0], RunProgram):
             return self.steps[0].program
         return _products(self)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The steps of a template without a program."""
+        return scheduled(self.steps, self.field, self.wires)
 
 
 def _products(template: Template) -> Products | None:
@@ -167,18 +172,12 @@ class Placement(Step):
     # -- witness ----------------------------------------------------------------------------------------------------
 
     def run(self, wires: Wires) -> None:
-        if self._placed is not None:
-            run_placed(wires, self._placed)
-            return
+        """Run the template's own steps, for one that is more than a program."""
         at_once = max(1, WIRES_AT_ONCE // (self.template.wires * wires.batch))
         for start in range(0, self.lanes, at_once):
             self._run_lanes(wires, start, min(at_once, self.lanes - start))
 
     def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
-        return self._placed
-
-    @cached_property
-    def _placed(self) -> PlacedProgram | None:
         program = self.template.program
         if program is None:
             return None
@@ -195,15 +194,15 @@ class Placement(Step):
         """Compute the own wires of `lanes` instances from instance `start`. The instances take the place of witnesses
         in the template's program, which works on a batch of them."""
         template, limbs = self.template, wires.field.limbs
-        local = Wires(wires.backend, wires.field, template.wires, lanes * wires.batch, wires.witnesses)
-        by_lane = local.values.reshape(template.wires, lanes, wires.batch, limbs)
+        local = template.schedule.on(wires.backend, wires.field, lanes * wires.batch, wires.witnesses)
+        by_lane = local.values.reshape(-1, lanes, wires.batch, limbs)
         for number, (first, stride) in enumerate(self.runs):
             by_lane[1 + number] = wires.run_of(first + start * stride, stride, lanes)
-        for step in template.steps:
-            step.run(local)
+        template.schedule.run(local)
         begin = self.first + start * template.own
         own = wires.values[begin : begin + lanes * template.own]
-        own.reshape(lanes, template.own, wires.batch, limbs)[...] = by_lane[1 + template.inputs :].swapaxes(0, 1)
+        made = by_lane[1 + template.inputs : template.wires]
+        own.reshape(lanes, template.own, wires.batch, limbs)[...] = made.swapaxes(0, 1)
 
 
 def single_runs(inputs: Sequence[Linear]) -> tuple[Run, ...]:
