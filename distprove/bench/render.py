@@ -29,6 +29,7 @@ TITLES = {
     "lde": "Low-degree extension",
     "merkle": "Keccak-256 tree",
     "groth16": "Groth16",
+    "filecoin": "Filecoin's partitions",
     "stark": "STARK",
     "versions": "STARKs on the CPU, one version beside the other",
     "peers": "Side by side with other provers",
@@ -141,6 +142,21 @@ def _scaling(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
 
 
+def _filecoin(name: str, document: dict[str, Any]) -> str:
+    """The section of Filecoin's partitions: times and memory, then the times of a partition's steps."""
+    head = ["", "constraints", "a partition", "a sector", "witness", "verification", "set-up", "device", "host"]
+    lines = [*_heading(name, document), "", _cells(head), _cells(["---", *("---:" for _ in head[1:])])]
+    for row in document["rows"]:
+        values = [row["config"], f"{row['plan']['constraints']:,}", _milliseconds(row["seconds_a_partition"])]
+        values += [f"{row['seconds_a_sector']:.1f} s", _milliseconds(row["synthesis"])]
+        values += [_milliseconds(row["verification"]), f"{sum(row['setup'].values()):.0f} s"]
+        lines.append(_cells([*values, *(f"{row[peak] / 2**30:.1f} GiB" for peak in ("device_peak", "host_peak"))]))
+    for row in document["rows"]:
+        lines += ["", _cells(["", *row["steps"]]), _cells(["---", *("---:" for _ in row["steps"])])]
+        lines.append(_cells([row["config"], *map(_milliseconds, row["steps"].values())]))
+    return "\n".join([*lines, "", *_notes(document)]) + "\n"
+
+
 def _cluster(name: str, document: dict[str, Any]) -> str:
     """The section on simulated clusters: what the driver took."""
     head = ["workers", "partitions", "of", "workers lost", "wall", "ideal", "driver's CPU", "of a core", "memory"]
@@ -159,6 +175,7 @@ _SECTIONS = {
     "stark": _stark,
     "orchestration": _orchestration,
     "scaling": _scaling,
+    "filecoin": _filecoin,
     "cluster": _cluster,
 }
 """Functions for kinds of documents that have their own layout; all others use `_section`."""

@@ -13,9 +13,12 @@ from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs
 from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
+from distprove.groth16.device_key import dev_key
+from distprove.groth16.placed import PlacedQap
 from distprove.groth16.prover import Blinding, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
+from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
@@ -46,3 +49,14 @@ def test_a_winning_post_is_proven_where_its_witness_is_made(cpu: CpuBackend, cud
     want, _ = prove(load_key(key, cpu), circuit.witness(inputs, cpu), lambda _: blinding)
     got, _ = prove(load_key(key, cuda), lambda device: circuit.witness_on(device, inputs), lambda _: blinding)
     assert got.to_dict() == want.to_dict()
+
+
+@pytest.mark.parametrize("monomial", [False, True])
+def test_a_key_that_the_device_makes_and_keeps(cuda: CudaBackend, monomial: bool) -> None:
+    builder, inputs = post_circuit(1, 3, (8, 8)), post_inputs(1, 3, (8, 8), Random(3))
+    key = dev_key(PlacedQap.from_system(builder.system()), cuda, monomial=monomial)
+    program = builder.witness_program()
+    proof, _ = prove(load_key(key, cuda), lambda device: program.witness_on(device, inputs))
+    public = [int(value) for value in inputs["public"]]
+    assert verify(key.verification_key, public, proof)
+    assert not verify(key.verification_key, [public[0] + 1, *public[1:]], proof)
