@@ -19,7 +19,8 @@ import numpy as np
 
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
-from distprove.groth16.system import _file
+from distprove.groth16.places import WHOLE_INPUT, content_at, places_of
+from distprove.options import InputFile
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import DeviceInfo
@@ -208,13 +209,13 @@ class ToySystem:
         return {"key": np.frombuffer(self.key, dtype=np.uint8)}
 
     def plan(self) -> list[Partition]:
-        def place(i: int) -> dict[str, Any]:
-            file = None if self.inputs is None else self.inputs / f"p{i}"
-            return {} if file is None else {"path": str(file), "size": file.stat().st_size}
-
+        names = [f"p{i}" for i in range(self.count)]
+        inputs = self.inputs
+        files = [] if inputs is None else [InputFile(name, inputs / name) for name in names]
+        places = places_of(files, WHOLE_INPUT) or [{} for _ in names]
         return [
-            Partition(i, f"p{i}", canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i), **place(i)})
-            for i in range(self.count)
+            Partition(i, name, canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i), **place})
+            for i, (name, place) in enumerate(zip(names, places, strict=True))
         ]
 
     def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> ToySynthesiser:
@@ -269,7 +270,7 @@ class ToySynthesiser:
     def synthesise(self, partition: Partition) -> Witness:
         name = partition.name
         if "path" in partition.source:
-            _file(partition.source)
+            content_at(partition.source)
         if name in self.faults.bad_input:
             raise WitnessGenerationError(f"{name}: signal `x` is missing")
         if self.faults.strikes("kill_synthesiser", name):
