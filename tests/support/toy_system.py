@@ -10,8 +10,8 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,8 @@ class ToySystem:
     """Keys that a device has memory for; each that is loaded is in the log."""
     inputs: Path | None = None
     """A folder with a file for each partition, which synthesisers look for as Groth16's do."""
+    sources: Sequence[InputFile] = ()
+    """These files, in place of those of a folder."""
     gate: Callable[[Partition], None] = _open
     """Called by a prover on threads before it proves a partition."""
 
@@ -208,10 +210,13 @@ class ToySystem:
     def shared(self) -> dict[str, np.ndarray]:
         return {"key": np.frombuffer(self.key, dtype=np.uint8)}
 
+    def with_inputs(self, sources: Sequence[InputFile]) -> ToySystem:
+        return replace(self, sources=sources)
+
     def plan(self) -> list[Partition]:
         names = [f"p{i}" for i in range(self.count)]
         inputs = self.inputs
-        files = [] if inputs is None else [InputFile(name, inputs / name) for name in names]
+        files = self.sources if inputs is None else [InputFile(name, inputs / name) for name in names]
         places = places_of(files, WHOLE_INPUT) or [{} for _ in names]
         return [
             Partition(i, name, canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i), **place})
