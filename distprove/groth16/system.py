@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,12 +15,10 @@ from numpy.typing import NDArray
 
 from distprove.errors import (
     CurveMismatch,
-    InputError,
     InvalidKey,
     UnsatisfiedWitness,
     UsageError,
     WitnessMismatch,
-    typed,
 )
 from distprove.groth16.binfile import map_file
 from distprove.groth16.elements import Words
@@ -31,6 +28,7 @@ from distprove.groth16.keyfile import read_key, read_verification_key, verificat
 from distprove.groth16.offload import choose_offload
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
+from distprove.groth16.places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
@@ -155,7 +153,8 @@ class Groth16System(Groth16Verifier):
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
-        return [_place(source) for source in self.sources]
+        computes = self.wasm_path is not None or self.circuit is not None
+        return places_of(self.sources, WHOLE_INPUT if computes else WHOLE_WITNESS)
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> Groth16Synthesiser:
         return Groth16Synthesiser(shared, self.circuit, threads)
@@ -198,13 +197,14 @@ class Groth16Synthesiser:
         start = time.perf_counter()
         place = partition.source
         if self._program is None:
-            loaded = read_wtns(_file(place), empty=self._empty)
+            file, name = content_at(place)
+            loaded = read_wtns(file, name=name, empty=self._empty)
             loaded.check_for(self._key)
             witness = loaded.values
         else:
             content = place.get("content")
-            given = read_input(_file(place)) if content is None else read_input(content, name=partition.name)
-            witness = self._program.generate(given, self._empty)
+            file, name = content_at(place) if content is None else (content, partition.name)
+            witness = self._program.generate(read_input(file, name=name), self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
 
 
@@ -307,28 +307,6 @@ class PendingGroth16Partition:
     def result(self) -> tuple[PartitionProof, StepTimes]:
         proof, times = self._proof.result()
         return PartitionProof(self._partition.name, self._partition.digest, self._public, proof.to_dict()), times
-
-
-def _place(source: InputFile) -> dict[str, Any]:
-    """Where a synthesiser finds an input, and how large a file it is here."""
-    if source.content is not None:
-        return {"content": source.content}
-    try:
-        return {"path": str(source.path), "size": source.path.stat().st_size}
-    except OSError as error:
-        raise typed(error, source.path) from None
-
-
-def _file(place: dict[str, Any]) -> Path:
-    """The file of an input on this node. Raises InputError for one that is not the driver's."""
-    path = Path(place["path"])
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise typed(OSError(error.errno, error.strerror), f"{path} on {platform.node()}") from None
-    if size != place["size"]:
-        raise InputError(f"{path} on {platform.node()}: {size} bytes, and {place['size']} where the driver is")
-    return path
 
 
 def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:

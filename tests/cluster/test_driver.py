@@ -107,6 +107,24 @@ def test_faults_of_the_device_are_tried_again_and_never_quoted(
     assert {event["reason"].split()[0] for event in events(tmp_path, "fault")} == {"RuntimeError"}
 
 
+def test_an_input_that_changes_after_it_was_planned_is_not_proven_about(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """It has the same name and size, as on another node: what was proven about it passed for the driver's."""
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    for index in range(3):
+        (inputs / f"p{index}").write_text("1")
+
+    def other(partition: Partition) -> None:
+        (tmp_path / "other").write_text("2")
+        (tmp_path / "other").replace(inputs / "p2")
+
+    system = ToySystem(3, faults(), inputs=inputs, gate=other)
+    with pytest.raises(JobFailed, match=r"1 of 3 partitions failed: p2: .*another content than where the driver is"):
+        run_toy(system, replace(local, in_flight=1, parallel=1))
+
+
 def log(tmp_path: Path, kind: str = "") -> list[str]:
     """The steps of a kind that staging provers took, in order."""
     return [line for line in (tmp_path / "faults" / "log").read_text().split("\n") if line and line.startswith(kind)]

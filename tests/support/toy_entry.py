@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from distprove.entry import CPU, Entry, Exported
-from distprove.options import Options, setting
+from distprove.options import InputFile, Options, setting
 from tests.support.toy_system import Faults, ToySystem
 
 KEY = "toy.key"
@@ -18,6 +18,14 @@ class ToyOptions(Options):
     folder: str = setting("where faults are counted", MISSING, flag="--folder")
     named: bool = setting("whether proofs hold only under the names of their partitions", True)
     count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
+    input: Path | None = setting("a file that is looked for as Groth16's inputs are", None)
+
+    @property
+    def sources(self) -> tuple[InputFile, ...]:
+        return () if self.input is None else (InputFile("p0", self.input),)
+
+    def keyed(self) -> ToyOptions:
+        return replace(self, input=None)
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> ToySystem:

@@ -10,8 +10,8 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import numpy as np
 
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
-from distprove.groth16.system import _file
+from distprove.groth16.places import WHOLE_INPUT, content_at, places_of
+from distprove.options import InputFile
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import DeviceInfo
@@ -192,6 +193,8 @@ class ToySystem:
     """Keys that a device has memory for; each that is loaded is in the log."""
     inputs: Path | None = None
     """A folder with a file for each partition, which synthesisers look for as Groth16's do."""
+    sources: Sequence[InputFile] = ()
+    """These files, in place of those of a folder."""
     gate: Callable[[Partition], None] = _open
     """Called by a prover on threads before it proves a partition."""
 
@@ -207,14 +210,17 @@ class ToySystem:
     def shared(self) -> dict[str, np.ndarray]:
         return {"key": np.frombuffer(self.key, dtype=np.uint8)}
 
-    def plan(self) -> list[Partition]:
-        def place(i: int) -> dict[str, Any]:
-            file = None if self.inputs is None else self.inputs / f"p{i}"
-            return {} if file is None else {"path": str(file), "size": file.stat().st_size}
+    def with_inputs(self, sources: Sequence[InputFile]) -> ToySystem:
+        return replace(self, sources=sources)
 
+    def plan(self) -> list[Partition]:
+        names = [f"p{i}" for i in range(self.count)]
+        inputs = self.inputs
+        files = self.sources if inputs is None else [InputFile(name, inputs / name) for name in names]
+        places = places_of(files, WHOLE_INPUT) or [{} for _ in names]
         return [
-            Partition(i, f"p{i}", canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i), **place(i)})
-            for i in range(self.count)
+            Partition(i, name, canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i), **place})
+            for i, (name, place) in enumerate(zip(names, places, strict=True))
         ]
 
     def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> ToySynthesiser:
@@ -269,7 +275,7 @@ class ToySynthesiser:
     def synthesise(self, partition: Partition) -> Witness:
         name = partition.name
         if "path" in partition.source:
-            _file(partition.source)
+            content_at(partition.source)
         if name in self.faults.bad_input:
             raise WitnessGenerationError(f"{name}: signal `x` is missing")
         if self.faults.strikes("kill_synthesiser", name):

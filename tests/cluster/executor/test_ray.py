@@ -69,11 +69,11 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The first worker proves nothing before another node has proven a partition and died, and a third one has refused
-    its inputs: of half of them it has no file, of the others a longer one."""
+    its inputs: of half of them it has no file, of the others one of the same size with another content."""
     monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
     given = faults(holds={"prover-0": 0, "": 1})
     inputs, theirs = tmp_path / "inputs", tmp_path / "theirs"
-    for folder, content in ((inputs, "1"), (theirs, "12")):
+    for folder, content in ((inputs, "1"), (theirs, "2")):
         folder.mkdir()
         for index in range(0, 12, 1 + (folder == theirs)):
             (folder / f"p{index}").write_text(content)
@@ -128,7 +128,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
     reasons = {event["partition"]: event["reason"] for event in told("fault") if event["worker"] == third["id"]}
     assert len(reasons) >= 3
     for name, reason in reasons.items():
-        lacks, other = "No such file", "2 bytes, and 1 where the driver is"
+        lacks, other = "No such file", "another content than where the driver is"
         assert (lacks if int(name[1:]) % 2 else other) in reason
     assert facts["counters"]["faults"] == 0, "no partition and no device is to blame"
 

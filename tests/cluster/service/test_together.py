@@ -221,6 +221,39 @@ def test_a_run_that_cannot_be_written_fails_its_job_and_no_other(place: Place) -
     assert "not empty and not a run" in str(service.job(SHORT[2]).error)
 
 
+def test_a_link_that_was_laid_after_submission_leads_none_of_them_out_of_the_roots(place: Place) -> None:
+    """Jobs that are proven together are never with a driver of their own, which looks at their files, too."""
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    for folder in (inside, outside):
+        folder.mkdir()
+        for id in ("before", *SHORT):
+            (folder / id).write_text("one" if folder is inside else "two")
+    place.let.set()
+    place.let_short.set()
+    service = place.open(roots=(inside,))
+
+    def submit(id: str) -> None:
+        job = {"system": "toy", "folder": str(inside), "count": 1, "named": False, "input": id}
+        service.submit(JobRequest(id, job, str(inside)))
+
+    submit("before")  # has the key loaded
+    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    with service._lock:
+        service._ended_one.wait_for(lambda: not service._sorting, PATIENCE)
+        service._sorting = True  # they wait to be sorted, which this thread does for them
+    for id in SHORT:
+        submit(id)
+    (inside / SHORT[1]).unlink()
+    (inside / SHORT[1]).symlink_to(outside / SHORT[1])
+    service._sort()
+    views = {id: service.wait(id, PATIENCE) for id in SHORT}
+    led = views.pop(SHORT[1])
+    assert (led.state, led.error_kind) == (JobState.FAILED, "UsageError")
+    assert "a link leads to a file that is not in a folder that this service takes files from" in str(led.error)
+    assert {view.state for view in views.values()} == {JobState.PROVED}
+    assert place.proven == dict.fromkeys(views, 1), "together"
+
+
 def test_what_a_power_cut_took_of_their_runs_is_there_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     boot = place.folder / "boot"
     boot.write_text("first")

@@ -1,0 +1,115 @@
+"""Places of inputs: where a worker finds one, and what tells it whether the file there is the driver's.
+
+A place travels with the order to prove, and nowhere else. It holds the file's path, its size, and a digest of its
+content under a key that is drawn for each plan: without the key, which lives as long as the plan, the digest confirms
+no guess of the input. A file of up to `whole` bytes is digested whole. Of a longer one its beginning, its end and some
+blocks between them are, at positions that follow from the key and that nobody knows beforehand. So another file that
+differs in few places may be taken for the driver's. Of a witness the values that its proof makes public stand at the
+beginning, as far as `HEAD` reaches: what is proven is then what the driver's file says, or nothing that verifies.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import platform
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from distprove.errors import InputError, typed
+from distprove.groth16.binfile import Bytes, map_file
+from distprove.options import InputFile
+
+HEAD = 1 << 14
+"""Bytes at the beginning of a long file that are digested: 509 public values of 32 bytes."""
+BLOCK, BLOCKS = 1 << 12, 8
+"""Bytes in a block of a long file that is digested, and number of the blocks."""
+WHOLE_WITNESS = HEAD + BLOCK * BLOCKS
+"""Bytes up to which a witness is digested whole: reading it takes little longer than that, and so does proving it."""
+WHOLE_INPUT = 4 << 20
+"""Bytes up to which a circuit's input is digested whole: to compute the witness takes many times as long."""
+READERS, SLOW = 8, 1e-3
+"""Threads that read inputs where each takes longer than so many seconds, as over a network, whose delay it is."""
+
+
+def places_of(sources: Sequence[InputFile], whole: int) -> list[dict[str, Any]]:
+    """The places of inputs, whose files are as they are now. Raises InputError for one that is not there."""
+    key = secrets.token_bytes(16)
+
+    def places(of: Sequence[InputFile]) -> list[dict[str, Any]]:
+        return [_place(source, key, whole) for source in of]
+
+    began = time.perf_counter()
+    first, rest = places(sources[:READERS]), sources[READERS:]
+    if time.perf_counter() - began < READERS * SLOW:
+        return first + places(rest)
+    slices = [rest[start : start + 64] for start in range(0, len(rest), 64)]
+    with ThreadPoolExecutor(READERS, "distprove-inputs") as readers:
+        return first + [place for some in readers.map(places, slices) for place in some]
+
+
+def content_at(place: dict[str, Any]) -> tuple[Bytes, str]:
+    """The content of an input's file on this node, which is mapped, and its name for errors. Raises InputError for one
+    that is not the driver's."""
+    path = Path(place["path"])
+    where = f"{path} on {platform.node()}"
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise typed(OSError(error.errno, error.strerror), where) from None
+    if size != place["size"]:
+        raise InputError(f"{where}: {size} bytes, and {place['size']} where the driver is")
+    content = map_file(path)
+    digest = place["digest"]
+    if digest is not None and digest != _digest(
+        place["key"], len(content), place["whole"], lambda start, count: content[start : start + count].data
+    ):
+        raise InputError(f"{where}: another content than where the driver is, and as long")
+    return content, str(path)
+
+
+def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
+    """The place of one input; without a digest where the driver may not read the file, or it is none: whoever is to
+    read it then says what is wrong."""
+    if source.content is not None:
+        return {"content": source.content}
+    try:
+        size, digest = source.path.stat().st_size, None
+        try:
+            descriptor = os.open(source.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except PermissionError:
+            descriptor = None
+        if descriptor is not None:
+            try:
+                facts = os.fstat(descriptor)
+                if stat.S_ISREG(facts.st_mode):
+                    size = facts.st_size
+                    digest = _digest(key, size, whole, lambda start, count: os.pread(descriptor, count, start))
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        raise typed(error, source.path) from None
+    return {"path": str(source.path), "size": size, "key": key, "whole": whole, "digest": digest}
+
+
+def _digest(key: bytes, size: int, whole: int, read: Callable[[int, int], memoryview | bytes]) -> bytes:
+    """The digest of a file's content under a key, of which `read` gives so many bytes from a position on."""
+    state = hmac.new(key, size.to_bytes(8, "little"), "sha256")
+    for start, count in [(0, size)] if size <= whole else _parts(key, size):
+        state.update(read(start, count))
+    return state.digest()
+
+
+def _parts(key: bytes, size: int) -> Iterable[tuple[int, int]]:
+    """Position and length of what is digested of a long file."""
+    yield 0, min(HEAD, size)
+    yield max(0, size - BLOCK), min(BLOCK, size)
+    positions = Random(hmac.digest(key, b"positions" + size.to_bytes(8, "little"), "sha256"))
+    for _ in range(BLOCKS - 1):
+        yield positions.randrange(max(1, size - BLOCK)), BLOCK
