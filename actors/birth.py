@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 from actors.nursery import Nursery
 
 
-def main(connection: int, page: int, *, nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
+def main(connection: int, page: int, nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. With a `nursery`, what a worker
     starts is forked from one. `ahead` is the `actors.backends.Ahead` of a device, to be opened meanwhile. `page` is the
     descriptor of `actors.lastwords`."""
@@ -28,11 +29,40 @@ def main(connection: int, page: int, *, nursery: bool, ahead: tuple[str, int, st
     forks = None
     if nursery:
         with suppress(OSError):
-            forks = Nursery(_serve, _warm, connection, _import)
+            forks = Nursery(_serve, _warm, (connection, page), _import)
     if ahead is not None:
         _, device, early = ahead
         threading.Thread(target=_begin, args=(early, device), name="distprove-device", daemon=True).start()
     _serve(connection, forks, ahead, page)
+
+
+@contextmanager
+def forking_from_here() -> Iterator[None]:
+    """Have processes that are started within the block forked from a copy of this one as it is now: with what it has
+    imported, which takes half a second each to import again. For main programs alone, before they have a thread, a
+    device or a file open; where there are threads, or the system cannot do it, processes start as ever."""
+    from actors import processes
+
+    if processes.forking is None and threading.active_count() == 1:
+        with suppress(OSError):
+            processes.forking = Nursery(main, _warm, born=_settle)
+    made = processes.forking
+    try:
+        yield
+    finally:
+        processes.forking = None
+        if made is not None:
+            made.close()
+
+
+def _settle() -> None:
+    """The first act of the nursery: it reads nothing, and what it is forked from may close its output, be interrupted
+    at a terminal and hang up."""
+    os.setsid()
+    os.dup2(2, 1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    _import()
 
 
 def _serve(

@@ -3,7 +3,8 @@
 Python and its imports take half a second of CPU in every process, and a fork takes a few milliseconds. A worker forks
 its nursery as its first act, while it has no threads, no key and no device, and the nursery never gets any of them. It
 forks twice, so that what it starts becomes a child of the worker (PR_SET_CHILD_SUBREAPER), which sees its end and can
-end it like any child of its own. The nursery ends when the worker does.
+end it like any child of its own. The nursery ends when the worker does. A command line does the same for its workers
+(`actors.birth.forking_from_here`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
@@ -25,29 +27,34 @@ from subprocess import TimeoutExpired
 
 PR_SET_CHILD_SUBREAPER = 36
 
-Serve = Callable[[int], None]
-"""Serves whoever is at the other end of a connection with this descriptor."""
+Serve = Callable[..., None]
+"""Serves whoever is at the other end of a connection: called with descriptors, of which that is the first, and whatever
+else it was given."""
 Warm = Callable[[bytes, list[str]], None]
 """Imports what those need that serve a pickled spec, from the folders of `sys.path`."""
 
 
 class Nursery:
-    """The worker's end. Several threads may use it."""
+    """The end of whoever forked it, below called the worker. Several threads may use it."""
 
-    def __init__(self, serve: Serve, warm: Warm, connection: int, born: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, serve: Serve, warm: Warm, ours: Sequence[int] = (), born: Callable[[], None] = lambda: None
+    ) -> None:
         """Fork the nursery, which forks processes that run `serve`, and calls `born` at once. To be called before this
         process has any thread.
 
-        `connection` is a descriptor of this process that others must not hold. Raises OSError where that cannot be.
+        `ours` are descriptors of this process that others must not hold. Raises OSError where that cannot be.
         """
-        if sys.platform != "linux" or ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-            raise OSError("children of children cannot be adopted here")
+        _adopts(True)
+        _adopts(False)
         self._lock = threading.Lock()
         self._line, theirs = Pipe()
         with theirs:
-            if os.fork() == 0:
+            self._pid = os.fork()
+            if self._pid == 0:
                 self._line.close()
-                os.close(connection)
+                for descriptor in ours:
+                    os.close(descriptor)
                 _ends(lambda: _attend(theirs, serve, warm, born))
 
     def prepare(self, spec: bytes) -> None:
@@ -55,18 +62,31 @@ class Nursery:
         with self._lock, suppress(OSError):
             self._line.send((spec, sys.path))
 
-    def fork(self, name: str, connection: int) -> Forked:
-        """A new process, called `name`, that serves at this descriptor, of which it gets a copy. Raises OSError."""
+    def fork(self, name: str, descriptors: Sequence[int], *arguments: object) -> Forked:
+        """A new process, called `name`, that serves with copies of these descriptors, and the arguments. Raises
+        OSError."""
         try:
             with self._lock:
-                self._line.send(name)
-                send_handle(self._line, connection, 0)
-                pid: int = self._line.recv()
+                # Only meanwhile: what a child leaves behind when it dies is not this process's to bury.
+                _adopts(True)
+                try:
+                    self._line.send((name, len(descriptors), arguments))
+                    for descriptor in descriptors:
+                        send_handle(self._line, descriptor, 0)
+                    pid: int = self._line.recv()
+                finally:
+                    _adopts(False)
         except EOFError:
             pid = 0
         if not pid:
             raise OSError("the nursery cannot fork")
         return Forked(pid)
+
+    def close(self) -> None:
+        """End the nursery; what it forked lives on."""
+        with self._lock, suppress(ChildProcessError):
+            self._line.close()
+            os.waitpid(self._pid, 0)
 
 
 class Forked:
@@ -87,13 +107,17 @@ class Forked:
                 raise TimeoutExpired(f"process {self.pid}", timeout or 0.0)
         with self._lock:
             if self._code is None:
-                self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+                status = 0  # where another has waited for it already, as `Popen` has it
+                with suppress(ChildProcessError):
+                    status = os.waitpid(self.pid, 0)[1]
+                self._code = os.waitstatus_to_exitcode(status)
             return self._code
 
     def kill(self) -> None:
         with self._lock:
             if self._code is None:  # its number is not another's
-                os.kill(self.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
 
 
 def _attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None]) -> None:
@@ -102,27 +126,29 @@ def _attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None]
     born()
     while True:
         try:
-            asked: str | tuple[bytes, list[str]] = line.recv()
-            if not isinstance(asked, str):
+            asked = line.recv()
+            if len(asked) == 2:
                 with suppress(Exception):  # whatever it is: those that are forked find it again, and can tell
                     warm(*asked)
                 continue
-            connection = recv_handle(line)
+            name, count, arguments = asked
+            descriptors = [recv_handle(line) for _ in range(count)]
         except (EOFError, OSError):
             return
         gc.freeze()  # what is here stays shared: no collection of a forked process touches it
-        line.send(_fork(asked, connection, line, serve))
-        os.close(connection)
+        line.send(_fork(name, line, partial(serve, *descriptors, *arguments)))
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def _fork(name: str, connection: int, line: Connection, serve: Serve) -> int:
+def _fork(name: str, line: Connection, serve: Callable[[], None]) -> int:
     """The process that serves, by its number, once it is the worker's child; 0 if there is none."""
     read, write = os.pipe()
     between = os.fork()
     if between == 0:
         line.close()
         os.close(read)
-        _ends(lambda: _fork_and_tell(name, connection, write, serve))
+        _ends(lambda: _fork_and_tell(name, write, serve))
     os.close(write)
     with open(read, "rb") as told:
         pid = told.read()
@@ -130,7 +156,7 @@ def _fork(name: str, connection: int, line: Connection, serve: Serve) -> int:
     return int(pid or 0)
 
 
-def _fork_and_tell(name: str, connection: int, write: int, serve: Serve) -> None:
+def _fork_and_tell(name: str, write: int, serve: Callable[[], None]) -> None:
     pid = os.fork()
     if pid:
         os.write(write, str(pid).encode())
@@ -138,7 +164,13 @@ def _fork_and_tell(name: str, connection: int, write: int, serve: Serve) -> None
     os.close(write)
     os.setsid()
     _rename(name)
-    serve(connection)
+    serve()
+
+
+def _adopts(children: bool) -> None:
+    """Have this process become the parent of its descendants whose parents end, or not. Raises OSError."""
+    if sys.platform != "linux" or ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(children), 0, 0, 0) != 0:
+        raise OSError("children of children cannot be adopted here")
 
 
 def _ends(life: Callable[[], None]) -> None:

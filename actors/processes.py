@@ -244,21 +244,28 @@ class Started(NamedTuple):
             self.process.wait(ENDS)
 
 
+forking: Nursery | None = None
+"""Forks what `start_process` starts, if there is one: see `actors.birth.forking_from_here`."""
+
+
 def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> Started:
     """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
     the process opens before it is told to."""
     ours, theirs = Pipe()
     page = new_page()
-    command = "import sys; sys.path[:] = {!r}; from actors.birth import main; main({}, {}, nursery={}, ahead={!r})"
-    early = None if ahead is None else tuple(ahead)
-    command = command.format(sys.path, theirs.fileno(), page, has_nursery, early)
+    arguments = has_nursery, None if ahead is None else tuple(ahead)
     try:
         with theirs:
+            descriptors = theirs.fileno(), page
+            if forking is not None:
+                with suppress(OSError):
+                    return Started(forking.fork(name, descriptors, *arguments), ours, LastWords(page))
+            begin = f"from actors.birth import main; main(*{descriptors!r}, *{arguments!r})"
             process = subprocess.Popen(
-                [sys.executable, "-c", command, f"distprove-{name}"],
+                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {begin}", f"distprove-{name}"],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for us; the process ends when we do
-                pass_fds=[theirs.fileno(), page],
+                pass_fds=descriptors,
             )
         return Started(process, ours, LastWords(page))
     finally:
@@ -269,7 +276,7 @@ def _forked(name: str, nursery: Nursery) -> Started | None:
     """A process from the nursery; None where that has died."""
     ours, theirs = Pipe()
     with theirs, suppress(OSError):
-        return Started(nursery.fork(name, theirs.fileno()), ours)
+        return Started(nursery.fork(name, [theirs.fileno()]), ours)
     ours.close()
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,20 @@ from distprove.options import Options
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
-    from distprove.system import ProofSystem
 
 CPU, GPU = "cpu", "gpu"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The way into a proof system. Its functions import what they need when they are called."""
+    """The way into a proof system. Its functions, and `system_class`, import what they need when they are called."""
 
     title: str
     help: str
     """Help text of `distprove prove SYSTEM`."""
     options: type[Options]
-    load: Callable[[Any], ProofSystem]
-    """Makes the system of a job from its `options`. Raises UsageError, and InputError for bad files."""
+    system: str
+    """The class of the system, as "module:name"."""
     verifier: Callable[[dict[str, Any], Path | None], Verifier]
     """Makes the verifier from the key that the proof carries, or from a key file that replaces it."""
     remakes_key: bool
@@ -39,6 +39,12 @@ class Entry:
     """
     operations: Mapping[str, tuple[str, ...]]
     """The operations that have a name, and where each can run: `GPU`, `CPU`."""
+
+    def system_class(self) -> Any:
+        """The class of the system, whose `from_options` makes the system of a job. That raises UsageError, and
+        InputError for bad files."""
+        module, _, name = self.system.partition(":")
+        return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)

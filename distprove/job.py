@@ -121,7 +121,8 @@ class Job:
         entry = entry_of(self.system)
         if not isinstance(self.options, entry.options):
             raise UsageError(f"the options of a job of {self.system} must be {entry.options.__name__}")
-        return entry.load(self.options)
+        system: ProofSystem = entry.system_class().from_options(self.options)
+        return system
 
 
 def _check_program(recorded: Any, named: str | None) -> None:

@@ -1,7 +1,8 @@
 """The executors of one machine without Ray: workers on threads of this process, or each in a process of its own.
 
 Both have the governor here. Threads start at once and share everything; but what they do in Python they do one at a
-time, and beside a GPU that proves in milliseconds that is too much. Processes cost half a second at the start.
+time, and beside a GPU that proves in milliseconds that is too much. Processes cost half a second at the start, unless
+they are forked (`actors.birth.forking_from_here`).
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def local_fleet(settings: ExecutorSettings) -> LocalFleet:
     """Make the fleet of one machine that the settings ask for; processes start at once. Raises ClusterError."""
     with ExitStack() as stack:
         started: dict[str, Started] = {}
-        if settings.isolate is None and likely_devices(settings) and available():
+        if settings.isolate is None and likely_isolated(settings):
             started = start_ahead(settings)  # they open their devices while these are counted
             for process in started.values():
                 stack.callback(process.end)
@@ -217,6 +218,11 @@ def likely_devices(settings: ExecutorSettings) -> int:
     chosen = device_backend(settings.backend)
     likely = 0 if chosen is None else chosen[1].likely()
     return likely if settings.gpus is None else min(likely, settings.gpus)
+
+
+def likely_isolated(settings: ExecutorSettings) -> bool:
+    """Guess what `isolates` will say."""
+    return available() and bool(likely_devices(settings) if settings.isolate is None else settings.isolate)
 
 
 def isolates(settings: ExecutorSettings) -> bool:

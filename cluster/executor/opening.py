@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
+from actors.birth import forking_from_here
 from cluster.executor.connection import joined_address, prepare
 from cluster.executor.fleet import Fleet, FleetExecutor
+from distprove.job import Job
+from distprove.registry import entry_of
 from distprove.settings import ExecutorSettings
 
 
@@ -35,6 +39,18 @@ def choose(settings: ExecutorSettings) -> Choice:
     if ray is not None and ray.is_initialized():
         return Choice(False, "this process is connected to one")
     return Choice(True, "no cluster was named")
+
+
+def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextManager[None]:
+    """Have workers forked from what this process has imported, if the job, under these settings, has processes of this
+    machine. For main programs, as `actors.birth.forking_from_here`."""
+    if not job.code and choose(settings).local:  # what a user's code did as it was imported is not known
+        from cluster.executor.local import likely_isolated
+
+        if likely_isolated(settings):
+            entry_of(job.system).system_class()  # imported once for all of them
+            return forking_from_here()
+    return nullcontext()
 
 
 def open_executor(settings: ExecutorSettings) -> FleetExecutor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -230,13 +231,15 @@ def run_job(
     as_json: bool = False,
 ) -> None:
     """Prove `job` into `run` (None: resume it, as `api.resume` does); show it, and at the end a summary."""
+    from cluster.executor.opening import forking_workers
     from distprove import api
     from distprove.cli.progress import shown
     from distprove.host.memory import give_back_large_blocks
 
     give_back_large_blocks()
     try:
-        with shown(run.name) as display:
+        # Forking is first: a display has a thread.
+        with forking_workers(job, job.executor) if job is not None else nullcontext(), shown(run.name) as display:
             if job is None:
                 result = api.resume(run, program=program, executor=settings, same_inputs=same_inputs, progress=display)
             else:

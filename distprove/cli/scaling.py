@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,7 @@ def scaling(
     """Measure how rates and the driver's cost grow from one GPU to two and four, on this machine, with the job file's
     settings.
     """
+    from cluster.executor.opening import forking_workers
     from cluster.lab import scaling as bench
     from distprove.bench.results import report
     from distprove.host.machine import inspect_machine
@@ -52,7 +54,8 @@ def scaling(
         raise UsageError(f"expected numbers such as 1,2,4, and --over {','.join(WAYS)} or one of these")
     import_from_here()
     job = Job.from_toml(path)
-    with tempfile.TemporaryDirectory(prefix="distprove-scaling-") as folder:
+    local = replace(job.executor, local=True, isolate=True)
+    with forking_workers(job, local), tempfile.TemporaryDirectory(prefix="distprove-scaling-") as folder:
         found = bench.measure_scaling(
             job.load(),
             job.executor,

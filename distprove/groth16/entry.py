@@ -12,13 +12,6 @@ from kernels.interface.offload import OPERATIONS
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
-    from distprove.system import ProofSystem
-
-
-def load(options: Groth16Options) -> ProofSystem:
-    from distprove.groth16.system import Groth16System
-
-    return Groth16System.from_options(options)
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
@@ -45,7 +38,7 @@ ENTRY = Entry(
     title="Groth16",
     help="Prove a circuit for many inputs or witnesses: a partition for each, named after its file.",
     options=Groth16Options,
-    load=load,
+    system="distprove.groth16.system:Groth16System",
     verifier=verifier,
     remakes_key=False,
     export=export,

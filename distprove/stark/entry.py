@@ -11,13 +11,6 @@ from distprove.stark.options import StarkOptions
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
-    from distprove.system import ProofSystem
-
-
-def load(options: StarkOptions) -> ProofSystem:
-    from distprove.stark.system import StarkSystem
-
-    return StarkSystem.from_options(options)
 
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
@@ -42,7 +35,7 @@ ENTRY = Entry(
     title="STARK",
     help="Prove a program over Goldilocks, cut into partitions; `PROGRAM --help` tells its options.",
     options=StarkOptions,
-    load=load,
+    system="distprove.stark.system:StarkSystem",
     verifier=verifier,
     remakes_key=True,
     export=export,

@@ -35,12 +35,12 @@ def warm(spec, path):
     assert (spec, path) == (b"spec", sys.path)
     import colorsys
 
-nursery = Nursery(serve, warm, os.open("/dev/null", os.O_RDONLY))
+nursery = Nursery(serve, warm, [os.open("/dev/null", os.O_RDONLY)])
 
 def forked(name):
     ours, theirs = Pipe()
     with theirs:
-        return nursery.fork(name, theirs.fileno()), ours
+        return nursery.fork(name, [theirs.fileno()]), ours
 
 def ask(line, what):
     line.send(what)
@@ -136,3 +136,51 @@ for wasm in (None, Path("c.wasm")):
     print(*others & sys.modules.keys(), "wasmtime" in sys.modules, set(os.listdir("/proc/self/task")) == before)
 """
     assert done(tmp_path, body) == ["False", "False True", "True True"]
+
+
+def test_workers_of_a_main_program_are_forked_from_what_it_has_imported(tmp_path: Path) -> None:
+    """They are its children as others are, and what they leave behind is not; without the nursery they import again."""
+    body = """
+import psutil, threading, time
+from actors import birth, processes
+from actors.process import HostSpec
+from actors.backends import BackendChoice
+from cluster.governor import Budget, LocalGovernor
+
+waits = threading.Event()
+threading.Thread(target=waits.wait, daemon=True).start()
+with birth.forking_from_here():
+    assert processes.forking is None, "not from a process with threads"
+waits.set()
+while threading.active_count() > 1:
+    time.sleep(0.01)
+others = psutil.Process().children()
+scope = birth.forking_from_here()
+scope.__enter__()
+(mine,) = [child for child in psutil.Process().children() if child not in others]
+
+def born(name):
+    started = processes.start_process(name, has_nursery=True)
+    spec = HostSpec(name, BackendChoice("cpu"), 1)
+    host = processes.HostProcess(name, spec, LocalGovernor(Budget(1, 1)), started=started)
+    host.start()
+    process = psutil.Process(started.process.pid)
+    assert process.ppid() == os.getpid()
+    assert os.getsid(process.pid) == process.pid
+    return host, process, bool(process.cmdline()[0] == f"distprove-{name}")
+
+host, process, forked_ = born("prover-0")
+(orphan,) = process.children()
+process.kill()
+psutil.wait_procs([orphan, process], timeout=60)
+assert orphan.pid not in [child.pid for child in psutil.Process().children()]
+host.end()
+mine.kill()
+mine.wait()
+other, _, again = born("prover-1")
+other.end()
+scope.__exit__(None, None, None)
+assert psutil.Process().children() == others
+print(forked_, again)
+"""
+    assert done(tmp_path, body) == ["True False"]

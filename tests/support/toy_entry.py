@@ -38,11 +38,17 @@ def export(proof: Any, run: Path, folder: Path) -> Exported:
     return Exported([p.name for p in proof.partitions], ("toy-verify", str(folder / KEY)), True, True)
 
 
+class ToyMaker:
+    @staticmethod
+    def from_options(options: ToyOptions) -> ToySystem:
+        return ToySystem(options.count, Faults(Path(options.folder)), names_bind=options.named)
+
+
 ENTRY = Entry(
     title="Toy",
     help="Prove squares.",
     options=ToyOptions,
-    load=lambda options: ToySystem(options.count, Faults(Path(options.folder)), names_bind=options.named),
+    system="tests.support.toy_entry:ToyMaker",
     verifier=verifier,
     remakes_key=False,
     export=export,
