@@ -65,7 +65,8 @@ class WitnessProgram:
         """
         found = empty((len(inputs), self.n_wires, self.curve.fr.limbs), np.uint64)
         if inputs:
-            host: NDArray[np.uint64] = backend.to_host(self._made_on(backend, inputs))
+            encoded = [self.encode(one, number) for number, one in enumerate(inputs)]
+            host: NDArray[np.uint64] = backend.to_host(self._made_on(backend, encoded))
             for item, one in enumerate(found):
                 one[...] = host[:, item]
         return found
@@ -75,23 +76,15 @@ class WitnessProgram:
 
         Otherwise as `witness`.
         """
-        return self._made_on(backend, [inputs])[:, 0]
+        return self.witness_from(backend, self.encode(inputs))
 
-    def _made_on(self, backend: Backend, inputs: Sequence[Inputs]) -> Array:
-        """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
-        field = self.curve.fr
-        wires = self.schedule.on(backend, field, len(inputs))
-        given = [self._values(number, one) for number, one in enumerate(inputs)]
-        for signal in self.inputs:
-            by_lane = np.stack([values.pop(signal.name) for values in given], axis=1).reshape(-1, field.limbs)
-            wires.store(signal.first, backend.vectors.to_montgomery(field, backend.to_device(by_lane)))
-        values = self.schedule.run(wires)
-        flat = values.reshape(-1, field.limbs)
-        standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(values.shape)
-        return standard if self.order is None else standard[backend.to_device(self.order)]
+    def witness_from(self, backend: Backend, encoded: NDArray[np.uint64]) -> Array:
+        """As `witness_on`, for inputs that `encode` encoded. Raises UnsatisfiedWitness."""
+        return self._made_on(backend, [encoded])[:, 0]
 
-    def _values(self, number: int, inputs: Inputs) -> dict[str, NDArray[np.uint64]]:
-        """The values of each signal of one input, (lanes, limbs)."""
+    def encode(self, inputs: Inputs, number: int = 0) -> NDArray[np.uint64]:
+        """The values of one input, canonical integers, (values, limbs): those of each signal in order, public ones
+        first. Raises WitnessGenerationError, which calls the input by its `number`."""
         field, encoded = self.curve.fr, {signal.name: bytearray() for signal in self.inputs}
         for part in signals(inputs):
             if part.signal not in encoded:
@@ -104,7 +97,22 @@ class WitnessProgram:
                 raise WitnessGenerationError(f"input signal {signal.name!r} is missing")
             if count != signal.lanes:
                 raise WitnessGenerationError(f"input signal {signal.name!r} takes {signal.lanes} values, not {count}")
-        return {name: np.frombuffer(bytes(values), "<u8").reshape(-1, field.limbs) for name, values in encoded.items()}
+        return np.frombuffer(b"".join(encoded.values()), "<u8").reshape(-1, field.limbs)
+
+    def _made_on(self, backend: Backend, encoded: Sequence[NDArray[np.uint64]]) -> Array:
+        """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
+        field = self.curve.fr
+        wires = self.schedule.on(backend, field, len(encoded))
+        first = 0
+        for signal in self.inputs:
+            given = [one[first : first + signal.lanes] for one in encoded]
+            by_lane = np.stack(given, axis=1).reshape(-1, field.limbs)
+            wires.store(signal.first, backend.vectors.to_montgomery(field, backend.to_device(by_lane)))
+            first += signal.lanes
+        values = self.schedule.run(wires)
+        flat = values.reshape(-1, field.limbs)
+        standard = backend.vectors.from_montgomery(field, flat, out=flat).reshape(values.shape)
+        return standard if self.order is None else standard[backend.to_device(self.order)]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from distprove.groth16.offload import choose_offload
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
 from distprove.groth16.places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
-from distprove.groth16.prover import PendingGroth16, StagedWitness, prove
+from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
@@ -42,6 +42,7 @@ from kernels.interface.arrays import Empty
 from kernels.interface.backend import Backend
 from kernels.interface.offload import Offload
 from kernels.maths.encoding import unpack
+from kernels.split import SplitBackend
 
 if TYPE_CHECKING:
     from distprove.circuits.circuit import WitnessProgram as CircuitProgram
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 SANDBOX_BYTES = 64 << 20
 """Memory of a witness program that does not grow with the circuit, in bytes: code, constants, stack."""
+MADE_WHERE_PROVEN = 1 << 22
+"""Wires from which on the witness of a circuit in Python is made by the prover's backend, and what goes to it are the
+inputs: an H200 makes 130 million wires in 0.15 s, and copying them to it would take half of that."""
 LANES_BYTES = 512 << 20
 """Memory of a circuit's instances that are computed at a time, in bytes (`distprove.circuits.templates`)."""
 
@@ -133,8 +137,10 @@ class Groth16System(Groth16Verifier):
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
-        `SANDBOX_BYTES`, with a circuit as much again and `LANES_BYTES`."""
+        `SANDBOX_BYTES`, with a circuit as much again and `LANES_BYTES`. What the prover makes is not counted."""
         witness = 32 * int(self._facts["wires"])
+        if self.circuit is not None and self._facts["wires"] >= MADE_WHERE_PROVEN:
+            return SANDBOX_BYTES
         if self.circuit is not None:
             return 2 * witness + LANES_BYTES
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES
@@ -168,7 +174,7 @@ class Groth16System(Groth16Verifier):
             import distprove.groth16.witness  # noqa: F401
 
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
-        return Groth16Prover(shared, backend)
+        return Groth16Prover(shared, backend, self.circuit)
 
     def verification_key(self) -> dict[str, Any]:
         return self.key.to_dict()
@@ -204,7 +210,10 @@ class Groth16Synthesiser:
         else:
             content = place.get("content")
             file, name = content_at(place) if content is None else (content, partition.name)
-            witness = self._program.generate(read_input(file, name=name), self._empty)
+            given = read_input(file, name=name)
+            if isinstance(self._program, CircuitWitnesses) and self._program.made_where_proven:
+                return Witness(partition.name, {"inputs": self._program.encode(given)}, time.perf_counter() - start)
+            witness = self._program.generate(given, self._empty)
         return Witness(partition.name, {"witness": witness}, time.perf_counter() - start)
 
 
@@ -230,6 +239,16 @@ class CircuitWitnesses:
                 f"{key.n_vars} and {key.n_public}"
             )
 
+    @property
+    def made_where_proven(self) -> bool:
+        """Whether the prover makes witnesses, from what `encode` gives. With outputs, which are no inputs, the public
+        values would not be known."""
+        return self._circuit.n_wires >= MADE_WHERE_PROVEN and not self._circuit.outputs
+
+    def encode(self, inputs: Inputs) -> Words:
+        """The values of `inputs`, public ones first, canonical integers. Raises WitnessGenerationError."""
+        return self._circuit.encode(inputs)
+
     def generate(self, inputs: Inputs, empty: Empty = np.empty) -> Words:
         """The witness for `inputs`, in what `empty` gives. Raises WitnessGenerationError, UnsatisfiedWitness."""
         return self._circuit.witness(inputs, self._backend, empty)
@@ -238,10 +257,12 @@ class CircuitWitnesses:
 class Groth16Prover:
     """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
-    def __init__(self, shared: SharedFiles, backend: Backend) -> None:
+    def __init__(self, shared: SharedFiles, backend: Backend, circuit: str | None = None) -> None:
+        """`circuit` names the circuit in Python whose witnesses come as inputs, if they do."""
         self._zkey = read_key(shared, "key")
         self._vk = verification_key_of(self._zkey)
         self._backend = backend
+        self._circuit = circuit
         backend.prepare(self._zkey.curve)
         self._key: ResidentKey = load_key(self._zkey, backend)
 
@@ -258,13 +279,32 @@ class Groth16Prover:
             staged.release()
 
     def stage(self, partition: Partition, witness: Witness) -> StagedGroth16:
+        n_public = self._key.n_public
+        if "inputs" in witness.arrays:
+            encoded = witness.arrays["inputs"]
+            made = self._witness(encoded) if isinstance(self._backend, SplitBackend) else self._maker(encoded)
+            return StagedGroth16(partition, tuple(unpack(encoded[:n_public])), StagedWitness(self._key, made))
         values = witness.arrays["witness"]
-        staged = StagedWitness(self._key, values)
-        return StagedGroth16(partition, tuple(unpack(values[1 : self._key.n_public + 1])), staged)
+        return StagedGroth16(partition, tuple(unpack(values[1 : n_public + 1])), StagedWitness(self._key, values))
+
+    def _maker(self, encoded: Words) -> MadeOnDevice:
+        """What makes a witness from its inputs on any backend."""
+        from distprove.circuits.registry import witness_program
+
+        assert self._circuit is not None
+        program = witness_program(self._circuit)
+        return lambda backend: program.witness_from(backend, encoded)
+
+    def _witness(self, encoded: Words) -> Words:
+        """The witness of these inputs in host memory, of which a backend of two parts computes some products."""
+        with CpuBackend(threads=1) as cpu:
+            made: Words = cpu.to_host(self._maker(encoded)(cpu))
+            return made
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness if a proof of `witness` computed on the CPU does not verify either."""
-        values = witness.arrays["witness"]
+        encoded = witness.arrays.get("inputs")
+        values = witness.arrays["witness"] if encoded is None else self._witness(encoded)
         with CpuBackend(threads=1) as cpu:
             proof, _ = prove(load_key(self._zkey, cpu), values)
         if not verify(self._vk, unpack(values[1 : self._key.n_public + 1]), proof):

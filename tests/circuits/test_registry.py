@@ -11,11 +11,16 @@ import distprove
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.registry import CIRCUITS, circuit_maker, find_circuit, random_inputs
 from distprove.errors import InputError, JobFailed, UntrustedName, UsageError
+from distprove.groth16 import system
 from distprove.groth16.setup import setup
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
+from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
-from kernels.maths.curves import BN254
+from kernels.interface.leases import SPMV
+from kernels.interface.offload import MSM, Offload
+from kernels.maths.curves import BN254, Group
+from kernels.split import SplitBackend
 
 OWN = "tests.circuits.test_registry:squares"
 LOCAL = ExecutorSettings(local=True, isolate=False, backend="cpu", threads=1)
@@ -44,6 +49,14 @@ def inputs(*pairs: tuple[int, int]) -> list[dict[str, object]]:
     return [{"total": str(x * x + y * y), "x": [x, str(y)]} for x, y in pairs]
 
 
+@pytest.fixture(params=["synthesised", "made where proven"])
+def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Witnesses by synthesisers, and by the prover as those of large circuits."""
+    if request.param == "made where proven":
+        monkeypatch.setattr(system, "MADE_WHERE_PROVEN", 1)
+
+
+@pytest.mark.usefixtures("made")
 def test_a_job_computes_the_witnesses_of_a_circuit(backend: Backend, tmp_path: Path) -> None:
     zkey, files = keyed(tmp_path, backend), tmp_path / "inputs"
     files.mkdir()
@@ -58,6 +71,7 @@ def test_a_job_computes_the_witnesses_of_a_circuit(backend: Backend, tmp_path: P
     assert not any(str(SECRET).encode() in path.read_bytes() for path in kept)
 
 
+@pytest.mark.usefixtures("made")
 def test_false_inputs_are_told_by_name_and_without_values(backend: Backend, tmp_path: Path) -> None:
     zkey, run = keyed(tmp_path, backend), tmp_path / "run"
     true, false = inputs((3, 4), (SECRET, 2))
@@ -70,6 +84,28 @@ def test_false_inputs_are_told_by_name_and_without_values(backend: Backend, tmp_
     for partition, told in zip(rest, ("the squares add up", "no input signal 'y'", "'x' takes 2 values"), strict=True):
         assert told in partition["error"]
         assert str(SECRET) not in partition["error"]
+
+
+def test_what_is_sent_to_a_prover_that_makes_the_witness(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Inputs alone; a backend of two parts, whose host reads the witness, and a diagnosis make it on the host."""
+    monkeypatch.setattr(system, "MADE_WHERE_PROVEN", 1)
+    (source,) = inputs((3, 4))
+    (tmp_path / "a.json").write_text(json.dumps(source))
+    job = Job.from_options("groth16", zkey=keyed(tmp_path, backend), circuit=OWN, inputs=[tmp_path / "a.json"])
+    groth16 = job.load()
+    shared, (partition,) = groth16.shared(), groth16.plan()
+    witness = groth16.synthesiser(shared, 1).synthesise(partition)
+    assert {name: array.shape for name, array in witness.arrays.items()} == {"inputs": (3, 4)}
+    split = SplitBackend(CpuBackend(1), CpuBackend(1), Offload(frozenset({MSM[Group.G1], SPMV})))
+    for device in (CpuBackend(1), split):
+        prover = groth16.prover(shared, device)
+        proof, _ = prover.prove(partition, witness)
+        assert proof.public == (25,)
+        assert groth16.verify(proof)
+        prover.diagnose(partition, witness)
+        device.close()
 
 
 def test_a_key_of_another_circuit_is_refused(backend: Backend, tmp_path: Path) -> None:
