@@ -241,9 +241,8 @@ class CircuitWitnesses:
 
     @property
     def made_where_proven(self) -> bool:
-        """Whether the prover makes witnesses, from what `encode` gives. With outputs, which are no inputs, the public
-        values would not be known."""
-        return self._circuit.n_wires >= MADE_WHERE_PROVEN and not self._circuit.outputs
+        """Whether the prover makes witnesses, from what `encode` gives."""
+        return _made_where_proven(self._name, self._circuit.n_wires) is not None
 
     def encode(self, inputs: Inputs) -> Words:
         """The values of `inputs`, public ones first, canonical integers. Raises WitnessGenerationError."""
@@ -254,6 +253,17 @@ class CircuitWitnesses:
         return self._circuit.witness(inputs, self._backend, empty)
 
 
+def _made_where_proven(name: str, n_wires: int) -> CircuitProgram | None:
+    """The program of a circuit if provers make its witnesses: it is large, and has no outputs, which are no inputs, so
+    that the public values would not be known before."""
+    from distprove.circuits.registry import witness_program
+
+    if n_wires < MADE_WHERE_PROVEN:
+        return None
+    program = witness_program(name)
+    return None if program.outputs else program
+
+
 class Groth16Prover:
     """Proves partitions with the key resident on one backend. Implements `distprove.system.Prover`."""
 
@@ -262,7 +272,7 @@ class Groth16Prover:
         self._zkey = read_key(shared, "key")
         self._vk = verification_key_of(self._zkey)
         self._backend = backend
-        self._circuit = circuit
+        self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)
         backend.prepare(self._zkey.curve)
         self._key: ResidentKey = load_key(self._zkey, backend)
 
@@ -289,10 +299,8 @@ class Groth16Prover:
 
     def _maker(self, encoded: Words) -> MadeOnDevice:
         """What makes a witness from its inputs on any backend."""
-        from distprove.circuits.registry import witness_program
-
-        assert self._circuit is not None
-        program = witness_program(self._circuit)
+        program = self._program
+        assert program is not None
         return lambda backend: program.witness_from(backend, encoded)
 
     def _witness(self, encoded: Words) -> Words:
