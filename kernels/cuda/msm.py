@@ -47,7 +47,8 @@ TABLE_ROWS = 1 << 20
 
 
 SCRATCH_PART = 16
-"""The entries that are sorted at a time take at most this part of the device's budget, and so do the affine rounds."""
+"""The entries that are sorted at a time take at most this part of the device's budget; the affine rounds take about as
+much, and at most twice that."""
 
 ENTRY_BYTES = 8
 """Bytes of one entry: its bucket and its point."""
@@ -213,7 +214,7 @@ class Cut:
         sets = _even_share(plan.sets, most // (n * plan.multiples))
         points = _even_share(n, most // (sets * plan.multiples))
         entries, buckets = points * min(sets * plan.multiples, plan.windows), sets * plan.buckets_per_set
-        fitting = min(profile.slice_entries, entries + 1, part // (point_bytes + ENTRY_BYTES))
+        fitting = min(profile.slice_entries, entries + 1, part // (point_bytes + 2 * ENTRY_BYTES))
         return cls(sets, buckets, points, entries, profile.rounds_for(entries, buckets), max(2, fitting // 2 * 2))
 
     def left(self, entries: int) -> int:
