@@ -53,8 +53,8 @@ much, and at most twice that."""
 ENTRY_BYTES = 8
 """Bytes of one entry: its bucket and its point."""
 
-AFFINE_ENTRIES = 1 << 22
-"""Fewest entries of an MSM that has affine rounds: below, the inversions' latency costs more than they gain."""
+AFFINE_ENTRIES = 1 << 23
+"""Fewest entries of an MSM that has affine rounds: below, the inversions' latency costs more than the rounds gain."""
 
 AFFINE_DENSITY = 8
 """Fewest entries for each bucket with which there is an affine round; with twice as many there are two, and so on."""
@@ -79,13 +79,12 @@ class MsmProfile:
     """Most bits that one radix pass takes."""
     sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels per multiprocessor."""
-    digit_tile: int = 1024
-    """Most scalars whose digits a block of msm_scatter_digits puts in order at a time."""
     digit_shared: int = 98 << 10
-    """Most bytes of shared memory for these digits; two blocks then fit a multiprocessor of 227 KiB."""
-    chunk_entries: int = 1 << 28
+    """Most bytes of shared memory for the digits that a block of msm_scatter_digits puts in order at a time; two blocks
+    then fit a multiprocessor of 227 KiB."""
+    chunk_entries: int = 1 << 29
     """Most entries that are sorted at a time; fewer on a small device (`SCRATCH_PART`)."""
-    affine_rounds: int | None = 0
+    affine_rounds: int | None = None
     """Rounds in which points of one bucket are added two by two in affine coordinates, before msm_accumulate adds up
     what remains; None chooses by the number of entries for each bucket."""
     slice_entries: int = 1 << 26
@@ -93,10 +92,10 @@ class MsmProfile:
     pairs_block: int = 128
     pairs_blocks: int | None = None
     """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
-    pairs_most: int = 64
-    """Most pairs that a thread of msm_add_pairs takes with one inversion for its block."""
+    pairs_most: int = 256
+    """Most pairs that a thread of msm_add_pairs takes in one turn, with one inversion for its block."""
     pairs_fewest: int = 8
-    """As many where there are fewer pairs: an inversion for fewer of them costs more than an idle thread."""
+    """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
     """Fewest entries that a thread accumulates. With fewer there would be more to merge than to accumulate."""
     accumulate_block: int = 128
@@ -218,8 +217,10 @@ class Cut:
         return cls(sets, buckets, points, entries, profile.rounds_for(entries, buckets), max(2, fitting // 2 * 2))
 
     def left(self, entries: int) -> int:
-        """Return the most entries that remain of so many after a round: two of a pair that lies in two buckets."""
-        return -(-entries // 2) + min(entries // 2, self.buckets - 1)
+        """Return the most entries, an even number, that remain of an even number after a round: two of a pair that
+        lies in two buckets."""
+        most = entries // 2 + min(entries // 2, self.buckets - 1)
+        return most + most % 2
 
     def rounds_bytes(self, point_bytes: int) -> int:
         """Return the most bytes that the rounds of a slice take: what a round reads, what it leaves, and the places."""
@@ -227,7 +228,7 @@ class Cut:
         for _ in range(self.rounds):
             left = self.left(entries)
             written = left * (point_bytes + ENTRY_BYTES)
-            most = max(most, read + written + 4 * (-(-entries // 2)))
+            most = max(most, read + written + 2 * entries)
             entries, read = left, written
         return most
 
@@ -420,12 +421,13 @@ class CudaSums:
         # the first pass, over digits, has the fewest bits
         widths = [(key_bits + index) // passes for index in range(passes)]
         blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
-        tile = min(self.profile.digit_tile, self.profile.digit_shared // (ENTRY_BYTES * digits), -(-m // blocks))
+        tile = min(self.profile.digit_shared // (ENTRY_BYTES * digits), -(-m // blocks))
         counts = device.empty((blocks << widths[-1],), np.uint32)
         totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
-        entries = device.empty((m * digits, 2), np.uint32)
-        other = device.empty((m * digits, 2), np.uint32) if passes > 1 else entries
+        most = m * digits + m * digits % 2  # entries are read two at a time
+        entries = device.empty((most, 2), np.uint32)
+        other = device.empty((most, 2), np.uint32) if passes > 1 else entries
 
         def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
             device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
@@ -472,7 +474,7 @@ class CudaSums:
         that remain, their entries, how many there are, and how many at most."""
         device, profile, curve, group = self.device, self.profile, table.curve, table.group
         source = self._pairs_source(curve, group)
-        pairs, most = -(-some // 2), cut.left(some)
+        pairs, most = some // 2, cut.left(some)
         blocks = min(device.sm_count * profile.sort_blocks_per_sm, -(-pairs // PLACE_BLOCK))
         doubled = device.empty((blocks * PLACE_BLOCK // 32,), np.uint32)
         places = device.empty((pairs,), np.uint32)

@@ -27,7 +27,7 @@ IDS = [f"{curve.name}-{group.value}" for curve, group in GROUPS]
 SMALL = MsmProfile(
     window_bits=6,
     bin_bits=3,
-    digit_tile=16,
+    digit_shared=16 * 43 * 8,
     sort_blocks_per_sm=1,
     chunk_entries=1500,
     affine_rounds=2,
@@ -67,13 +67,20 @@ def known_points(curve: Curve, group: Group) -> tuple[list[int], Words]:
 
 
 def check(
-    curve: Curve, group: Group, profile: MsmProfile, scalars: list[int], *, memory: int = 1 << 30, start: int = 0
+    curve: Curve,
+    group: Group,
+    profile: MsmProfile,
+    scalars: list[int],
+    *,
+    memory: int = 1 << 30,
+    start: int = 0,
+    on: EmulatedDevice | None = None,
 ) -> None:
     logs, points = known_points(curve, group)
-    n = start + len(scalars)
-    groups = CudaGroups(device(), profile)
+    n, on = start + len(scalars), on or device()
+    groups = CudaGroups(on, profile)
     table = groups.load_points(curve, group, points[:n], memory=memory)
-    result = groups.msm(table, device().upload(scalars_from_ints(curve.fr, scalars)), start=start).result()
+    result = groups.msm(table, on.upload(scalars_from_ints(curve.fr, scalars)), start=start).result()
     total = sum(s * k for s, k in zip(scalars, logs[start:n], strict=True))
     assert np.array_equal(result, multiple_of_generator(curve, group, total))
 
@@ -207,6 +214,14 @@ def test_affine_rounds_over_cuts_of_sets_and_points(rounds: int) -> None:
     check(curve, Group.G1, profile, scalars, memory=memory, start=20)
 
 
+def test_turns_of_several_lengths() -> None:
+    """Few threads, so that each takes several turns, the first of which has another length in another block."""
+    rng, curve = random.Random(9), BN254
+    profile = replace(SMALL, pairs_most=10, pairs_fewest=1, chunk_entries=1 << 20, slice_entries=1 << 20)
+    scalars = [rng.randrange(curve.fr.modulus) for _ in range(70)]
+    check(curve, Group.G1, profile, scalars, on=EmulatedDevice(sm_count=1))
+
+
 def test_scratch_is_what_was_predicted() -> None:
     """The arrays of a sum, counters aside, are those that `msm_scratch` counts, with affine rounds and without."""
     _, points = known_points(BN254, Group.G1)
@@ -246,7 +261,7 @@ def test_sort_over_several_tiles() -> None:
     curve, n = BN254, 200
     rng = random.Random(11)
     narrow = EmulatedDevice(sm_count=1)
-    profile = MsmProfile(window_bits=2, bin_bits=1, digit_tile=30, sort_blocks_per_sm=1)
+    profile = MsmProfile(window_bits=2, bin_bits=1, digit_shared=30 * 127 * 8, sort_blocks_per_sm=1)
     plan = WindowPlan(2, 127, 64, 2)
     table = CudaPointTable(curve, Group.G1, n, 0, plan, narrow.empty((0, 8)))
     scalars = [rng.randrange(curve.fr.modulus) for _ in range(n)]
