@@ -15,7 +15,7 @@ Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.groups import MAX_POINTS, PendingPoint
-from kernels.maths.curves import BN254, Curve, Group
+from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.source import KernelSource
 
 SORT_BLOCK = 512
@@ -53,14 +53,30 @@ much, and at most twice that."""
 ENTRY_BYTES = 8
 """Bytes of one entry: its bucket and its point."""
 
-AFFINE_ENTRIES = 1 << 23
-"""Fewest entries of an MSM that has affine rounds: below, the inversions' latency costs more than the rounds gain."""
-
 AFFINE_DENSITY = 8
 """Fewest entries for each bucket with which there is an affine round; with twice as many there are two, and so on."""
 
-MAX_AFFINE_ROUNDS = 4
-"""Most affine rounds: what remains after them is little."""
+
+@dataclass(frozen=True)
+class AffineRounds:
+    """Where affine rounds were faster than none on one H200, and the fastest shapes of msm_add_pairs."""
+
+    entries: int
+    """Fewest entries of an MSM with affine rounds. Below, the inversions' latency costs more than the rounds gain."""
+    most: int
+    """Most rounds: what remains after them is little."""
+    pairs: int
+    """Most pairs that a thread takes with one inversion."""
+    blocks: int
+    """Blocks per multiprocessor."""
+
+
+AFFINE_ROUNDS = {
+    (BN254.name, Group.G1): AffineRounds(1 << 26, 3, 64, 4),  # whose first round is bound by its gathers
+    (BN254.name, Group.G2): AffineRounds(1 << 23, 4, 64, 2),
+    (BLS12_381.name, Group.G1): AffineRounds(1 << 23, 4, 256, 3),
+    (BLS12_381.name, Group.G2): AffineRounds(1 << 23, 4, 64, 2),
+}
 
 PLACE_BLOCK = 512
 """Threads of a block of msm_count_pairs and msm_place_pairs. Must equal PLACE_BLOCK in msm_pairs.cu."""
@@ -92,8 +108,9 @@ class MsmProfile:
     pairs_block: int = 128
     pairs_blocks: int | None = None
     """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
-    pairs_most: int = 256
-    """Most pairs that a thread of msm_add_pairs takes in one turn, with one inversion for its block."""
+    pairs_most: int | None = None
+    """Most pairs that a thread of msm_add_pairs takes with one inversion for its block; None chooses by curve and
+    group."""
     pairs_fewest: int = 8
     """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
@@ -119,19 +136,19 @@ class MsmProfile:
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
 
-    def rounds_for(self, entries: int, buckets: int) -> int:
-        """Return the affine rounds for so many entries of so many buckets."""
+    def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
+        """Return the affine rounds of this profile."""
+        chosen = AFFINE_ROUNDS[curve.name, group]
+        return replace(chosen, pairs=self.pairs_most or chosen.pairs, blocks=self.pairs_blocks or chosen.blocks)
+
+    def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
+        """Return how many affine rounds there are for so many entries of so many buckets."""
         if self.affine_rounds is not None:
             return self.affine_rounds
-        if entries < AFFINE_ENTRIES:
+        chosen = AFFINE_ROUNDS[curve.name, group]
+        if entries < chosen.entries:
             return 0
-        return min(MAX_AFFINE_ROUNDS, (entries // (AFFINE_DENSITY * buckets)).bit_length())
-
-    def pairs_blocks_for(self, curve: Curve, group: Group) -> int:
-        """Return the blocks of msm_add_pairs per multiprocessor."""
-        if self.pairs_blocks is not None:
-            return self.pairs_blocks
-        return {Group.G1: 4 if curve is BN254 else 3, Group.G2: 2}[group]
+        return min(chosen.most, (entries // (AFFINE_DENSITY * buckets)).bit_length())
 
     def blocks_for(self, curve: Curve, group: Group) -> int:
         """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
@@ -206,21 +223,21 @@ class Cut:
     """Most entries that go through the affine rounds at a time: an even number."""
 
     @classmethod
-    def of(cls, plan: WindowPlan, n: int, profile: MsmProfile, budget: int, point_bytes: int) -> Cut:
+    def of(cls, curve: Curve, group: Group, plan: WindowPlan, n: int, profile: MsmProfile, budget: int) -> Cut:
         """Return the cut of an MSM of n points on a device of `budget` bytes."""
         part = budget // SCRATCH_PART
         most = max(plan.multiples, min(profile.chunk_entries, part // (2 * ENTRY_BYTES)))
         sets = _even_share(plan.sets, most // (n * plan.multiples))
         points = _even_share(n, most // (sets * plan.multiples))
         entries, buckets = points * min(sets * plan.multiples, plan.windows), sets * plan.buckets_per_set
-        fitting = min(profile.slice_entries, entries + 1, part // (point_bytes + 2 * ENTRY_BYTES))
-        return cls(sets, buckets, points, entries, profile.rounds_for(entries, buckets), max(2, fitting // 2 * 2))
+        rounds = profile.rounds_for(curve, group, entries, buckets)
+        fitting = part // (8 * curve.point_limbs(group) + 2 * ENTRY_BYTES)
+        slice_entries = max(2, min(profile.slice_entries, entries + 1, fitting) // 2 * 2)
+        return cls(sets, buckets, points, entries, rounds, slice_entries)
 
     def left(self, entries: int) -> int:
-        """Return the most entries, an even number, that remain of an even number after a round: two of a pair that
-        lies in two buckets."""
-        most = entries // 2 + min(entries // 2, self.buckets - 1)
-        return most + most % 2
+        """Return the most entries that remain of so many after a round: two of a pair that lies in two buckets."""
+        return -(-entries // 2) + min(entries // 2, self.buckets - 1)
 
     def rounds_bytes(self, point_bytes: int) -> int:
         """Return the most bytes that the rounds of a slice take: what a round reads, what it leaves, and the places."""
@@ -228,7 +245,7 @@ class Cut:
         for _ in range(self.rounds):
             left = self.left(entries)
             written = left * (point_bytes + ENTRY_BYTES)
-            most = max(most, read + written + 2 * entries)
+            most = max(most, read + written + 4 * (-(-entries // 2)))
             entries, read = left, written
         return most
 
@@ -334,7 +351,9 @@ class CudaSums:
             threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
             records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
             reducing = min(cut.buckets, device.sm_count * profile.reduce_threads_per_sm) + profile.reduce_block
-            products = cut.rounds and self._pair_threads(curve, group) * profile.pairs_most * point_bytes // 2
+            affine = profile.affine_for(curve, group)
+            together = device.sm_count * affine.blocks * profile.pairs_block
+            products = cut.rounds and together * affine.pairs * point_bytes // 2
             listed = ENTRY_BYTES * cut.entries + max(
                 ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products
             )
@@ -385,8 +404,7 @@ class CudaSums:
         return result
 
     def _cut(self, curve: Curve, group: Group, plan: WindowPlan, n: int) -> Cut:
-        point_bytes = 8 * curve.point_limbs(group)
-        return Cut.of(plan, n, self.profile, self.device.info().memory_budget, point_bytes)
+        return Cut.of(curve, group, plan, n, self.profile, self.device.info().memory_budget)
 
     def _add_chunk(
         self, table: CudaPointTable, cut: Cut, scalars: Array, start: int, sets: range, buckets: Array
@@ -425,9 +443,8 @@ class CudaSums:
         counts = device.empty((blocks << widths[-1],), np.uint32)
         totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
-        most = m * digits + m * digits % 2  # entries are read two at a time
-        entries = device.empty((most, 2), np.uint32)
-        other = device.empty((most, 2), np.uint32) if passes > 1 else entries
+        entries = device.empty((m * digits, 2), np.uint32)
+        other = device.empty((m * digits, 2), np.uint32) if passes > 1 else entries
 
         def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
             device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
@@ -463,10 +480,6 @@ class CudaSums:
             low += width
         return entries, entry_count
 
-    def _pair_threads(self, curve: Curve, group: Group) -> int:
-        """The most threads of msm_add_pairs that the device runs at a time."""
-        return self.device.sm_count * self.profile.pairs_blocks_for(curve, group) * self.profile.pairs_block
-
     def _pair_round(
         self, table: CudaPointTable, cut: Cut, points: Array, entries: Array, entry_count: Array, first: int, some: int
     ) -> tuple[Array, Array, Array, int]:
@@ -474,7 +487,7 @@ class CudaSums:
         that remain, their entries, how many there are, and how many at most."""
         device, profile, curve, group = self.device, self.profile, table.curve, table.group
         source = self._pairs_source(curve, group)
-        pairs, most = some // 2, cut.left(some)
+        pairs, most = -(-some // 2), cut.left(some)
         blocks = min(device.sm_count * profile.sort_blocks_per_sm, -(-pairs // PLACE_BLOCK))
         doubled = device.empty((blocks * PLACE_BLOCK // 32,), np.uint32)
         places = device.empty((pairs,), np.uint32)
@@ -487,9 +500,10 @@ class CudaSums:
 
         add, block = device.kernel(source, "msm_add_pairs"), profile.pairs_block
         grid = min(device.sm_count * add.blocks_per_sm(block), -(-pairs // (block * profile.pairs_fewest)))
-        products = device.empty((grid * block * profile.pairs_most, curve.point_limbs(group) // 2))
+        together = profile.affine_for(curve, group).pairs
+        products = device.empty((grid * block * together, curve.point_limbs(group) // 2))
         left = device.empty((most, curve.point_limbs(group)))
-        bounds = (np.uint32(profile.pairs_fewest), np.uint32(profile.pairs_most))
+        bounds = (np.uint32(profile.pairs_fewest), np.uint32(together))
         add.launch(grid, block, (points, *part, places, *bounds, products, left))
         return left, left_entries, left_count, most
 
@@ -548,7 +562,7 @@ class CudaSums:
             curve,
             group,
             ("PAIRS_BLOCK", profile.pairs_block),
-            ("PAIRS_BLOCKS", profile.pairs_blocks_for(curve, group)),
+            ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks),
             ("PRODUCT_CALLS", int(self._calls(group))),
         )
 

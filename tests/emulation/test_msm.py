@@ -214,8 +214,8 @@ def test_affine_rounds_over_cuts_of_sets_and_points(rounds: int) -> None:
     check(curve, Group.G1, profile, scalars, memory=memory, start=20)
 
 
-def test_turns_of_several_lengths() -> None:
-    """Few threads, so that each takes several turns, the first of which has another length in another block."""
+def test_turns_of_a_thread() -> None:
+    """Few threads, so that each takes several turns in a round, each with an inversion of its own."""
     rng, curve = random.Random(9), BN254
     profile = replace(SMALL, pairs_most=10, pairs_fewest=1, chunk_entries=1 << 20, slice_entries=1 << 20)
     scalars = [rng.randrange(curve.fr.modulus) for _ in range(70)]
@@ -245,7 +245,7 @@ def test_cuts_cover_the_msm_and_fit_the_device(curve: Curve, group: Group, budge
         plan = plan_windows(curve, group, n, multiples * n * point_bytes, MsmProfile())
         for rounds in (None, 3):
             profile = MsmProfile(affine_rounds=rounds)
-            cut = Cut.of(plan, n, profile, budget, point_bytes)
+            cut = Cut.of(curve, group, plan, n, profile, budget)
             assert 1 <= cut.sets <= plan.sets
             assert 1 <= cut.points <= n
             assert cut.points == n or cut.sets == 1
@@ -254,6 +254,21 @@ def test_cuts_cover_the_msm_and_fit_the_device(curve: Curve, group: Group, budge
             assert cut.slice_entries % 2 == 0
             assert 2 * 8 * cut.entries <= budget // 16
             assert cut.rounds_bytes(point_bytes) <= 2 * budget // 16
+
+
+@pytest.mark.parametrize(
+    ("curve", "group", "log_n", "rounds"),
+    [
+        (BN254, Group.G1, 20, 0),
+        (BN254, Group.G1, 24, 3),
+        (BLS12_381, Group.G1, 18, 0),
+        (BLS12_381, Group.G1, 20, 4),
+        (BN254, Group.G2, 20, 4),
+    ],
+)
+def test_affine_rounds_are_made_where_they_were_faster(curve: Curve, group: Group, log_n: int, rounds: int) -> None:
+    plan = plan_windows(curve, group, 1 << log_n, 32 << 30, MsmProfile())
+    assert Cut.of(curve, group, plan, 1 << log_n, MsmProfile(), 139 << 30).rounds == rounds
 
 
 def test_sort_over_several_tiles() -> None:

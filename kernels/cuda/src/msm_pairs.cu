@@ -37,8 +37,11 @@ struct Entries {
     count = there > first ? min(there - first, limit) : 0;
     pairs = count / 2 + (count & 1);
   }
-  // Both entries of pair j. `first` is even, and so is the number of entries that the list has memory for.
-  DP_HD uint4 pair(u32 j) const { return reinterpret_cast<const uint4*>(entries)[j]; }
+  // Both entries of pair j; `first` is even, so they are 16 bytes at a multiple of 16.
+  DP_HD uint4 pair(u32 j) const {
+    if (has_second(j)) return reinterpret_cast<const uint4*>(entries)[j];
+    return make_uint4(entries[2 * j].x, entries[2 * j].y, 0, 0);
+  }
   DP_HD bool has_second(u32 j) const { return 2 * j + 1 < count; }
 };
 
@@ -90,23 +93,6 @@ DP_COLD F unusual_denominator(const Point* points, uint4 pair) {
   F n, d;
   unusual(signed_point(points, pair.y), signed_point(points, pair.w), n, d);
   return d;
-}
-
-// An element at each thread of a block, in 16-byte planes, so that neighbouring threads touch neighbouring memory.
-constexpr u32 PLANES = sizeof(F) / sizeof(uint4);
-
-DP_HD void store_planes(uint4* at, const F& value) {
-  const uint4* pieces = reinterpret_cast<const uint4*>(&value);
-#pragma unroll
-  for (u32 i = 0; i < PLANES; ++i) at[i * PAIRS_BLOCK] = pieces[i];
-}
-
-DP_HD F load_planes(const uint4* at) {
-  F value;
-  uint4* pieces = reinterpret_cast<uint4*>(&value);
-#pragma unroll
-  for (u32 i = 0; i < PLANES; ++i) pieces[i] = at[i * PAIRS_BLOCK];
-  return value;
 }
 
 // The inverse of each thread's `product`: a lane of the first warp multiplies those of a thread of each warp, inverts.
@@ -201,27 +187,25 @@ extern "C" __global__ void __launch_bounds__(PLACE_BLOCK)
   }
 }
 
-// left[places[j]] = the sum of pair j, or its point and the next one. One wave of blocks, each of which takes as many
-// neighbouring pairs in turns; `most` bounds the pairs that a thread takes in one turn, with one inversion, and `fewest` those
-// of all turns. `products` holds `most` elements for each thread.
+// left[places[j]] = the sum of pair j, or its point and the next one. One wave of blocks; `most` bounds the pairs that a
+// thread takes with one inversion, `fewest` too, where there are fewer pairs than that for each thread. `products` holds
+// `most` elements for each thread.
 extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
     msm_add_pairs(const Point* points, const uint2* all_entries, const u32* entry_count, u32 first, u32 limit,
-                  const u32* places, u32 fewest, u32 most, uint4* products, Point* left) {
+                  const u32* places, u32 fewest, u32 most, F* products, Point* left) {
   const Entries list(all_entries, entry_count, first, limit);
+  // as many turns for each block, and as many pairs in each turn
   const u32 threads = gridDim.x * PAIRS_BLOCK;
-  const u32 each = max((u32)(((u64)list.pairs + threads - 1) / threads), fewest);
-  const u32 turns = (each + most - 1) / most, per_turn = (each + turns - 1) / turns;
-  // The first turns of the blocks have four lengths. Else all would load at a time, invert, and then multiply.
-  const u32 length = (blockIdx.x * 0x9e3779b9u >> 30) + 1;
-  u32 turn = per_turn >= 8 * fewest ? per_turn * length / 4 : per_turn;
-  const u64 own_begin = (u64)each * PAIRS_BLOCK * blockIdx.x;
-  const u64 own_end = min(own_begin + (u64)each * PAIRS_BLOCK, (u64)list.pairs);
-  uint4* const own = products + (size_t)blockIdx.x * most * PLANES * PAIRS_BLOCK + threadIdx.x;
+  const u32 each = (u32)(((u64)list.pairs + threads - 1) / threads);
+  const u32 turns = (each + most - 1) / most;
+  const u32 per_thread = turns ? max((each + turns - 1) / turns, fewest) : fewest;
+  const u64 tile = (u64)per_thread * PAIRS_BLOCK;
+  F* const own = products + (size_t)blockIdx.x * most * PAIRS_BLOCK + threadIdx.x;
 
-  for (u64 turn_begin = own_begin; turn_begin < own_end; turn_begin += (u64)turn * PAIRS_BLOCK, turn = per_turn) {
-    const u32 begin = (u32)turn_begin + threadIdx.x, end = (u32)min(turn_begin + (u64)turn * PAIRS_BLOCK, own_end);
+  for (u64 tile_begin = tile * blockIdx.x; tile_begin < list.pairs; tile_begin += tile * gridDim.x) {
+    const u32 begin = (u32)tile_begin + threadIdx.x, end = (u32)min(tile_begin + tile, (u64)list.pairs);
     F product = F::one();
-    uint4* at = own;
+    F* at = own;
     // The loads run ahead: entries by two pairs, x coordinates by one.
     uint4 pair = make_uint4(0, 0, 0, 0), next = pair;
     F x0 = product, x1 = product;
@@ -232,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
       x1 = points[pair.w & ~SIGN].x;
     }
 #pragma unroll 1
-    for (u32 j = begin; j < end; j += PAIRS_BLOCK, at += PLANES * PAIRS_BLOCK) {
+    for (u32 j = begin; j < end; j += PAIRS_BLOCK, at += PAIRS_BLOCK) {
       const uint4 now = pair;
       const F now0 = x0, now1 = x1;
       const u32 after = j + PAIRS_BLOCK;
@@ -243,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
       }
       if (after + PAIRS_BLOCK < end) next = list.pair(after + PAIRS_BLOCK);
       if (list.has_second(j) && now.x == now.z) {
-        store_planes(at, product);
+        *at = product;
         F d = now1 - now0;
         if (may_be_unusual(now0, now1, d)) d = unusual_denominator(points, now);
         product = product * d;
@@ -259,11 +243,11 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
     u32 j = begin + (end - 1 - begin) / PAIRS_BLOCK * PAIRS_BLOCK;
 #pragma unroll 1
     while (true) {
-      at -= PLANES * PAIRS_BLOCK;
+      at -= PAIRS_BLOCK;
       const uint4 now = list.pair(j);
       if (list.has_second(j) && now.x == now.z) {
         const Point p = signed_point(points, now.y), q = signed_point(points, now.w);
-        const F before = load_planes(at);
+        const F before = *at;
         const u32 place = places[j];
         F n = q.y - p.y, d = q.x - p.x;
         Result result = SUM;
