@@ -3,16 +3,19 @@
 With window size c and W windows, sum_i s_i P_i = sum_i sum_w d_iw 2^(c w) P_i for signed digits d_iw. A table that
 holds the multiples 2^(c w) P_i for all w needs one set of 2^(c - 1) buckets for all windows; where memory does not
 allow that, a table of K multiples leaves ceil(W / K) sets, joined at the end by doublings. The stages are
-`cuda/src/msm_sort.cu` (digits, radix sort by bucket), `cuda/src/msm_accumulate.cu` (bucket sums over equal segments)
-and
-`cuda/src/msm_buckets.cu` (cut buckets merged, weighted sum of the buckets).
+`cuda/src/msm_sort.cu` (digits, radix sort by bucket), `cuda/src/msm_pairs.cu` (affine additions two by two, in large
+MSMs), `cuda/src/msm_accumulate.cu` (bucket sums over equal segments) and `cuda/src/msm_buckets.cu` (cut buckets merged,
+weighted sum of the buckets).
+
+What the stages take is bounded: the sets of buckets are done in turn where memory does not hold the entries of all, the
+points of a set too, and the affine rounds go through the sorted entries in slices (`Cut`).
 
 Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,7 +24,7 @@ from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.groups import MAX_POINTS, PendingPoint
-from kernels.maths.curves import BN254, Curve, Group
+from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.source import KernelSource
 
 SORT_BLOCK = 512
@@ -43,6 +46,41 @@ TABLE_ROWS = 1 << 20
 """Points whose multiples are computed at a time. Bounds the XYZZ scratch at 128 to 384 MiB."""
 
 
+SCRATCH_PART = 16
+"""The entries that are sorted at a time take at most this part of the device's budget; the affine rounds take about as
+much, and at most twice that."""
+
+ENTRY_BYTES = 8
+"""Bytes of one entry: its bucket and its point."""
+
+AFFINE_DENSITY = 8
+"""Fewest entries for each bucket with which there is an affine round; with twice as many there are two, and so on."""
+
+
+@dataclass(frozen=True)
+class AffineRounds:
+    """Where affine rounds were faster than none on one H200, and the fastest shapes of msm_add_pairs."""
+
+    entries: int
+    """Fewest entries of an MSM with affine rounds. Below, the inversions' latency costs more than the rounds gain."""
+    most: int
+    """Most rounds: what remains after them is little."""
+    pairs: int
+    """Most pairs that a thread takes with one inversion."""
+    blocks: int
+    """Blocks per multiprocessor."""
+
+
+AFFINE_ROUNDS = {
+    (BN254.name, Group.G1): AffineRounds(1 << 26, 3, 64, 4),  # whose first round is bound by its gathers
+    (BN254.name, Group.G2): AffineRounds(1 << 23, 4, 64, 2),
+    (BLS12_381.name, Group.G1): AffineRounds(1 << 23, 4, 256, 3),
+    (BLS12_381.name, Group.G2): AffineRounds(1 << 23, 4, 64, 2),
+}
+
+PLACE_BLOCK = 512
+"""Threads of a block of msm_count_pairs and msm_place_pairs. Must equal PLACE_BLOCK in msm_pairs.cu."""
+
 RECORDED_SHARE = 16
 """An MSM is recorded where its scratch takes at most this part of the free memory: it keeps it."""
 
@@ -57,17 +95,31 @@ class MsmProfile:
     """Most bits that one radix pass takes."""
     sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels per multiprocessor."""
-    digit_tile: int = 1024
-    """Most scalars whose digits a block of msm_scatter_digits puts in order at a time."""
     digit_shared: int = 98 << 10
-    """Most bytes of shared memory for these digits; two blocks then fit a multiprocessor of 227 KiB."""
+    """Most bytes of shared memory for the digits that a block of msm_scatter_digits puts in order at a time; two blocks
+    then fit a multiprocessor of 227 KiB."""
+    chunk_entries: int = 1 << 29
+    """Most entries that are sorted at a time; fewer on a small device (`SCRATCH_PART`)."""
+    affine_rounds: int | None = None
+    """Rounds in which points of one bucket are added two by two in affine coordinates, before msm_accumulate adds up
+    what remains; None chooses by the number of entries for each bucket."""
+    slice_entries: int = 1 << 26
+    """Most entries that go through the affine rounds at a time; fewer on a small device."""
+    pairs_block: int = 128
+    pairs_blocks: int | None = None
+    """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
+    pairs_most: int | None = None
+    """Most pairs that a thread of msm_add_pairs takes with one inversion for its block; None chooses by curve and
+    group."""
+    pairs_fewest: int = 8
+    """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
     """Fewest entries that a thread accumulates. With fewer there would be more to merge than to accumulate."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
     """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
     product_calls: bool | None = None
-    """Whether msm_accumulate calls field products instead of inlining them; None does so for G2 only."""
+    """Whether msm_accumulate and msm_add_pairs call field products instead of inlining them; None: for G2 only."""
     merge_block: int = 256
     reduce_block: int = 128
     reduce_threads_per_sm: int = 256
@@ -83,6 +135,20 @@ class MsmProfile:
             raise SizeError(f"a radix pass takes 1 to {MAX_BIN_BITS} bits, not {self.bin_bits}")
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
+
+    def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
+        """Return the affine rounds of this profile."""
+        chosen = AFFINE_ROUNDS[curve.name, group]
+        return replace(chosen, pairs=self.pairs_most or chosen.pairs, blocks=self.pairs_blocks or chosen.blocks)
+
+    def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
+        """Return how many affine rounds there are for so many entries of so many buckets."""
+        if self.affine_rounds is not None:
+            return self.affine_rounds
+        chosen = AFFINE_ROUNDS[curve.name, group]
+        if entries < chosen.entries:
+            return 0
+        return min(chosen.most, (entries // (AFFINE_DENSITY * buckets)).bit_length())
 
     def blocks_for(self, curve: Curve, group: Group) -> int:
         """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
@@ -140,6 +206,56 @@ def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmPr
 
 
 @dataclass(frozen=True)
+class Cut:
+    """How an MSM is cut, so that its scratch is bounded: into chunks of whole sets of buckets and, if need be, of
+    points, whose entries are sorted at a time, and these into slices for the affine rounds."""
+
+    sets: int
+    """Sets of buckets that are summed at a time."""
+    buckets: int
+    """Buckets of these sets."""
+    points: int
+    """Scalars of a chunk."""
+    entries: int
+    """Most entries of a chunk."""
+    rounds: int
+    slice_entries: int
+    """Most entries that go through the affine rounds at a time: an even number."""
+
+    @classmethod
+    def of(cls, curve: Curve, group: Group, plan: WindowPlan, n: int, profile: MsmProfile, budget: int) -> Cut:
+        """Return the cut of an MSM of n points on a device of `budget` bytes."""
+        part = budget // SCRATCH_PART
+        most = max(plan.multiples, min(profile.chunk_entries, part // (2 * ENTRY_BYTES)))
+        sets = _even_share(plan.sets, most // (n * plan.multiples))
+        points = _even_share(n, most // (sets * plan.multiples))
+        entries, buckets = points * min(sets * plan.multiples, plan.windows), sets * plan.buckets_per_set
+        rounds = profile.rounds_for(curve, group, entries, buckets)
+        fitting = part // (8 * curve.point_limbs(group) + 2 * ENTRY_BYTES)
+        slice_entries = max(2, min(profile.slice_entries, entries + 1, fitting) // 2 * 2)
+        return cls(sets, buckets, points, entries, rounds, slice_entries)
+
+    def left(self, entries: int) -> int:
+        """Return the most entries that remain of so many after a round: two of a pair that lies in two buckets."""
+        return -(-entries // 2) + min(entries // 2, self.buckets - 1)
+
+    def rounds_bytes(self, point_bytes: int) -> int:
+        """Return the most bytes that the rounds of a slice take: what a round reads, what it leaves, and the places."""
+        most, entries, read = 0, self.slice_entries, 0
+        for _ in range(self.rounds):
+            left = self.left(entries)
+            written = left * (point_bytes + ENTRY_BYTES)
+            most = max(most, read + written + 4 * (-(-entries // 2)))
+            entries, read = left, written
+        return most
+
+
+def _even_share(total: int, most: int) -> int:
+    """The size of each of the fewest equal parts of `total` that have at most `most`, or 1."""
+    return -(-total // -(-total // max(1, min(total, most))))
+
+
+@dataclass(frozen=True)
 class CudaPointTable:
     """Fixed affine points on the device: row k * n + i holds 2^(window_bits * sets * k) * points[i]."""
 
@@ -177,6 +293,7 @@ class CudaSums:
             self._buckets_source(curve, group),
             curve_source("msm_sort", curve),
             group_source("point_batch", curve, group),
+            self._pairs_source(curve, group),
         ):
             self.device.prepare(source)
 
@@ -220,24 +337,31 @@ class CudaSums:
     def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
         """Predict the bytes of scratch of `msm` with n scalars, however many multiples the table holds.
 
-        Counts the entries twice, for the sort's passes, and XYZZ sums: one for each bucket, two for each thread of the
-        accumulation, one for each thread of the reduction. Counters are too small to count.
+        Counts the entries of a chunk twice, for the sort's passes, or once beside the affine rounds of a slice; and
+        XYZZ sums: one for each bucket, two for each thread of the accumulation, one for each thread of the reduction.
+        Counters are too small to count.
         """
         if n == 0:
             return 0
         device, profile = self.device, self.profile
-        words = sum_limbs(curve, group)
+        words, point_bytes = sum_limbs(curve, group), 8 * curve.point_limbs(group)
         most = 0
-        for memory in (8 * curve.point_limbs(group) * n, device.memory_free()):
+        for memory in (point_bytes * n, device.memory_free()):
             try:
                 plan = plan_windows(curve, group, n, memory, profile)
             except OutOfMemory:
                 continue
-            entries = n * plan.windows
+            cut = self._cut(curve, group, plan, n)
             threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
-            records = 2 * min(threads, -(-entries // profile.min_segment) + profile.accumulate_block)
-            reducing = min(plan.buckets, device.sm_count * profile.reduce_threads_per_sm) + profile.reduce_block
-            most = max(most, 16 * entries + 8 * words * (plan.buckets + records + reducing))
+            records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
+            reducing = min(cut.buckets, device.sm_count * profile.reduce_threads_per_sm) + profile.reduce_block
+            affine = profile.affine_for(curve, group)
+            together = device.sm_count * affine.blocks * profile.pairs_block
+            products = cut.rounds and together * affine.pairs * point_bytes // 2
+            listed = ENTRY_BYTES * cut.entries + max(
+                ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products
+            )
+            most = max(most, listed + 8 * words * (cut.buckets + records + reducing))
         return most
 
     # -- sums -------------------------------------------------------------------------------------------------------
@@ -264,26 +388,67 @@ class CudaSums:
 
     def _sum(self, table: CudaPointTable, scalars: Array, start: int) -> Array:
         """The XYZZ sum of the MSM, (sum_limbs,)."""
-        entries, entry_count = self.sorted_entries(table, scalars, start)
-        buckets = self._bucket_sums(table, entries, entry_count, scalars.shape[0] * table.plan.windows)
-        return self._weighted_sum(table, buckets)
+        device, plan = self.device, table.plan
+        n = scalars.shape[0]
+        cut = self._cut(table.curve, table.group, plan, n)
+        sums = device.empty((plan.sets, sum_limbs(table.curve, table.group)))
+        for first_set in range(0, plan.sets, cut.sets):
+            sets = min(cut.sets, plan.sets - first_set)
+            buckets = device.zeros((sets * plan.buckets_per_set, sums.shape[1]))
+            for begin in range(0, n, cut.points):
+                chunk = scalars[begin : begin + cut.points]
+                self._add_chunk(table, cut, chunk, start + begin, range(first_set, first_set + sets), buckets)
+            self._weighted_sums(table, buckets, sums[first_set : first_set + sets])
+            del buckets  # before the next ones are taken
+        if plan.sets == 1:
+            return sums.reshape(-1)
+        result = device.empty(sums.shape[1:])
+        join = device.kernel(self._buckets_source(table.curve, table.group), "msm_join_sets")
+        join.launch(1, 1, (sums, np.uint32(plan.sets), np.uint32(plan.window_bits), result))
+        return result
 
-    def sorted_entries(self, table: CudaPointTable, scalars: Array, start: int) -> tuple[Array, Array]:
-        """Return entries (bucket, point and sign), sorted, (m * windows, 2) uint32, and the count used, (1,) uint32."""
+    def _cut(self, curve: Curve, group: Group, plan: WindowPlan, n: int) -> Cut:
+        return Cut.of(curve, group, plan, n, self.profile, self.device.info().memory_budget)
+
+    def _add_chunk(
+        self, table: CudaPointTable, cut: Cut, scalars: Array, start: int, sets: range, buckets: Array
+    ) -> None:
+        """Add the points of some scalars, and of their digits in these sets, to the buckets of these sets."""
+        entries, entry_count = self.sorted_entries(table, scalars, start, sets)
+        if not cut.rounds:
+            self._accumulate(table, table.points, entries, entry_count, len(entries), buckets)
+            return
+        for first in range(0, len(entries), cut.slice_entries):
+            some = min(cut.slice_entries, len(entries) - first)
+            points, left, left_count, most = self._pair_round(
+                table, cut, table.points, entries, entry_count, first, some
+            )
+            for _ in range(1, cut.rounds):
+                points, left, left_count, most = self._pair_round(table, cut, points, left, left_count, 0, most)
+            self._accumulate(table, points, left, left_count, most, buckets)
+            del points, left, left_count  # before the next slice takes its own
+
+    def sorted_entries(
+        self, table: CudaPointTable, scalars: Array, start: int, sets: range | None = None
+    ) -> tuple[Array, Array]:
+        """Return the entries (bucket, point and sign) of these sets of buckets (None: of all), sorted, (most, 2)
+        uint32, and the count used, (1,) uint32."""
         device, plan = self.device, table.plan
         source = curve_source("msm_sort", table.curve)
         m = scalars.shape[0]
-        key_bits = (plan.buckets - 1).bit_length()
+        sets = range(plan.sets) if sets is None else sets
+        digits = min(plan.multiples * len(sets), plan.windows)
+        key_bits = (len(sets) * plan.buckets_per_set - 1).bit_length()
         passes = -(-key_bits // self.profile.bin_bits)
         # the first pass, over digits, has the fewest bits
         widths = [(key_bits + index) // passes for index in range(passes)]
         blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
-        tile = min(self.profile.digit_tile, self.profile.digit_shared // (8 * plan.windows), -(-m // blocks))
+        tile = min(self.profile.digit_shared // (ENTRY_BYTES * digits), -(-m // blocks))
         counts = device.empty((blocks << widths[-1],), np.uint32)
         totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
-        entries = device.empty((m * plan.windows, 2), np.uint32)
-        other = device.empty((m * plan.windows, 2), np.uint32) if passes > 1 else entries
+        entries = device.empty((m * digits, 2), np.uint32)
+        other = device.empty((m * digits, 2), np.uint32) if passes > 1 else entries
 
         def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
             device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
@@ -297,6 +462,8 @@ class CudaSums:
             np.uint32(plan.window_bits),
             np.uint32(plan.windows),
             np.uint32(plan.sets),
+            np.uint32(sets.start),
+            np.uint32(len(sets)),
             np.uint32(bins),
             np.uint32(tile),
         )
@@ -304,7 +471,7 @@ class CudaSums:
         scan(bins)
         points = (np.uint32(start), np.uint32(table.n))
         args = (scalars, np.uint32(m), *points, *cut, counts, totals, entries, entry_count)
-        launch("msm_scatter_digits", blocks, *args, shared=12 * bins + 8 * tile * plan.windows)
+        launch("msm_scatter_digits", blocks, *args, shared=12 * bins + ENTRY_BYTES * tile * digits)
         low = widths[0]
         for width in widths[1:]:
             bins, shift = 1 << width, np.uint32(low)
@@ -317,19 +484,47 @@ class CudaSums:
             low += width
         return entries, entry_count
 
-    def _bucket_sums(self, table: CudaPointTable, entries: Array, entry_count: Array, most: int) -> Array:
-        """Return the XYZZ sums of the buckets, (buckets, sum_limbs); `most` bounds the number of entries."""
+    def _pair_round(
+        self, table: CudaPointTable, cut: Cut, points: Array, entries: Array, entry_count: Array, first: int, some: int
+    ) -> tuple[Array, Array, Array, int]:
+        """Add the points of `some` entries from `first` on two by two, where they are of one bucket. Returns the points
+        that remain, their entries, how many there are, and how many at most."""
+        device, profile, curve, group = self.device, self.profile, table.curve, table.group
+        source = self._pairs_source(curve, group)
+        pairs, most = -(-some // 2), cut.left(some)
+        blocks = min(device.sm_count * profile.sort_blocks_per_sm, -(-pairs // PLACE_BLOCK))
+        doubled = device.empty((blocks * PLACE_BLOCK // 32,), np.uint32)
+        places = device.empty((pairs,), np.uint32)
+        left_entries = device.empty((most, 2), np.uint32)
+        left_count = device.empty((1,), np.uint32)
+        part = (entries, entry_count, np.uint32(first), np.uint32(some))
+        device.kernel(source, "msm_count_pairs").launch(blocks, PLACE_BLOCK, (*part, doubled))
+        place = device.kernel(source, "msm_place_pairs")
+        place.launch(blocks, PLACE_BLOCK, (*part, doubled, places, left_entries, left_count))
+
+        add, block = device.kernel(source, "msm_add_pairs"), profile.pairs_block
+        grid = min(device.sm_count * add.blocks_per_sm(block), -(-pairs // (block * profile.pairs_fewest)))
+        together = profile.affine_for(curve, group).pairs
+        products = device.empty((grid * block * together, curve.point_limbs(group) // 2))
+        left = device.empty((most, curve.point_limbs(group)))
+        bounds = (np.uint32(profile.pairs_fewest), np.uint32(together))
+        add.launch(grid, block, (points, *part, places, *bounds, products, left))
+        return left, left_entries, left_count, most
+
+    def _accumulate(
+        self, table: CudaPointTable, points: Array, entries: Array, entry_count: Array, most: int, buckets: Array
+    ) -> None:
+        """Add the points of sorted entries to the XYZZ sums of the buckets; `most` bounds the number of entries."""
         device, profile, curve, group = self.device, self.profile, table.curve, table.group
         words = sum_limbs(curve, group)
         accumulate = device.kernel(self._accumulate_source(curve, group), "msm_accumulate")
         block = profile.accumulate_block
         wave = device.sm_count * accumulate.blocks_per_sm(block)
         grid = min(wave, -(-most // (block * profile.min_segment)))
-        buckets = device.zeros((table.plan.buckets, words))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
         args: tuple[Array, ...] = (
-            table.points,
+            points,
             entries,
             entry_count,
             np.uint32(profile.min_segment),
@@ -345,45 +540,48 @@ class CudaSums:
             keys_out, records_out = device.empty((2 * blocks,), np.uint32), device.empty((2 * blocks, words))
             merge.launch(blocks, profile.merge_block, (keys, records, np.uint32(count), buckets, keys_out, records_out))
             if blocks == 1:
-                return buckets
+                return
             keys, records, count = keys_out, records_out, 2 * blocks
 
-    def _weighted_sum(self, table: CudaPointTable, buckets: Array) -> Array:
-        """Return the XYZZ sum of the MSM, (sum_limbs,), from the sums of its buckets."""
-        device, profile, plan = self.device, self.profile, table.plan
-        words = sum_limbs(table.curve, table.group)
+    def _weighted_sums(self, table: CudaPointTable, buckets: Array, sums: Array) -> None:
+        """Write the weighted XYZZ sum of each set's buckets to `sums`, (sets, sum_limbs)."""
+        device, profile, sets = self.device, self.profile, len(sums)
         source = self._buckets_source(table.curve, table.group)
         threads = device.sm_count * profile.reduce_threads_per_sm
-        chunk = max(profile.min_chunk, -(-plan.buckets // threads))
+        chunk = max(profile.min_chunk, -(-len(buckets) // threads))
         block = profile.reduce_block
-        grid = -(-plan.buckets_per_set // (chunk * block))
-        partial = device.empty((plan.sets * grid, words))
-        scratch = device.empty((plan.sets * grid * block, words))
+        grid = -(-table.plan.buckets_per_set // (chunk * block))
+        partial = device.empty((sets * grid, sums.shape[1])) if grid > 1 else sums
+        scratch = device.empty((sets * grid * block, sums.shape[1]))
         reduce = device.kernel(source, "msm_reduce")
-        size = np.uint32(plan.buckets_per_set)
-        reduce.launch((grid, plan.sets), block, (buckets, size, np.uint32(chunk), scratch, partial))
-        sums = partial
+        size = np.uint32(table.plan.buckets_per_set)
+        reduce.launch((grid, sets), block, (buckets, size, np.uint32(chunk), scratch, partial))
         if grid > 1:
-            sums = device.empty((plan.sets, words))
-            add = device.kernel(source, "msm_sum")
-            add.launch(plan.sets, block, (partial, np.uint32(grid), scratch, sums))
-        if plan.sets == 1:
-            return sums.reshape(-1)
-        result = device.empty((words,))
-        join = device.kernel(source, "msm_join_sets")
-        join.launch(1, 1, (sums, np.uint32(plan.sets), np.uint32(plan.window_bits), result))
-        return result
+            device.kernel(source, "msm_sum").launch(sets, block, (partial, np.uint32(grid), scratch, sums))
+
+    def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
+        profile = self.profile
+        return group_source(
+            "msm_pairs",
+            curve,
+            group,
+            ("PAIRS_BLOCK", profile.pairs_block),
+            ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks),
+            ("PRODUCT_CALLS", int(self._calls(group))),
+        )
+
+    def _calls(self, group: Group) -> bool:
+        return group is Group.G2 if self.profile.product_calls is None else self.profile.product_calls
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        calls = group is Group.G2 if profile.product_calls is None else profile.product_calls
         return group_source(
             "msm_accumulate",
             curve,
             group,
             ("ACCUMULATE_BLOCK", profile.accumulate_block),
             ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
-            ("PRODUCT_CALLS", int(calls)),
+            ("PRODUCT_CALLS", int(self._calls(group))),
         )
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from kernels.cuda import groups as cuda_groups
 from kernels.cuda.groups import CudaGroups, base_table
-from kernels.cuda.msm import SORT_TILE, CudaPointTable, MsmProfile, WindowPlan, plan_windows
+from kernels.cuda.msm import SORT_TILE, CudaPointTable, Cut, MsmProfile, WindowPlan, plan_windows
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.errors import OutOfMemory, SizeError
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
@@ -26,14 +27,21 @@ IDS = [f"{curve.name}-{group.value}" for curve, group in GROUPS]
 SMALL = MsmProfile(
     window_bits=6,
     bin_bits=3,
-    digit_tile=16,
+    digit_shared=16 * 43 * 8,
     sort_blocks_per_sm=1,
+    chunk_entries=1500,
+    affine_rounds=2,
+    slice_entries=1200,
+    pairs_block=32,
+    pairs_most=2,
+    pairs_fewest=2,
     min_segment=3,
     accumulate_block=32,
     merge_block=32,
     reduce_block=32,
 )
-"""Small enough that a few hundred entries need several passes, segments, merge levels and reduction blocks."""
+"""Small enough that a few hundred entries need several passes, segments, merge levels and reduction blocks, and several
+turns of a thread in an affine round; larger tests need several chunks and slices."""
 
 
 MOST = 80
@@ -59,13 +67,20 @@ def known_points(curve: Curve, group: Group) -> tuple[list[int], Words]:
 
 
 def check(
-    curve: Curve, group: Group, profile: MsmProfile, scalars: list[int], *, memory: int = 1 << 30, start: int = 0
+    curve: Curve,
+    group: Group,
+    profile: MsmProfile,
+    scalars: list[int],
+    *,
+    memory: int = 1 << 30,
+    start: int = 0,
+    on: EmulatedDevice | None = None,
 ) -> None:
     logs, points = known_points(curve, group)
-    n = start + len(scalars)
-    groups = CudaGroups(device(), profile)
+    n, on = start + len(scalars), on or device()
+    groups = CudaGroups(on, profile)
     table = groups.load_points(curve, group, points[:n], memory=memory)
-    result = groups.msm(table, device().upload(scalars_from_ints(curve.fr, scalars)), start=start).result()
+    result = groups.msm(table, on.upload(scalars_from_ints(curve.fr, scalars)), start=start).result()
     total = sum(s * k for s, k in zip(scalars, logs[start:n], strict=True))
     assert np.array_equal(result, multiple_of_generator(curve, group, total))
 
@@ -189,12 +204,79 @@ def test_windows_and_radix_passes(window_bits: int, bin_bits: int) -> None:
     check(BN254, Group.G1, profile, [rng.randrange(BN254.fr.modulus) for _ in range(24)])
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+def test_affine_rounds_over_cuts_of_sets_and_points(rounds: int) -> None:
+    """Chunks of one set and of parts of the points, slices that cut buckets, and as many rounds as leave one entry."""
+    rng, curve, n = random.Random(rounds), BN254, 60
+    profile = replace(SMALL, affine_rounds=rounds, chunk_entries=300, slice_entries=90)
+    scalars = [rng.choice((1, 1 << 6, rng.randrange(curve.fr.modulus))) for _ in range(n)]
+    memory = 8 * n * 8 * curve.point_limbs(Group.G1)
+    check(curve, Group.G1, profile, scalars, memory=memory, start=20)
+
+
+def test_turns_of_a_thread() -> None:
+    """Few threads, so that each takes several turns in a round, each with an inversion of its own."""
+    rng, curve = random.Random(9), BN254
+    profile = replace(SMALL, pairs_most=10, pairs_fewest=1, chunk_entries=1 << 20, slice_entries=1 << 20)
+    scalars = [rng.randrange(curve.fr.modulus) for _ in range(70)]
+    check(curve, Group.G1, profile, scalars, on=EmulatedDevice(sm_count=1))
+
+
+def test_scratch_is_what_was_predicted() -> None:
+    """The arrays of a sum, counters aside, are those that `msm_scratch` counts, with affine rounds and without."""
+    _, points = known_points(BN254, Group.G1)
+    for rounds in (0, 2):
+        own = EmulatedDevice(budget=1 << 20)
+        groups = CudaGroups(own, replace(SMALL, affine_rounds=rounds, chunk_entries=1 << 20, slice_entries=1 << 20))
+        table = groups.load_points(BN254, Group.G1, points, memory=points.nbytes)
+        scalars = own.upload(scalars_from_ints(BN254.fr, range(1 << 200, (1 << 200) + MOST)))
+        own.watch_memory()
+        before = own.memory_peak()
+        groups.msm(table, scalars).result()
+        assert own.memory_peak() - before <= groups.msm_scratch(BN254, Group.G1, MOST) + (8 << 10)
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+@pytest.mark.parametrize("budget", [8 << 30, 139 << 30])
+@pytest.mark.parametrize("log_n", [4, 20, 24, 27])
+def test_cuts_cover_the_msm_and_fit_the_device(curve: Curve, group: Group, budget: int, log_n: int) -> None:
+    n, point_bytes = 1 << log_n, 8 * curve.point_limbs(group)
+    for multiples in (1, 3, 100):
+        plan = plan_windows(curve, group, n, multiples * n * point_bytes, MsmProfile())
+        for rounds in (None, 3):
+            profile = MsmProfile(affine_rounds=rounds)
+            cut = Cut.of(curve, group, plan, n, profile, budget)
+            assert 1 <= cut.sets <= plan.sets
+            assert 1 <= cut.points <= n
+            assert cut.points == n or cut.sets == 1
+            assert cut.entries >= cut.points * min(plan.windows, cut.sets * plan.multiples)
+            assert cut.entries <= profile.chunk_entries
+            assert cut.slice_entries % 2 == 0
+            assert 2 * 8 * cut.entries <= budget // 16
+            assert cut.rounds_bytes(point_bytes) <= 2 * budget // 16
+
+
+@pytest.mark.parametrize(
+    ("curve", "group", "log_n", "rounds"),
+    [
+        (BN254, Group.G1, 20, 0),
+        (BN254, Group.G1, 24, 3),
+        (BLS12_381, Group.G1, 18, 0),
+        (BLS12_381, Group.G1, 20, 4),
+        (BN254, Group.G2, 20, 4),
+    ],
+)
+def test_affine_rounds_are_made_where_they_were_faster(curve: Curve, group: Group, log_n: int, rounds: int) -> None:
+    plan = plan_windows(curve, group, 1 << log_n, 32 << 30, MsmProfile())
+    assert Cut.of(curve, group, plan, 1 << log_n, MsmProfile(), 139 << 30).rounds == rounds
+
+
 def test_sort_over_several_tiles() -> None:
     """Blocks that take more than one tile in both scatters; the order is that of a stable sort on the key."""
     curve, n = BN254, 200
     rng = random.Random(11)
     narrow = EmulatedDevice(sm_count=1)
-    profile = MsmProfile(window_bits=2, bin_bits=1, digit_tile=30, sort_blocks_per_sm=1)
+    profile = MsmProfile(window_bits=2, bin_bits=1, digit_shared=30 * 127 * 8, sort_blocks_per_sm=1)
     plan = WindowPlan(2, 127, 64, 2)
     table = CudaPointTable(curve, Group.G1, n, 0, plan, narrow.empty((0, 8)))
     scalars = [rng.randrange(curve.fr.modulus) for _ in range(n)]

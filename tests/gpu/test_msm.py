@@ -12,6 +12,8 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.groups import CudaGroups
+from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import HostArray
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
@@ -149,6 +151,26 @@ def test_one_scalar_for_all(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, sc
     total = scalar * sum(int(np.count_nonzero(logs == i)) * k for i, k in enumerate((0, 1, -1, 5)))
     got = cuda.groups.msm(table, cuda.to_device(scalars)).result()
     assert np.array_equal(got, multiple(cpu, curve, Group.G1, total))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_affine_rounds(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, rounds: int) -> None:
+    """In one piece, and in chunks and slices that cut buckets; half of the points are equal, opposite or infinity."""
+    n, few = (1 << 15) + 1, (0, 1, -1, 5)
+    chosen = np.random.default_rng(3).integers(0, 8, size=n)
+    logs = [few[k] if k < 4 else i + 1 for i, k in enumerate(chosen.tolist())]
+    points = first_multiples(cuda, curve, group, n)
+    points[chosen < 4] = np.stack([multiple(cpu, curve, group, k) for k in few])[chosen[chosen < 4]]
+    inputs = [uniform(curve, n, 1), witness_like(curve, n, 2), np.repeat(uniform(curve, 1, 3), n, axis=0)]
+    for cut in ({}, {"chunk_entries": 200_000, "slice_entries": 30_000}):
+        groups = CudaGroups(cuda.device, MsmProfile(affine_rounds=rounds, **cut))
+        for memory in (None, 3 * points.nbytes):
+            table = groups.load_points(curve, group, points, memory=memory)
+            for scalars in inputs:
+                total = sum(s * k for s, k in zip(unpack(scalars), logs, strict=True))
+                got = groups.msm(table, cuda.to_device(scalars)).result()
+                assert np.array_equal(got, multiple(cpu, curve, group, total))
 
 
 def test_part_of_a_table(cpu: CpuBackend, cuda: CudaBackend) -> None:

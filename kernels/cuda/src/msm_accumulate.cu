@@ -25,8 +25,8 @@ constexpr u32 SIGN = 0x80000000u;
 
 }  // namespace
 
-// buckets[key] for every run that lies in one segment; records (key, sum) at 2t and 2t + 1 for thread t's cut runs.
-// `buckets` holds zeros before: infinity.
+// Adds to buckets[key] every run that lies in one segment; records (key, sum) at 2t and 2t + 1 for thread t's cut runs, of
+// which the one that holds the beginning of the run holds what was in the bucket too. Zeros are infinity.
 extern "C" __global__ void __launch_bounds__(ACCUMULATE_BLOCK, ACCUMULATE_BLOCKS)
     msm_accumulate(const Point* points, const uint2* entries, const u32* entry_count, u32 min_segment, Sum* buckets,
                    u32* record_keys, Sum* records) {
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(ACCUMULATE_BLOCK, ACCUMULATE_BLOCKS
   uint2 entry = entries[i];
   u32 key = entry.x;
   bool cut = i > 0 && entries[i - 1].x == key;
-  Sum sum = Sum::infinity();
+  Sum sum = cut ? Sum::infinity() : buckets[key];
   while (true) {
     Point p = points[entry.y & ~SIGN];
     if (entry.y & SIGN) p.y = p.y.neg();
@@ -58,8 +58,8 @@ extern "C" __global__ void __launch_bounds__(ACCUMULATE_BLOCK, ACCUMULATE_BLOCKS
       } else {
         buckets[key] = sum;
       }
-      sum = Sum::infinity();
       key = entry.x;
+      sum = buckets[key];
     }
   }
   const bool goes_on = end < count && entries[end].x == key;

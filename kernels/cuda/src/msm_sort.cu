@@ -1,8 +1,9 @@
 // The start of an MSM: cuts its scalars into entries and sorts them by bucket.
 //
 // A scalar is cut into signed digits of `window_bits` bits. Digit d != 0 of window w is one entry: the key
-// (w mod sets) * buckets + |d| - 1 names its bucket, and the value names the point to add there, the multiple
-// w / sets of the scalar's own point, with the sign in bit 31. Zero digits make no entry.
+// (w mod sets - first_set) * buckets + |d| - 1 names its bucket, and the value names the point to add there, the multiple
+// w / sets of the scalar's own point, with the sign in bit 31. Zero digits make no entry, nor do windows of other sets
+// than the `some` from first_set on: the sets can be sorted in turn, where memory does not hold the entries of all.
 //
 // Sorting is a radix sort, least significant bits first. Its first pass reads digits straight from the scalars and may
 // leave them in any order within a bin; later passes read entries and keep the order of equal bins. A pass counts each
@@ -43,7 +44,7 @@ DP_HD Slice share(u32 n, u32 unit) {
 // negative, which saves a bit, and so sometimes a window.
 template <class Body>
 DP_HD void for_each_digit(const uint4* scalars, u32 i, u32 first_point, u32 table_points, u32 window_bits, u32 windows,
-                          u32 sets, Body body) {
+                          u32 sets, u32 first_set, u32 some, Body body) {
   uint4 lo = scalars[2 * (size_t)i], hi = scalars[2 * (size_t)i + 1];
   u32 s[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
   Fr order = Fr::modulus();
@@ -63,7 +64,8 @@ DP_HD void for_each_digit(const uint4* scalars, u32 i, u32 first_point, u32 tabl
     s[7] >>= window_bits;
     carry = digit > half;
     u32 magnitude = carry ? 2 * half - digit : digit;
-    if (magnitude != 0) body(set * half + magnitude - 1, point | ((carry ^ negative) << 31));
+    if (magnitude != 0 && set - first_set < some)
+      body((set - first_set) * half + magnitude - 1, point | ((carry ^ negative) << 31));
     if (++set == sets) {
       set = 0;
       point += table_points;
@@ -122,13 +124,13 @@ DP_HD void write_counts(u32* counts, const u32* bins_of_block, u32 bins) {
 using namespace dp;
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-    msm_count_digits(const uint4* scalars, u32 n, u32 window_bits, u32 windows, u32 sets, u32 bins, u32 tile,
-                     u32* counts) {
+    msm_count_digits(const uint4* scalars, u32 n, u32 window_bits, u32 windows, u32 sets, u32 first_set, u32 some,
+                     u32 bins, u32 tile, u32* counts) {
   __shared__ u32 count[MAX_BINS];
   clear(count, bins);
   const Slice slice = share(n, tile);
   for (u32 i = slice.begin + threadIdx.x; i < slice.end; i += BLOCK)
-    for_each_digit(scalars, i, 0, 0, window_bits, windows, sets,
+    for_each_digit(scalars, i, 0, 0, window_bits, windows, sets, first_set, some,
                    [&](u32 key, u32) { atomicAdd(&count[key & (bins - 1)], 1u); });
   write_counts(counts, count, bins);
 }
@@ -151,10 +153,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) msm_scan_rows(u32* counts, u
   if (lane == 0) totals[bin] = before;
 }
 
-// entry_count[0] becomes the number of entries. Shared memory: 3 * bins words, then tile * windows entries.
+// entry_count[0] becomes the number of entries. Shared memory: 3 * bins words, then the entries of `tile` scalars.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     msm_scatter_digits(const uint4* scalars, u32 n, u32 first_point, u32 table_points, u32 window_bits, u32 windows, u32 sets,
-                       u32 bins, u32 tile, const u32* counts, const u32* totals, uint2* entries, u32* entry_count) {
+                       u32 first_set, u32 some, u32 bins, u32 tile, const u32* counts, const u32* totals, uint2* entries,
+                       u32* entry_count) {
   DP_DYNAMIC_SHARED(u32, shared);
   u32* next = shared;           // where the block's next entry of a bin goes
   u32* place = next + bins;     // the same within the tile
@@ -168,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const u32 end = min(begin + tile, slice.end);
     clear(place, bins);
     for (u32 i = begin + threadIdx.x; i < end; i += BLOCK)
-      for_each_digit(scalars, i, 0, 0, window_bits, windows, sets,
+      for_each_digit(scalars, i, 0, 0, window_bits, windows, sets, first_set, some,
                      [&](u32 key, u32) { atomicAdd(&place[key & (bins - 1)], 1u); });
     __syncthreads();
     for (u32 k = threadIdx.x; k < bins; k += BLOCK) {
@@ -180,9 +183,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     for (u32 k = threadIdx.x; k < bins; k += BLOCK) from_tile[k] -= place[k];
     __syncthreads();
     for (u32 i = begin + threadIdx.x; i < end; i += BLOCK)
-      for_each_digit(scalars, i, first_point, table_points, window_bits, windows, sets, [&](u32 key, u32 value) {
-        staged[atomicAdd(&place[key & (bins - 1)], 1u)] = make_uint2(key, value);
-      });
+      for_each_digit(scalars, i, first_point, table_points, window_bits, windows, sets, first_set, some,
+                     [&](u32 key, u32 value) {
+                       staged[atomicAdd(&place[key & (bins - 1)], 1u)] = make_uint2(key, value);
+                     });
     __syncthreads();
     for (u32 k = threadIdx.x; k < count; k += BLOCK) {
       const uint2 entry = staged[k];

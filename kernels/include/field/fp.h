@@ -1,7 +1,9 @@
 // A prime field in Montgomery form, any number of limbs. Values are always canonical (< p).
 #pragma once
 #include "field/limbs.h"
-#if !DP_DEVICE
+#if DP_DEVICE
+#include "field/inverse32.h"
+#else
 #include "field/inverse64.h"
 #endif
 
@@ -141,14 +143,13 @@ struct DP_ALIGN Fp {
   }
   // 0 maps to 0. Hot paths share one inversion between many elements instead.
   DP_HD Fp inverse() const {
-#if !DP_DEVICE
     constexpr Words<LIMBS64> c = P::r2();  // R^2 / (x R) = x^-1 R
+#if !DP_DEVICE
     return from_words(BinaryGcd<P>::run(v, c));
 #else
-    // Fermat
-    Words<LIMBS64> e = P::words();
-    e.w[0] -= 2;  // no borrow: every modulus here ends in a word greater than 1
-    return pow<LIMBS64>(e);
+    Fp r;
+    BinaryGcd<P>::run(r.v, v, from_words(c).v);
+    return r;
 #endif
   }
 };

@@ -16,6 +16,7 @@ ARCH = os.environ.get("DISTPROVE_TEST_ARCH", "sm_90")
 LARGEST_GROUP = "CURVE=Bls12381, GROUP=2"
 MAY_SPILL = {
     "msm_accumulate": 1024,  # a sum and a point are 144 of the 255 registers
+    "msm_add_pairs": 288,  # two points, an inverse and a product are 144 of the 255 registers
     "msm_merge": 64,
     "msm_reduce": 64,
     "msm_sum": 64,
