@@ -10,12 +10,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from distprove.groth16.key import KeyPoints
+from distprove.groth16.qap import Program
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
-from kernels.interface.sparse import SparseRows
+from kernels.interface.matrix import CsrMatrix
+from kernels.interface.placed import PlacedMatrix
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, generator
 
@@ -30,7 +31,7 @@ class ToxicWaste:
     delta: int = field(repr=False)
 
     @classmethod
-    def draw(cls, qap: Program) -> ToxicWaste:
+    def draw(cls, qap: AnyProgram) -> ToxicWaste:
         """Draw fresh secrets. tau is not in the domain or its odd coset: the Lagrange formula would divide by zero."""
         fr = qap.curve.fr
         while True:
@@ -66,23 +67,7 @@ class _Vectors:
         return self.backend.vectors.mul(self.fr, points, inverses, out=points)
 
 
-class Program(Protocol):
-    """The program that a key is for: a `Qap` or a `PlacedQap`."""
-
-    @property
-    def curve(self) -> Curve: ...
-    @property
-    def n_public(self) -> int: ...
-    @property
-    def log_domain(self) -> int: ...
-    @property
-    def domain_size(self) -> int: ...
-    @property
-    def a(self) -> SparseRows: ...
-    @property
-    def b(self) -> SparseRows: ...
-    @property
-    def c(self) -> SparseRows: ...
+AnyProgram = Program[CsrMatrix] | Program[PlacedMatrix]
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +85,7 @@ class KeyScalars:
     h: Array
 
 
-def key_scalars(qap: Program, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyScalars:
+def key_scalars(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyScalars:
     """The scalars of the key, with gamma = 1 and the delta of `waste`.
 
     With `monomial`, those of the H points are bellperson's: tau^i t(tau) / delta for i below the domain's size less
@@ -162,6 +147,6 @@ def key_points(curve: Curve, scalars: KeyScalars, backend: Backend, keep: Callab
     )
 
 
-def dev_points(qap: Program, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
+def dev_points(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
     """All points of the key on the host. The result holds no scalar of `waste`. `monomial` is for `key_scalars`."""
     return key_points(qap.curve, key_scalars(qap, waste, backend, monomial=monomial), backend, backend.to_host)

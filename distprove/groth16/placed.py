@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from distprove.groth16.qap import log_domain_of
+from distprove.groth16.qap import Program, log_domain_of
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
 from kernels.maths.curves import Curve
@@ -37,21 +37,8 @@ class PlacedSystem:
         return R1cs(**sizes, a=self.a.csr(), b=self.b.csr(), c=self.c.csr())
 
 
-@dataclass(frozen=True)
-class PlacedQap:
-    """The program of a circuit as `distprove.groth16.qap.Qap`, with matrices of placed templates."""
-
-    curve: Curve
-    n_vars: int
-    n_public: int
-    log_domain: int
-    a: PlacedMatrix
-    b: PlacedMatrix
-    c: PlacedMatrix
-
-    @property
-    def domain_size(self) -> int:
-        return 1 << self.log_domain
+class PlacedQap(Program[PlacedMatrix]):
+    """The program of a circuit, its repeated rows stored once."""
 
     @classmethod
     def from_system(cls, system: PlacedSystem) -> PlacedQap:

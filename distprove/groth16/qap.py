@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +17,32 @@ from numpy.typing import NDArray
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.matrix import CsrMatrix
+from kernels.interface.placed import PlacedMatrix
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints
 
+M = TypeVar("M", CsrMatrix, PlacedMatrix)
+
 
 @dataclass(frozen=True)
-class Qap:
-    """The matrices of the program, with `domain_size` rows and `n_vars` columns each."""
+class Program(Generic[M]):
+    """The matrices of a program, with `domain_size` rows and `n_vars` columns each."""
 
     curve: Curve
     n_vars: int
     n_public: int
     log_domain: int
-    a: CsrMatrix
-    b: CsrMatrix
-    c: CsrMatrix
+    a: M
+    b: M
+    c: M
 
     @property
     def domain_size(self) -> int:
         return 1 << self.log_domain
+
+
+class Qap(Program[CsrMatrix]):
+    """The program of a circuit, every row in memory."""
 
     @classmethod
     def from_r1cs(cls, r1cs: R1cs) -> Qap:
@@ -67,7 +75,7 @@ class Qap:
         source = np.empty(n, dtype=np.int64)
         source[place.astype(np.int64)] = np.arange(n)
         a, b, c = (_rows_from(matrix, source) for matrix in (self.a, self.b, self.c))
-        return replace(self, a=a, b=b, c=c)
+        return Qap(self.curve, self.n_vars, self.n_public, log_n, a, b, c)
 
 
 def log_domain_of(curve: Curve, constraints: int, n_public: int) -> int:
