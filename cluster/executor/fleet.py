@@ -88,6 +88,10 @@ class Fleet(ABC):
         nothing."""
         return []
 
+    def left(self) -> list[str]:
+        """Workers that were not given up, and whose node has left the cluster for good."""
+        return []
+
     def lose(self, reason: str) -> None:
         """Tell all that what the workers run on is gone."""
         self.lost = True

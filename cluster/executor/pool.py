@@ -19,6 +19,10 @@ Trouble: a worker that dies is started again, and loads again the keys of the jo
 partition it died is blamed for it. A job whose driver gives up a worker goes on without it, and the others with it. A
 worker that several jobs give up in a row, or that dies again and again, with no good proof of any job in between, is
 given up for all.
+
+Growth: nodes may join and leave a cluster. Workers on those that joined have a room for each resident key at once, and
+load it for the next job that asks, be it at work already; those whose node left are given up for all. Whoever asks
+anything of the pool has it look.
 """
 
 from __future__ import annotations
@@ -220,6 +224,7 @@ class Pool:
 
     def workers(self) -> list[WorkerFacts]:
         """The workers, those that were given up included."""
+        self.renew()
         with self.changed:
             return [standing.told() for standing in self.standing.values()]
 
@@ -244,6 +249,21 @@ class Pool:
                 self.changed.wait(left)
 
     # -- for keys and clients ---------------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Use the workers that joined the fleet, and give up those whose nodes left it. Waits for nothing."""
+        fleet = self._fleet
+        if fleet is None or fleet.lost:
+            return
+        with self.changed:
+            new = [] if self._closed else fleet.grow()
+            self.standing |= {site.worker.id: _Standing(site.worker) for site in new}
+            for key in self._keys.values() if new else ():
+                key.seat_newcomers()
+        for site in new:
+            threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
+        for worker in fleet.left():
+            self.lose(worker, "its node left the cluster")
 
     def lose_all(self, fleet: Fleet) -> None:
         """What the workers ran on is gone: the next job has others started."""
@@ -470,11 +490,19 @@ class _Key:
                     client.check_ended()
                     raise
         with self._pool.changed:
-            self.pending = {worker.id for worker in self.workers}
             self.opened = True
+            self.seat_newcomers()
+            self.pending = {worker.id for worker in self.workers}
             self._pool.changed.notify_all()
-        for worker in self.workers:
+        for worker in list(self.workers):
             self.executor.load(worker, self._permitted)
+
+    def seat_newcomers(self) -> None:
+        """Prepare a room on the workers that joined the fleet since it was opened. The lock is held."""
+        seated = {worker.id for worker in self.workers}
+        for site in list(self.executor.fleet.sites.values()) if self.opened else ():
+            if site.worker.id not in seated:
+                self.workers.append(self.executor.seat(site))
 
     def wait(self, client: Client) -> None:
         """Wait until a worker has loaded it, or none will without the driver's doing."""
@@ -677,6 +705,8 @@ class Client(Executor):
         """Time at which each worker was last heard, on the monotonic clock."""
         self._made_by: dict[str, str] = {}
         """Workers of the proofs that are being verified, by partition."""
+        self._known: set[str] = set()
+        """Workers that its driver was told of."""
 
     def start(self, system: ProofSystem) -> list[Worker]:
         """The workers that may be used. At least one has loaded the key, unless all failed to. Raises ClusterError, and
@@ -686,11 +716,17 @@ class Client(Executor):
         self._transports = key.executor.transports
         self.verifiers = key.executor.verifiers
         self.verifying_threads = key.executor.verifying_threads
-        lost = {worker: standing.lost for worker, standing in self._pool.standing.items() if standing.lost is not None}
-        usable = [worker for worker in key.workers if worker.id not in lost]
+        usable = self.newcomers()
         if not usable:
-            raise ClusterError(f"no worker is left: {next(iter(lost.values()))}")
+            raise ClusterError(f"no worker is left: {next(s.lost for s in self._pool.standing.values() if s.lost)}")
         return usable
+
+    def newcomers(self) -> list[Worker]:
+        self._pool.renew()
+        standing = self._pool.standing
+        new = [worker for worker in tuple(self._resident.workers) if worker.id not in self._known]
+        self._known |= {worker.id for worker in new}
+        return [worker for worker in new if standing[worker.id].lost is None]
 
     def stop(self, reason: BaseException) -> None:
         """End the job's waiting: its driver gets `reason`. Any thread may call."""

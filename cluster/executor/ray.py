@@ -247,6 +247,10 @@ class RayFleet(Fleet):
             key.resident |= {node.id: predicted.resident[node.id] for node in new}
         return settled
 
+    def left(self) -> list[str]:
+        there = {node.id for node in self._nodes}
+        return [name for name, site in list(self.sites.items()) if site.worker.node_id not in there]
+
     def _is_silent(self, node: str) -> bool:
         """Whether no actor there will answer."""
         return self.lost or self._over.is_set() or self._reach.lacks(node)
@@ -344,9 +348,10 @@ class RayFleet(Fleet):
         super().retire(worker)
         for key in self._keys.values():
             node, own = key.own.pop(worker, ("", Residents(0)))
-            if node in key.tickets:
+            governor = self._governors.get(node)
+            if node in key.tickets and governor is not None:
                 left = key.resident[node] = key.resident[node].without(own)
-                self._governors[node].shrink_key.remote(key.tickets[node], left.memory, left.pinned)
+                governor.shrink_key.remote(key.tickets[node], left.memory, left.pinned)
 
     def verifying(self) -> AbstractContextManager[object]:
         return nullcontext() if self._here is None else self._here.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
@@ -418,9 +423,16 @@ class RayFleet(Fleet):
                 self._look_for_nodes()
 
     def _look_for_nodes(self) -> None:
-        """Have the governors of nodes that joined count us in: then they are there for `grow`."""
-        known = {node.id for node in (*self._nodes, *self._joined)}
-        for node in cluster_nodes():
+        """Have the governors of nodes that joined count us in: then they are there for `grow`. Forget those that left,
+        which come back as others, if they do."""
+        known = {node.id: node for node in (*self._nodes, *self._joined)}
+        found = cluster_nodes()
+        for gone in known.keys() - {node.id for node in found}:
+            self._governors = {node: governor for node, governor in self._governors.items() if node != gone}
+            for listed in (self._nodes, self._joined):
+                if known[gone] in listed:
+                    listed.remove(known[gone])
+        for node in found:
             if node.id in known:
                 continue
             governor = self._govern(node)

@@ -183,7 +183,7 @@ class Service:
         self._pool = self._make_pool(self.settings)
         self._opened.callback(self._pool.close)
         self._pool.start()
-        self._workers = max(1, len(self._pool.workers()))
+        self._count_workers()
         self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
         with self._lock:
             for ticket in self._tickets.values():
@@ -696,6 +696,11 @@ class Service:
     def _tidy_on(self) -> None:
         while not self._over.wait(TIDY):
             self.tidy()
+            self._count_workers()
+
+    def _count_workers(self) -> None:
+        """Look how many workers there are: nodes may join and leave."""
+        self._workers = max(1, sum(worker.lost is None for worker in self._pool.workers()))
 
     def tidy(self) -> None:
         """Forget the oldest jobs that are over, as the limits say, and delete their runs if they are in the service's

@@ -13,9 +13,14 @@ from typing import Any
 import psutil
 import pytest
 
+from actors.backends import BackendChoice
+from actors.process import HostSpec
 from actors.threads import RoomsHere
 from cluster.dispatch import Progress
 from cluster.driver import prove
+from cluster.executor.base import Worker
+from cluster.executor.fleet import Site
+from cluster.executor.local import LocalFleet
 from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 from cluster.record.run import Run
 from cluster.record.story import read_report
@@ -32,7 +37,7 @@ from distprove.stark.system import StarkSystem
 from distprove.system import Partition, ProofSystem
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
-from tests.support.toy_system import RESIDENT, Faults, ToySystem
+from tests.support.toy_system import RESIDENT, TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
 
@@ -326,6 +331,63 @@ def test_a_small_job_goes_to_the_worker_with_the_least_to_do(
         gate.open.set()
         jobs.proven("held", system)
         assert sorted(worker.proven for worker in pool.workers()) == [1, 3]
+
+
+# -- nodes that come and go ---------------------------------------------------------------------------------------
+
+
+class Growing(LocalFleet):
+    """Workers on threads, of which some join and leave as if they were on nodes of a cluster."""
+
+    joining: list[str] = []  # noqa: RUF012 (the test fills it)
+    leaving: list[str] = []  # noqa: RUF012
+
+    def grow(self) -> list[Site]:
+        new: list[Site] = []
+        while self.joining:
+            name, choice = self.joining.pop(), BackendChoice(TOY_BACKEND)
+            worker, host = Worker(name, "node", (f"maker-{name}",)), self._host(HostSpec(name, choice, 1))
+            new.append(Site(worker, choice, 1, host))
+        self.sites |= {site.worker.id: site for site in new}
+        return new
+
+    def left(self) -> list[str]:
+        return [name for name in self.sites if name in self.leaving]
+
+
+def test_nodes_that_join_are_used_by_jobs_at_work_and_to_come_and_those_that_leave_by_none(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.executor.pool.open_fleet", Growing)
+    monkeypatch.setattr(Growing, "joining", [])
+    monkeypatch.setattr(Growing, "leaving", [])
+    one, two = toy(8, gate=gate, key=b"one"), toy(2, key=b"two")
+    with Pool(replace(local, in_flight=1)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("two", two)  # a key that is resident, and that no job is at work with
+        jobs.proven("two", two)
+        jobs.start("one", one)
+        assert gate.held.wait(120)  # on the only worker
+        Growing.joining.append("late")
+        until(lambda: len(gate.came) >= 7, "the worker that joined proves the others")
+        gate.open.set()
+        facts = jobs.proven("one", one)
+        proven = {worker["id"]: worker["partitions"] for worker in facts["workers"] if worker["role"] == "prover"}
+        assert proven["late"] >= 6
+        assert {worker.id: worker.lost for worker in pool.workers()} == {"prover-0": None, "late": None}
+        Growing.leaving.append("prover-0")
+        until(lambda: pool.workers()[0].lost is not None, "the pool notes that the node left")
+        for name, system in (("one again", one), ("two again", two)):
+            jobs.start(name, system)
+            facts = jobs.proven(name, system)
+            assert {worker["id"] for worker in facts["workers"]} == {"late", "maker-late"}
+        assert [worker.lost for worker in pool.workers()] == ["its node left the cluster", None]
+        Growing.leaving.append("late")
+        jobs.start("none", one)
+        assert "no worker is left: its node left the cluster" in str(jobs.ended("none"))
+        Growing.joining.append("another")
+        jobs.start("last", one)
+        jobs.proven("last", one)
 
 
 # -- trouble ------------------------------------------------------------------------------------------------------

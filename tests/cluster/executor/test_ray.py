@@ -17,8 +17,11 @@ from typing import Any
 import pytest
 
 from cluster.dispatch import Progress
+from cluster.driver import prove
 from cluster.executor.connection import connect
+from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
+from cluster.record.run import Run
 from distprove.errors import ClusterError, JobFailed
 from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
@@ -131,6 +134,45 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
         lacks, other = "No such file", "another content than where the driver is"
         assert (lacks if int(name[1:]) % 2 else other) in reason
     assert facts["counters"]["faults"] == 0, "no partition and no device is to blame"
+
+
+@LONG
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
+    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
+    given = faults(holds={"prover-0": 0})
+
+    def until(holds: Callable[[], bool]) -> None:
+        late = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < late
+            time.sleep(0.1)
+
+    def job(name: str) -> None:
+        system = ToySystem(6, given)
+
+        def progress(event: Progress) -> None:
+            if event.event == "proved":  # by the node that joined: the first worker holds
+                (given.folder / "go").touch()
+
+        with pool.lend(system, job=name) as client, Run.create(tmp_path / name, system, system.plan()) as run:
+            prove(system, client, run, ray_settings, progress).verify(system)
+
+    with Pool(ray_settings) as pool:
+        node = joined_node(ray_cluster)
+        try:
+            until(lambda: len(pool.workers()) == 2)
+            job("first")
+        finally:
+            ray_cluster.remove_node(node)
+        until(lambda: pool.workers()[1].lost is not None)
+        job("second")
+        first, second = pool.workers()
+        assert (first.lost, second.lost) == (None, "its node left the cluster")
+        assert min(first.proven, second.proven) >= 1
 
 
 @pytest.mark.ray
