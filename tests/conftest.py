@@ -24,6 +24,11 @@ os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), R
 os.environ["XDG_STATE_HOME"] = "/nonexistent"
 os.environ.pop("DISTPROVE_SERVICE", None)
 
+# Where the environment forbids bytecode, each process that a test starts compiles all that it imports, which is most of
+# a small job's time, and of a Ray's start.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / ".pytest_cache" / "bytecode"))
+
 # How long an example takes, or is made, says how busy the machine is.
 hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("patient")
