@@ -26,7 +26,7 @@ from cluster.eventlog import log_progress
 from cluster.executor.base import Executor
 from cluster.record.journal import JOURNAL, facts_json, lines_of
 from cluster.record.report import REPORT, PartitionReport, Report
-from cluster.record.run import RECORD, json_text, new_record, record_text
+from cluster.record.run import RECORD, json_field, json_text, new_record, record_text
 from cluster.record.timeline import FILE as TIMELINE
 from cluster.record.timeline import Session, timeline_json
 from distprove.host.log import wants_json
@@ -58,6 +58,8 @@ class Proven:
     """Files of its run, by name."""
 
 
+_OWN = frozenset(("partitions", "workers", "job_digest", "proven", "wall_seconds"))
+"""Fields of a report that jobs which are proven together do not have in common."""
 LASTING = (RECORD, PROOF_FILE)
 """Files of a short job's run without which it is none."""
 
@@ -152,11 +154,19 @@ class _Runs:
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Have the jobs of verified partition proofs kept."""
-        governors, memory = self._executor.governor_report(self._session.began), most_resident()
-        self._keep([Proven(proof.name, self._files(proof, governors, memory)) for proof in proofs])
+        report = replace(
+            self._report,
+            governors=self._executor.governor_report(self._session.began),
+            status="proved",
+            driver_memory=most_resident(),
+        )
+        record = report.to_record()
+        common = {name: json_field(value) for name, value in record.items() if name not in _OWN}
+        self._keep([Proven(proof.name, self._files(proof, record, common)) for proof in proofs])
 
-    def _files(self, proven: PartitionProof, governors: list[dict[str, Any]], memory: int) -> dict[str, bytes]:
-        """The files of a job's run, once its partition is proven."""
+    def _files(self, proven: PartitionProof, whole: dict[str, Any], common: dict[str, str]) -> dict[str, bytes]:
+        """The files of a job's run, once its partition is proven. `whole` is the report of all, and `common` what each
+        job's has of it, as it is written."""
         of, partition = self._shorts[proven.name], self._shorts[proven.name].partition
         ordered = [PartitionProof(partition.name, partition.digest, proven.public, proven.data)]
         proof = Proof.assemble(of.system, ordered)
@@ -164,27 +174,25 @@ class _Runs:
         Proof.from_bytes(content, written=proof)  # read back what will be published, before it is called done
         session, busy = self._session_of(of)
         own = replace(self._reports[of.id], name=partition.name, status="proved")
-        report = replace(
-            self._report,
-            partitions=[own],
-            workers=[
-                replace(each, partitions=int(each.id in busy), busy_seconds=busy.get(each.id, 0.0))
+        seconds, digest = time.time() - self._session.began, proof.job_digest.hex()
+        report = {
+            **whole,
+            "partitions": [own.to_record()],
+            "workers": [
+                {**vars(each), "partitions": int(each.id in busy), "busy_seconds": busy.get(each.id, 0.0)}
                 for each in self._report.workers
             ],
-            governors=governors,
-            status="proved",
-            job_digest=proof.job_digest.hex(),
-            proven=cast(Explains, of.system).explain(ordered) if _explains(type(of.system)) else {},
-            wall_seconds=time.time() - self._session.began,
-            driver_memory=memory,
-        )
-        session.wall_seconds, session.status = report.wall_seconds, report.status
-        session.workers = [place_of(worker) for worker in report.workers]
-        ended = facts_json({"wall_seconds": round(report.wall_seconds, 6), "job": report.job_digest})
+            "job_digest": digest,
+            "proven": cast(Explains, of.system).explain(ordered) if _explains(type(of.system)) else {},
+            "wall_seconds": seconds,
+        }
+        session.wall_seconds, session.status = seconds, own.status
+        session.workers = [place_of(worker) for worker in self._report.workers]
+        ended = facts_json({"wall_seconds": round(seconds, 6), "job": digest})
         return {
             RECORD: of.record,
             PROOF_FILE: content,
-            REPORT: json_text(report.to_record()),
+            REPORT: json_text(report, common),
             TIMELINE: timeline_json([session]).encode(),
             JOURNAL: b"".join([*self._told, *lines_of("proved", [own.proved_json(), ended])]),
         }

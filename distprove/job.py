@@ -74,7 +74,7 @@ class Job:
         given = {key: _plain(value) for key, value in options.items() if value is not None}
         table = {"system": system, "title": title, **{key: value for key, value in given.items() if value != []}}
         job = _job_from_table(table, (base or Path.cwd()).resolve())
-        return cls(job.system, job.options, job.title, executor or ExecutorSettings())
+        return cls(job.system, job.options, job.title, executor or settings_from({}))
 
     @classmethod
     def from_record(cls, record: Any, *, program: str | None = None, executor: Settings | None = None) -> Job:
@@ -175,8 +175,13 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     return Job(system, options.from_table(table, base), table.get("title", ""), settings)
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def _plain(value: Any) -> Any:
     """Paths as strings, tuples as lists, input files by name and path, at any depth."""
+    if type(value) in _PLAIN:  # most are
+        return value
     if isinstance(value, InputFile):
         return {"name": value.name, "path": str(value.path) if value.content is None else ""}
     if isinstance(value, Path):

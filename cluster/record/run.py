@@ -556,15 +556,19 @@ def take_lock(folder: Folder) -> IO[str]:
     return lock
 
 
-def json_text(record: Mapping[str, Any]) -> bytes:
+def json_text(record: Mapping[str, Any], written: Mapping[str, str] | None = None) -> bytes:
     """A field a line, and an item a line of those that are lists: readable, and as fast as `json` is, whose own
-    indentation is made in Python. A large run's report has thousands of items."""
-    return (
-        "{\n" + ",\n".join([f"  {quoted(name)}: {_field(value)}" for name, value in record.items()]) + "\n}\n"
-    ).encode()
+    indentation is made in Python. A large run's report has thousands of items. `written` are fields' texts, as
+    `json_field` makes them, which many records have in common."""
+    known = written or {}
+    texts = [f'  "{name}": {known.get(name) or json_field(value)}' for name, value in record.items()]
+    return ("{\n" + ",\n".join(texts) + "\n}\n").encode()
 
 
-def _field(value: Any) -> str:
+def json_field(value: Any) -> str:
+    """The text of a field's value in `json_text`."""
+    if type(value) is str:
+        return quoted(value)
     if not isinstance(value, list) or not value:
         return _encode(value)
     return "[\n" + ",\n".join([f"    {_encode(item)}" for item in value]) + "\n  ]"

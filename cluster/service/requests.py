@@ -158,8 +158,13 @@ def _real(path: Path) -> Path:
         raise UsageError("a name with a zero byte is that of no file") from None
 
 
+def _holds(folder: Path, path: Path) -> bool:
+    """Whether a path is a folder's or leads into it. Not by `Path.parents`, which makes a path of each."""
+    return path.parts[: len(folder.parts)] == folder.parts
+
+
 def _require_allowed(path: Path, limits: Limits, folder: Path) -> None:
-    if path == folder or folder in path.parents:
+    if _holds(folder, path):
         raise UsageError(f"{path} is the service's own")
-    if limits.roots is not None and not any(root == path or root in path.parents for root in limits.roots):
+    if limits.roots is not None and not any(_holds(root, path) for root in limits.roots):
         raise UsageError(f"{path} is not in a folder that this service takes files from")

@@ -601,9 +601,10 @@ class Service:
             self._runs.add(ticket.view.id, each.files)
         now = time.time()
         told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1, "cold": lent.cold}
-        ended = [(ticket, replace(ticket.view, first_proof=now, ended=now, **told), each) for ticket, each in counts]
+        ended = [(ticket, ticket.view.changed(first_proof=now, ended=now, **told), each) for ticket, each in counts]
         self._store.save_ended(
-            (replace(ticket, view=view), {name: each.files[name] for name in LASTING}) for ticket, view, each in ended
+            (Row(ticket.seq, ticket.digest, ticket.record, view), {name: each.files[name] for name in LASTING})
+            for ticket, view, each in ended
         )
         with self._lock:
             for ticket, view, _ in ended:
@@ -639,8 +640,8 @@ class Service:
             told = {"exit_code": exit_code(error), "error": message, "error_kind": kind}
         if state is JobState.PROVED:
             told["done"] = ticket.view.partitions
-        view = replace(ticket.view, state=state, ended=time.time(), **told)
-        self._store.save(replace(ticket, view=view))
+        view = ticket.view.changed(state=state, ended=time.time(), **told)
+        self._store.save(Row(ticket.seq, ticket.digest, ticket.record, view))
         self._end(ticket, view)
 
     def _end(self, ticket: _Ticket, view: JobView) -> None:
@@ -655,7 +656,7 @@ class Service:
 
     def _change(self, ticket: _Ticket, **facts: Any) -> None:
         before = ticket.view
-        ticket.view = replace(before, **facts)
+        ticket.view = before.changed(**facts)
         if ticket.view.state is not before.state:
             self._counts[before.state.value] -= 1
             self._counts[ticket.view.state.value] += 1
@@ -675,7 +676,7 @@ class Service:
     def _view(self, ticket: _Ticket) -> JobView:
         if ticket.view.state is not JobState.QUEUED:
             return ticket.view
-        return replace(ticket.view, place=bisect_left(self._waiting, (ticket.order, ticket.view.id)))
+        return ticket.view.changed(place=bisect_left(self._waiting, (ticket.order, ticket.view.id)))
 
     def _require_room(self, nbytes: int = 0) -> None:
         if not self._accepting:

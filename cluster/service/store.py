@@ -262,15 +262,15 @@ def _updates(row: Row) -> list[_Write]:
 
 
 def _values(view: JobView) -> list[Any]:
-    values = [getattr(view, name) for name in _COLUMNS]
-    return [_text(value) if isinstance(value, str) else value for value in values]
+    facts = vars(view)
+    return [_text(value) if isinstance(value := facts[name], str) else value for name in _COLUMNS]
 
 
 def _text(value: str) -> str:
     """The text, or value of an enumeration, as the database takes it: an error may name a file whose name is not UTF-8,
     and what could not be written would be undone together with what others wrote beside it."""
     text = str(value.value) if isinstance(value, (JobState, Priority)) else value
-    return text.encode(errors="backslashreplace").decode()
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _view(row: dict[str, Any]) -> JobView:

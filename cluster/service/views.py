@@ -96,6 +96,13 @@ class JobView:
     error_kind: str | None = None
     cancelling: bool = False
 
+    def changed(self, **facts: Any) -> JobView:
+        """What is known once these fields have changed. As `replace`, which takes ten times as long: a short job
+        changes five times."""
+        new = object.__new__(JobView)
+        new.__dict__.update(self.__dict__, **facts)
+        return new
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, with every field."""
         return asdict(self)

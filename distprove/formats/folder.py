@@ -135,9 +135,12 @@ class Folder:
             try:
                 for file, data in files.items():
                     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                    with os.fdopen(os.open(file, flags, 0o666, dir_fd=inner), "wb", buffering=0) as written:
-                        if written.write(data) != len(data):
+                    descriptor = os.open(file, flags, 0o666, dir_fd=inner)
+                    try:
+                        if os.write(descriptor, data) != len(data):
                             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / name / file))
+                    finally:
+                        os.close(descriptor)
             finally:
                 os.close(inner)
             os.rename(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)

@@ -40,7 +40,7 @@ READERS, SLOW = 8, 1e-3
 
 def places_of(sources: Sequence[InputFile], whole: int) -> list[dict[str, Any]]:
     """The places of inputs, whose files are as they are now. Raises InputError for one that is not there."""
-    key = secrets.token_bytes(16)
+    key = secrets.token_bytes(16) if sources else b""
 
     def places(of: Sequence[InputFile]) -> list[dict[str, Any]]:
         return [_place(source, key, whole) for source in of]

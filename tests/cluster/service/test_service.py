@@ -641,12 +641,10 @@ def test_a_key_is_read_once_until_its_file_changes(place: Place, monkeypatch: py
     first, second = loaded("w0"), loaded("w1", "w2")
     assert loads == ["groth16"]
     assert [[p.name for p in each.plan()] for each in (first, second, loaded("w0"))] == [["w0"], ["w1", "w2"], ["w0"]]
-    assert (
-        first.plan()
-        == Job.from_options("groth16", zkey=place.folder / "key.zkey", witnesses=[str(place.folder / "w0.wtns")])
-        .load()
-        .plan()
-    )
+    alone = Job.from_options(
+        "groth16", zkey=place.folder / "key.zkey", witnesses=[str(place.folder / "w0.wtns")]
+    ).load()
+    assert [p.digest for p in first.plan()] == [p.digest for p in alone.plan()]
     loads.clear()
     content = (place.folder / "key.zkey").read_bytes()
     (place.folder / "key.zkey").unlink()
