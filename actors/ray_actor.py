@@ -24,7 +24,7 @@ from ray import cloudpickle
 from actors.backends import Ahead, refused
 from actors.inflight import Timed
 from actors.leases import Governed
-from actors.process import HostSpec, MappedFile, VerifierSpec, WorkerSpec, mapped_file, pickled
+from actors.process import HostSpec, MappedFile, VerifierSpec, mapped_file
 from actors.processes import HostProcess, Started, start_process
 from actors.worker import Loaded
 from distprove.errors import ClusterError
@@ -84,8 +84,9 @@ class RemoteWorker:
         self._process.start()
         return self._trouble
 
-    def open(self, room: int, spec: WorkerSpec, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
-        """Open a room. `shared` are the system's files in the object store, and `files` those of them that the driver
+    def open(self, room: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+        """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
+        proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
         has on a disk: where it is the same file here, the worker maps that."""
         assert self._process is not None, "serve first"
         with self._lock:
@@ -93,8 +94,8 @@ class RemoteWorker:
                 arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
                 self._copies[room] = []
                 self._given[room] = {name: self._give(room, array, files.get(name)) for name, array in arrays.items()}
-            given = replace(spec, shared=self._given[room])
-        self._process.call("open_sent", room, pickled(given), sys.path)
+            given = self._given[room]
+        self._process.call("open_sent", room, spec, sys.path, given)
 
     def shut(self, room: int) -> None:
         """Shut a room."""

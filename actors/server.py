@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -37,7 +38,7 @@ from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
 from kernels.host.arena import HostArena
-from kernels.host.shared_arrays import Receiver
+from kernels.host.shared_arrays import Receiver, Sent
 
 
 def serve(
@@ -144,10 +145,14 @@ class _Rooms(Rooms):
         super().__init__(spec, governor, arena, self._synthesisers, _files_of, words)
         self._nursery = nursery
 
-    def open_sent(self, room: int, spec: bytes, path: list[str]) -> None:
-        """Open a room as a pickled spec says. `path` is `sys.path` of whoever asks, which may have grown."""
+    def open_sent(
+        self, room: int, spec: bytes, path: list[str], shared: dict[str, Sent | MappedFile] | None = None
+    ) -> None:
+        """Open a room as a pickled spec says, with the `shared` files, if these were not known to whoever pickled it.
+        `path` is `sys.path` of whoever asks, which may have grown."""
         sys.path[:] = path
-        self.open(room, pickle.loads(spec))
+        made: WorkerSpec = pickle.loads(spec)
+        self.open(room, made if shared is None else replace(made, shared=shared))
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
         if spec.given:

@@ -77,7 +77,8 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             while True:
                 try:
                     # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
-                    ray.init(address=address or "local", **own, **quiet)
+                    with _without_dashboard():
+                        ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
@@ -99,6 +100,24 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             started += _processes(but=before)
             stack.callback(lambda: started.extend(_processes(but=before)))
         yield "joined" if address is not None else "started"
+
+
+@contextmanager
+def _without_dashboard() -> Iterator[None]:
+    """A Ray that is started within the block is what it is where its dashboard was not installed.
+
+    Where it was, Ray starts the dashboard's process even if that is left out, to count usage, and an agent that gathers
+    metrics for it, and waits for each: more than half of its start.
+    """
+    from ray._private import services, utils
+
+    kept = services.start_api_server, utils.get_dashboard_dependency_error
+    services.start_api_server = lambda *_arguments, **_options: (None, None)  # as where it fails to start
+    utils.get_dashboard_dependency_error = lambda: ImportError("it is left out")
+    try:
+        yield
+    finally:
+        services.start_api_server, utils.get_dashboard_dependency_error = kept
 
 
 def joined_address(settings: ExecutorSettings) -> str | None:

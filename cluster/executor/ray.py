@@ -30,7 +30,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of
+from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import Worker
@@ -280,7 +280,7 @@ class RayFleet(Fleet):
 
     def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
         assert isinstance(host, RayTransport)
-        carried, files = Carried(spec), files_of(spec.system.shared())
+        carried, files = Carried(pickled(spec)), files_of(spec.system.shared())
 
         def opens() -> None:
             self._keep_late(spec.name)

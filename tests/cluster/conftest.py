@@ -31,8 +31,10 @@ def ray_cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     def start() -> Any:
-        # The dashboard takes jobs, for the tests that submit one. An attempt that failed may still hold its port.
-        head = {**raylet(), "include_dashboard": True, "dashboard_port": free_port()}
+        # The dashboard takes jobs, for the tests that submit one, and an agent starts them. Another Ray of this machine
+        # may hold the usual ports, or an attempt that failed, and then no job can be submitted.
+        ports = {"dashboard_port": free_port(), "dashboard_agent_listen_port": free_port()}
+        head = {**raylet(), **ports, "include_dashboard": True}
         return Cluster(initialize_head=True, head_node_args=head)
 
     cluster = patiently(start)

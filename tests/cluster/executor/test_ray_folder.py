@@ -135,7 +135,10 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             assert heard
             assert all(ipaddress.ip_address(ip.removeprefix("::ffff:")).is_loopback for ip in heard), heard
             (token,) = {process.environ().get("RAY_AUTH_TOKEN") for process in processes[1:]} - {None}
-            assert not any(token in word for process in processes for word in process.cmdline())
+            words = [word for process in processes for word in process.cmdline()]
+            assert not any(token in word for word in words)
+            assert any("runtime_env" in word for word in words)
+            assert not any(word.endswith("dashboard.py") for word in words), "nobody waits for one"
 
             driver.send_signal(signal.SIGINT)
             driver.wait(60)
