@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Topology
 from distprove.settings import ExecutorSettings
-from kernels.cpu.groups import MSM_THREAD_BYTES
+
+MSM_THREAD_BYTES = 3 << 18
+"""Bytes that each thread of a group sum keeps in its cache: half a megabyte of points and the products beside them, as
+kernels/cpu/src/grouped_sum.h cuts them. The pool's threads share the buckets, each of which is written once."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,6 @@ from kernels.interface.groups import Groups, PendingPoint, ReadyPoint
 from kernels.interface.leases import CPU_MSM, PROVING
 from kernels.maths.curves import Curve, Group
 
-MSM_THREAD_BYTES = 3 << 18
-"""Bytes that each thread of a group sum keeps in its cache: half a megabyte of points and the products beside them, as
-kernels/cpu/src/grouped_sum.h cuts them. The pool's threads share the buckets, each of which is written once."""
 GROUP_WORK = 300
 """Rough cost of one point of a group sum, in field multiplications. Other operations on points cost more."""
 

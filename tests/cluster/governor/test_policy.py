@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cluster.governor import Budget, LocalGovernor
-from cluster.policy import Limits, fitted, off, policy_for, static
+from cluster.policy import MSM_THREAD_BYTES, Limits, fitted, off, policy_for, static
 from distprove.errors import InputError, UsageError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Domain, Topology
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
-from kernels.cpu.groups import MSM_THREAD_BYTES
+from tests.support import ROOT
 
 SHORT = Topology(16, 1, (Domain("0-15", 16, 6 * MSM_THREAD_BYTES + 1),))
 AMPLE = Topology(16, 1, (Domain("0-15", 16, 64 * MSM_THREAD_BYTES),))
@@ -80,3 +82,9 @@ def test_a_job_that_asks_for_the_policy_that_is_gone_is_told_what_to_write(tmp_p
     record["executor"]["policy"] = "auto"
     with pytest.raises(InputError, match='"auto" is gone'):
         Job.from_record(record)
+
+
+def test_a_governor_starts_without_what_computes() -> None:
+    """Over Ray it is a process of its own, and the first proof waits for it."""
+    code = "import cluster.governor.actor, sys; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
