@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from distprove.groth16 import snarkjs
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import VK_SUFFIX, ParamsKey, read_params, read_vk
-from distprove.groth16.r1cs import read_r1cs
+from distprove.groth16.r1cs import open_r1cs
 from distprove.groth16.zkey import ZKey, read_zkey
 
 
@@ -25,7 +25,7 @@ def read_key(files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, ceremo
     `read_zkey`. Raises InputError and its subclasses."""
     if "zkey" in files:
         return read_zkey(files["zkey"], name=name, ceremony=ceremony)
-    return read_params(files["params"], read_r1cs(files["r1cs"], name=f"the circuit of {name}"), name=name)
+    return read_params(files["params"], lambda: open_r1cs(files["r1cs"], name=f"the circuit of {name}"), name=name)
 
 
 def verification_key_of(key: ZKey | ParamsKey) -> VerificationKey:

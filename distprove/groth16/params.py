@@ -15,7 +15,7 @@ asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +31,8 @@ from distprove.groth16.binfile import Bytes, Source, load
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
-from distprove.groth16.qap import Qap
-from distprove.groth16.r1cs import R1cs
+from distprove.groth16.qap import Qap, log_domain_of
+from distprove.groth16.r1cs import R1cs, R1csFile
 from distprove.groth16.zcash import CURVE, SIZE, decode
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
@@ -122,10 +122,14 @@ def _verification_key(single: dict[str, Words], ic: EncodedPoints, name: str) ->
 
 @dataclass(frozen=True)
 class ParamsKey:
-    """A proving key: a `.params` file and the circuit that it is for. Implements `distprove.groth16.key.ProvingKey`."""
+    """A proving key: a `.params` file and the circuit that it is for. Implements `distprove.groth16.key.ProvingKey`.
+
+    The circuit's constraints are read when something of them is first asked for: its entries, or the wires of points.
+    """
 
     name: str
-    qap: Qap = field(repr=False)
+    circuit: R1cs | R1csFile = field(repr=False)
+    domain_size: int
     alpha1: Words = field(repr=False)
     beta1: Words = field(repr=False)
     beta2: Words = field(repr=False)
@@ -139,10 +143,6 @@ class ParamsKey:
     points_b1: EncodedPoints = field(repr=False)
     points_b2: EncodedPoints = field(repr=False)
     data: Bytes = field(repr=False)
-    wires_a: NDArray[np.uint32] = field(repr=False)
-    """The wire of each point of A."""
-    wires_b: NDArray[np.uint32] = field(repr=False)
-    """The wire of each point of B1 and B2."""
 
     monomial = True
     contributions = ()
@@ -150,23 +150,43 @@ class ParamsKey:
 
     @property
     def curve(self) -> Curve:
-        return self.qap.curve
+        return self.circuit.curve
 
     @property
     def n_vars(self) -> int:
-        return self.qap.n_vars
+        return self.circuit.n_vars
 
     @property
     def n_public(self) -> int:
-        return self.qap.n_public
-
-    @property
-    def domain_size(self) -> int:
-        return self.qap.domain_size
+        return self.circuit.n_public
 
     @property
     def nnz(self) -> int:
         return self.qap.a.nnz + self.qap.b.nnz
+
+    @property
+    def qap(self) -> Qap:
+        """Raises FormatError for a circuit that is none, InvalidKey where the key is of another one."""
+        return self._constraints[0]
+
+    @property
+    def wires_a(self) -> NDArray[np.uint32]:
+        """The wire of each point of A."""
+        return self._constraints[1]
+
+    @property
+    def wires_b(self) -> NDArray[np.uint32]:
+        """The wire of each point of B1 and B2."""
+        return self._constraints[2]
+
+    @cached_property
+    def _constraints(self) -> tuple[Qap, NDArray[np.uint32], NDArray[np.uint32]]:
+        qap = bellperson_qap(self.circuit if isinstance(self.circuit, R1cs) else self.circuit.read())
+        a, b = wires_of(qap.a), wires_of(qap.b)
+        _check_counts(
+            self.name, ("A", self.points_a, len(a)), ("B1", self.points_b1, len(b)), ("B2", self.points_b2, len(b))
+        )
+        return qap, a, b
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
         return self.qap.a, self.qap.b
@@ -177,35 +197,31 @@ class ParamsKey:
         return _verification_key(single, self.ic, self.name)
 
 
-def read_params(source: Source, r1cs: R1cs, *, name: str | None = None) -> ParamsKey:
-    """Read a `.params` file for a circuit. Its points are not checked to be in their groups (see `key_check`).
+def read_params(source: Source, circuit: Callable[[], R1cs | R1csFile], *, name: str | None = None) -> ParamsKey:
+    """Read a `.params` file for a circuit, which is opened once the file's sizes agree with its own counts. Its points
+    are not checked to be in their groups (see `key_check`).
 
     Raises FormatError for a file that is not one, InvalidKey for one of another circuit, and InputError when it cannot
-    be read.
+    be read. The constraints of an `R1csFile` are not looked at: what only they tell is checked by `ParamsKey.qap`.
     """
     reader = _Reader(source, name)
     single = {section: reader.point(group, section) for section, group in _SINGLE}
     ic = reader.vector(Group.G1, "IC")
     vectors = {section: reader.vector(group, section) for section, group in _VECTORS}
     reader.finish()
-    qap = bellperson_qap(r1cs)
-    wires_a, wires_b = wires_of(qap.a), wires_of(qap.b)
-    for section, found, expected in (
-        ("IC", len(ic), qap.n_public + 1),
-        ("H", len(vectors["H"]), qap.domain_size - 1),
-        ("L", len(vectors["L"]), qap.n_vars - qap.n_public - 1),
-        ("A", len(vectors["A"]), len(wires_a)),
-        ("B1", len(vectors["B1"]), len(wires_b)),
-        ("B2", len(vectors["B2"]), len(wires_b)),
-    ):
-        if found != expected:
-            raise InvalidKey(
-                f"{reader.name}: section {section} has {found} points, and the circuit {expected}: "
-                "a key of another circuit"
-            )
-    return ParamsKey(
+    opened = circuit()
+    _check_curve(opened)
+    domain = 1 << log_domain_of(opened.curve, opened.n_constraints, opened.n_public)
+    _check_counts(
+        reader.name,
+        ("IC", ic, opened.n_public + 1),
+        ("H", vectors["H"], domain - 1),
+        ("L", vectors["L"], opened.n_vars - opened.n_public - 1),
+    )
+    key = ParamsKey(
         name=reader.name,
-        qap=qap,
+        circuit=opened,
+        domain_size=domain,
         **single,
         ic=ic,
         points_h=vectors["H"],
@@ -214,15 +230,29 @@ def read_params(source: Source, r1cs: R1cs, *, name: str | None = None) -> Param
         points_b1=vectors["B1"],
         points_b2=vectors["B2"],
         data=reader.data,
-        wires_a=wires_a,
-        wires_b=wires_b,
     )
+    if isinstance(opened, R1cs):
+        _ = key.qap
+    return key
+
+
+def _check_counts(name: str, *sections: tuple[str, EncodedPoints, int]) -> None:
+    for section, there, expected in sections:
+        if len(there) != expected:
+            raise InvalidKey(
+                f"{name}: section {section} has {len(there)} points, and the circuit {expected}: a key of another "
+                "circuit"
+            )
+
+
+def _check_curve(circuit: R1cs | R1csFile) -> None:
+    if circuit.curve is not CURVE:
+        raise InputError(f"bellperson's parameters are for {CURVE.title}, and the circuit is for {circuit.curve.title}")
 
 
 def bellperson_qap(r1cs: R1cs) -> Qap:
     """The program of a circuit with bellperson's order of rows. Raises InputError for another curve."""
-    if r1cs.curve is not CURVE:
-        raise InputError(f"bellperson's parameters are for {CURVE.title}, and the circuit is for {r1cs.curve.title}")
+    _check_curve(r1cs)
     return Qap.from_r1cs(r1cs).with_roots_of(GENERATOR)
 
 

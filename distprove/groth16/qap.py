@@ -53,9 +53,9 @@ class Qap(Program[CsrMatrix]):
         return cls(
             r1cs.curve,
             r1cs.n_vars,
-            n_public,
+            r1cs.n_public,
             log_domain,
-            _with_identity(r1cs, n_public + 1, rows),
+            _with_identity(r1cs, r1cs.n_public + 1, rows),
             _padded(r1cs.b, rows),
             _padded(r1cs.c, rows),
         )

@@ -60,11 +60,57 @@ class R1cs:
         return self.n_outputs + self.n_public_inputs
 
 
-def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:
-    """Read a `.r1cs` file. Raises FormatError, or InputError when it cannot be read.
+@dataclass(frozen=True)
+class R1csFile:
+    """A mapped `.r1cs` file whose header was checked. Its constraints are read when they are asked for."""
 
-    The three matrices share one dictionary of values, in Montgomery form. Reading 2^20 constraints takes a second.
-    """
+    curve: Curve = field(repr=False)
+    n_vars: int
+    n_outputs: int
+    n_public_inputs: int
+    n_private_inputs: int
+    n_labels: int
+    n_constraints: int
+    file: BinFile = field(repr=False)
+
+    @property
+    def n_public(self) -> int:
+        """Number of public wires, without the constant 1."""
+        return self.n_outputs + self.n_public_inputs
+
+    @property
+    def most_entries(self) -> int:
+        """An upper bound of the entries of the three matrices together, by the size of their section."""
+        return self.file.section(2, "constraints").remaining // (4 + self.curve.fr.bytes)
+
+    def read(self) -> R1cs:
+        """Read the constraints. Raises FormatError.
+
+        The three matrices share one dictionary of values, in Montgomery form. Reading 2^20 constraints takes a second.
+        """
+        section = self.file.section(2, "constraints")
+        a, b, c = _read_constraints(section, self.curve.fr, self.n_constraints, self.n_vars)
+        return R1cs(
+            curve=self.curve,
+            n_vars=self.n_vars,
+            n_outputs=self.n_outputs,
+            n_public_inputs=self.n_public_inputs,
+            n_private_inputs=self.n_private_inputs,
+            a=a,
+            b=b,
+            c=c,
+            n_labels=self.n_labels,
+            wire_labels=_read_labels(self.file, self.n_vars),
+        )
+
+
+def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:
+    """Read a `.r1cs` file. Raises FormatError, or InputError when it cannot be read."""
+    return open_r1cs(source, name=name).read()
+
+
+def open_r1cs(source: Source, *, name: str | None = None) -> R1csFile:
+    """Map a `.r1cs` file and read its header. Raises FormatError, or InputError when it cannot be read."""
     file = BinFile.read(source, "r1cs", (VERSION,), name=name)
     header = file.section(1, "header")
     curve = curve_of_scalar_field(header)
@@ -77,19 +123,13 @@ def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:
         # Set-up allocates by this number; without section 3 nothing else in the file bounds it.
         raise FormatError(f"{file.name}: {n_vars} wires in a file of {file.data.shape[0]} bytes")
     _refuse_custom_gates(file)
-    a, b, c = _read_constraints(file.section(2, "constraints"), curve.fr, n_constraints, n_vars)
-    return R1cs(
-        curve=curve,
-        n_vars=n_vars,
-        n_outputs=n_outputs,
-        n_public_inputs=n_public_inputs,
-        n_private_inputs=n_private_inputs,
-        a=a,
-        b=b,
-        c=c,
-        n_labels=n_labels,
-        wire_labels=_read_labels(file, n_vars),
-    )
+    _check_count(file.section(2, "constraints"), n_constraints)
+    return R1csFile(curve, n_vars, n_outputs, n_public_inputs, n_private_inputs, n_labels, n_constraints, file)
+
+
+def _check_count(section: SectionReader, rows: int) -> None:
+    if section.remaining % 4 or rows > section.remaining // 12:
+        raise section.error(f"{section.remaining} bytes do not hold {rows} constraints")
 
 
 def _refuse_custom_gates(file: BinFile) -> None:
@@ -110,8 +150,6 @@ def _read_labels(file: BinFile, n_vars: int) -> NDArray[np.uint64] | None:
 def _read_constraints(
     section: SectionReader, field: Field, rows: int, cols: int
 ) -> tuple[CsrMatrix, CsrMatrix, CsrMatrix]:
-    if section.remaining % 4 or rows > section.remaining // 12:
-        raise section.error(f"{section.remaining} bytes do not hold {rows} constraints")
     raw = section.take(section.remaining)
     width = 1 + field.bytes // 4  # words of an entry
     counts, done, end = _combination_lengths(raw.data.cast("I"), 3 * rows, width)

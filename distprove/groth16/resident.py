@@ -66,10 +66,12 @@ def proof_bytes(zkey: LoadableKey) -> int:
     return (WITNESSES * zkey.n_vars + picked + 3 * zkey.domain_size) * zkey.curve.fr.bytes
 
 
-def matrix_bytes(zkey: LoadableKey) -> int:
-    """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values."""
-    picked = sum(len(wires) for wires in (zkey.wires_a, zkey.wires_b) if wires is not None)
-    return 8 * zkey.nnz + 8 * (zkey.domain_size + 1) + 12 * picked
+def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
+    """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values. `nnz`
+    takes the place of the key's own number of entries, for which its circuit is read."""
+    # Keys with points for some wires have H in the monomial basis; so a circuit is not read for them.
+    picked = len(zkey.points_a) + len(zkey.points_b1) if zkey.monomial else 0
+    return 8 * (zkey.nnz if nnz is None else nnz) + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
 def scratch_bytes(zkey: LoadableKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:

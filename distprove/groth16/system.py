@@ -30,6 +30,7 @@ from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
 from distprove.groth16.places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
+from distprove.groth16.r1cs import R1csFile
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
@@ -92,7 +93,7 @@ class Groth16System(Groth16Verifier):
         self.sources = tuple(sources)
         opened = read_key(self.key_files, str(next(iter(self.key_files.values()))), ceremony=True)
         self._facts = _key_facts(opened)
-        self._key_bytes = matrix_bytes(opened) + (0 if isinstance(opened, ZKey) else opened.data.nbytes)
+        self._key_bytes = _key_bytes(opened)
         super().__init__(verification_key_of(opened))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -362,6 +363,14 @@ def _partition_digest(key_digest: bytes, index: int, name: str) -> bytes:
     encoded = name.encode()
     parts = (b"distprove groth16 partition 1\0", key_digest, index.to_bytes(8, "little"))
     return hashlib.sha256(b"".join(parts) + len(encoded).to_bytes(8, "little") + encoded).digest()
+
+
+def _key_bytes(key: ZKey | ParamsKey) -> int:
+    """As of `Groth16System.key_bytes`; the entries of a circuit that is not read are bounded by its file's size."""
+    if isinstance(key, ZKey):
+        return matrix_bytes(key)
+    most = key.circuit.most_entries if isinstance(key.circuit, R1csFile) else None
+    return matrix_bytes(key, most) + key.data.nbytes
 
 
 def _key_facts(key: ZKey | ParamsKey) -> dict[str, Any]:

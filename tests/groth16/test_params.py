@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,14 +24,19 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import GENERATOR, bellperson_qap, read_params, read_vk, write_params
 from distprove.groth16.prover import prove
 from distprove.groth16.qap import Qap
+from distprove.groth16.r1cs import _read_constraints, open_r1cs, write_r1cs
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
+from distprove.groth16.system import Groth16System
 from distprove.groth16.verifier import verify
+from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import VerificationKeyPoints, read_zkey, write_zkey
+from distprove.options import InputFile
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_to_ints, point_from_ints, point_to_ints, unpack
+from tests.cli.conftest import run
 from tests.support.simulated_proofs import OUTSIDE
 
 SECRETS = ToxicWaste(tau=3**200, alpha=5**70, beta=7**60, delta=11**50)
@@ -91,7 +97,7 @@ def places(made: Made) -> dict[str, tuple[int, int]]:
 
 
 def whole_check(content: np.ndarray, made: Made, backend: Backend) -> None:
-    check_key(read_params(content, made.circuit.r1cs, name="key.params"), backend)
+    check_key(read_params(content, lambda: made.circuit.r1cs, name="key.params"), backend)
 
 
 def multiples(group: Group) -> list[object]:
@@ -219,7 +225,7 @@ def test_the_same_secrets_as_zkey_and_as_params_prove_under_one_key(
         points_c=odd.c, points_h=odd.h, circuit_hash=bytes(64),
     )  # fmt: skip
     zkey = read_zkey(tmp_path / "c.zkey")
-    key = read_params(made.content, made.circuit.r1cs)
+    key = read_params(made.content, lambda: made.circuit.r1cs)
     check_key(key, backend)
     vk = read_vk(made.vk)
     assert vk == VerificationKey.from_zkey(zkey) == key.verification_key
@@ -259,13 +265,13 @@ def test_a_count_that_lies_is_refused_and_allocates_nothing(section: str, made: 
         content = spoiled(made, at - 4, lie.to_bytes(4, "big"))
         tracemalloc.start()
         with pytest.raises((FormatError, InvalidKey), match=r"key\.params"):
-            read_params(content, made.circuit.r1cs, name="key.params")
+            read_params(content, lambda: made.circuit.r1cs, name="key.params")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 1 << 20
     needed = (2**32 - 1) * (192 if section == "B2" else 96)
     with pytest.raises(FormatError, match=f"section {section} at byte {at} needs {needed} bytes"):
-        read_params(spoiled(made, at - 4, b"\xff" * 4), made.circuit.r1cs, name="key.params")
+        read_params(spoiled(made, at - 4, b"\xff" * 4), lambda: made.circuit.r1cs, name="key.params")
 
 
 def test_truncated_and_longer_files_are_refused_by_name(made: Made) -> None:
@@ -273,9 +279,9 @@ def test_truncated_and_longer_files_are_refused_by_name(made: Made) -> None:
     cuts = [at + d for at, _ in places(made).values() for d in (-1, 1, 95)]
     for size in (1, 95, 863, 866, *cuts, len(everything) - 1):
         with pytest.raises(FormatError, match=r"key\.params: section \w+ at byte \d+ needs"):
-            read_params(everything[:size], made.circuit.r1cs, name="key.params")
+            read_params(everything[:size], lambda: made.circuit.r1cs, name="key.params")
     with pytest.raises(FormatError, match="1 bytes follow"):
-        read_params(np.append(everything, np.uint8(0)), made.circuit.r1cs, name="key.params")
+        read_params(np.append(everything, np.uint8(0)), lambda: made.circuit.r1cs, name="key.params")
     vk = np.frombuffer(made.vk, dtype=np.uint8)
     for spoil in (vk[:-1], vk[:500], np.append(vk, np.uint8(0))):
         with pytest.raises(FormatError, match=r"key\.vk"):
@@ -313,7 +319,7 @@ def test_a_key_of_another_circuit_and_another_curve_are_refused(made: Made, back
     b = CircuitBuilder(BLS12_381)
     b.bits(b.private_input("x"), 40)
     with pytest.raises(InvalidKey, match="a key of another circuit"):
-        read_params(made.content, b.build().r1cs, name="key.params")
+        read_params(made.content, lambda: b.build().r1cs, name="key.params")
     with pytest.raises(InputError, match="BLS12-381"):
         setup(circuit_of(BN254).r1cs, insecure_dev=True, backend=backend, out=tmp_path / "k.params")
     with pytest.raises(UsageError, match="without a ceremony"):
@@ -332,3 +338,65 @@ def test_a_wire_in_no_constraint_is_refused(made: Made, backend: Backend, tmp_pa
     with pytest.raises(InvalidKey, match="B1: the terms of wire"):
         write_params(tmp_path / "k.params", qap, replace(made.points, b1=b1), backend)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_refused_before_its_circuit_is_opened(made: Made) -> None:
+    def opened() -> Any:
+        raise AssertionError("the circuit was opened")
+
+    everything = np.frombuffer(made.content, dtype=np.uint8)
+    for bad in (everything[:-1], everything[:900], np.append(everything, np.uint8(0))):
+        with pytest.raises(FormatError, match=r"key\.params"):
+            read_params(bad, opened, name="key.params")
+
+
+def test_only_provers_read_the_constraints_of_a_circuit(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: Backend
+) -> None:
+    (tmp_path / "key.params").write_bytes(made.content)
+    (tmp_path / "w.wtns").touch()
+    write_r1cs(tmp_path / "c.r1cs", made.circuit.r1cs)
+    files = {"params": tmp_path / "key.params", "r1cs": tmp_path / "c.r1cs"}
+    read = _read_constraints
+    monkeypatch.setattr("distprove.groth16.r1cs._read_constraints", None)
+    system = Groth16System(files, [InputFile("w.wtns", tmp_path / "w.wtns")])
+    shared = system.shared()
+    assert system.describe()["domain"] == 64
+    assert system.key_bytes() >= len(made.content)
+    system.synthesiser(shared, 1)
+    system.check(shared, backend)
+    with pytest.raises(TypeError):
+        system.prover(shared, backend)
+    monkeypatch.setattr("distprove.groth16.r1cs._read_constraints", read)
+    system.prover(shared, backend)
+
+
+def test_a_circuit_that_agrees_in_all_but_its_entries_is_refused_when_they_are_read(made: Made, tmp_path: Path) -> None:
+    r1cs = made.circuit.r1cs
+    write_r1cs(tmp_path / "c.r1cs", replace(r1cs, b=r1cs.a))
+    key = read_params(made.content, lambda: open_r1cs(tmp_path / "c.r1cs"), name="key.params")
+    for ask in (key.matrices, lambda: key.wires_b):
+        with pytest.raises(InvalidKey, match=r"section B1 has .* a key of another circuit"):
+            ask()
+
+
+def test_a_job_from_a_params_file_is_proven_and_verified(made: Made, tmp_path: Path) -> None:
+    """From the command line; a truncated file, and one of another circuit, are told by name and section."""
+    key, circuit, other = tmp_path / "key.params", tmp_path / "c.r1cs", tmp_path / "other.r1cs"
+    key.write_bytes(made.content)
+    key.with_suffix(".vk").write_bytes(made.vk)
+    write_r1cs(circuit, made.circuit.r1cs)
+    write_wtns(tmp_path / "w.wtns", BLS12_381, made.witness)
+    write_r1cs(other, replace(made.circuit.r1cs, b=made.circuit.r1cs.a))
+    options = ("--wtns", tmp_path / "w.wtns", "--local", "--threads", 1, "--out", tmp_path / "run", "--overwrite")
+    done = run("prove", "groth16", "--params", key, "--r1cs", other, *options)
+    assert done.exit_code == 2, done.output
+    assert "section B1 has" in done.output
+    done = run("prove", "groth16", "--params", key, "--r1cs", circuit, *options)
+    assert done.exit_code == 0, done.output
+    done = run("verify", tmp_path / "run", "--vk", key.with_suffix(".vk"))
+    assert done.exit_code == 0, done.output
+    key.write_bytes(made.content[:-1])
+    done = run("prove", "groth16", "--params", key, "--r1cs", circuit, *options)
+    assert done.exit_code == 2
+    assert "key.params: section B2" in done.output
