@@ -32,6 +32,7 @@ from cluster.service.lines import Lines, Name
 from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
+from cluster.service.turns import Turns
 from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, Priority, WorkerView
 from cluster.together import LASTING, Proven, Short, prove_together, short
 from distprove.errors import (
@@ -88,6 +89,8 @@ class _Ticket(Row):
     short: Short | None = None
     """What a driver of several short jobs needs of it, from when it was found to be one until it is kept, or left over
     for a driver of its own."""
+    turn: int = 0
+    """Its number among the turns of clients."""
     ending: bool = False
     """Whether a driver of several short jobs is writing its end, which nothing may overtake."""
     alone: bool = False
@@ -96,9 +99,10 @@ class _Ticket(Row):
     """Set once it is on disk, or could not be brought there; and again, another one, once it is over."""
 
     @property
-    def order(self) -> tuple[int, bool, int]:
-        """Its place in the queue: by priority; what was begun before first, then the oldest."""
-        return self.view.priority.rank, not self.view.attempts, self.seq
+    def order(self) -> tuple[int, bool, int, int]:
+        """Its place in the queue: by priority; what was begun before first, then in turns of clients, then the
+        oldest."""
+        return self.view.priority.rank, not self.view.attempts, self.turn, self.seq
 
 
 class Service:
@@ -137,8 +141,9 @@ class Service:
         """Called with each job that changed, on whatever thread and under a lock: they return at once, ask the service
         nothing, and raise nothing."""
         self._tickets: dict[str, _Ticket] = {}
-        self._waiting: list[tuple[tuple[int, bool, int], str]] = []
+        self._waiting: list[tuple[tuple[int, bool, int, int], str]] = []
         """Queued jobs in the order in which they begin: place and id."""
+        self._turns = Turns()
         self._running: Counter[int] = Counter()
         """Number of running jobs by rank of their priority."""
         self._alone = False
@@ -172,7 +177,8 @@ class Service:
         self._key = self._store.key()
         for row in self._store.rows():
             record = {} if row.view.state.final else row.record
-            self._tickets[row.view.id] = _Ticket(row.seq, row.digest, record, row.view, known=True, is_kept=True)
+            ticket = _Ticket(row.seq, row.digest, record, row.view, row.client, known=True, is_kept=True)
+            self._tickets[row.view.id] = ticket
         self._restore_runs()
         self._last = max((ticket.seq for ticket in self._tickets.values()), default=0)
 
@@ -223,8 +229,9 @@ class Service:
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
-    def submit(self, request: JobRequest) -> JobView:
-        """Take a job; it is on disk when this returns. The same job under the same id is not taken twice.
+    def submit(self, request: JobRequest, client: str = "") -> JobView:
+        """Take a job of a client, by its name, or of the service's owner; it is on disk when this returns. The same job
+        under the same id is not taken twice.
 
         Raises UsageError and InputError for what cannot be a job here, IdTaken where another one has the id, QueueFull
         when no more may wait, ServiceGone when the service is closing, ResourceError when it cannot be written.
@@ -255,11 +262,13 @@ class Service:
                 raise UsageError(f"{out} is the folder of another job")
             if not faster:
                 self._last += 1
-                ticket = self._tickets[request.id] = _Ticket(self._last, digest, record, view, job, nbytes)
+                turn = self._turns.take(view.priority.rank, client)
+                ticket = _Ticket(self._last, digest, record, view, client, job, nbytes, turn=turn)
+                self._tickets[request.id] = ticket
                 self._nbytes += nbytes
                 insort(self._waiting, (ticket.order, request.id))
         if faster:
-            return self.submit(request)
+            return self.submit(request, client)
         try:
             self._store.insert(ticket, [s.content for s in job.sources if s.content is not None])
         except BaseException:
@@ -375,6 +384,7 @@ class Service:
             return
         ticket.nbytes = _nbytes(ticket.job)
         self._nbytes += ticket.nbytes
+        ticket.turn = self._turns.take(ticket.view.priority.rank, ticket.client)
         self._change(ticket, state=JobState.QUEUED)
         insort(self._waiting, (ticket.order, ticket.view.id))
 
@@ -402,6 +412,7 @@ class Service:
                 break
             self._alone = ticket.alone
             del self._waiting[0]
+            self._turns.begun(rank, ticket.turn)
             self._running[rank] += 1
             attempts, started = ticket.view.attempts + 1, ticket.view.started or time.time()
             self._change(ticket, state=JobState.RUNNING, attempts=attempts, started=started)

@@ -1,7 +1,8 @@
 """The service's books on disk: a row for each job, in SQLite.
 
     state.db    jobs: a row each; inputs: those that were given as values, until their job is over; runs: of short jobs,
-                what their runs' folders must hold, which are not synced; meta: the secret key of the digests
+                what their runs' folders must hold, which are not synced; clients: names of those whose jobs they are,
+                but the owner's; meta: the secret key of the digests
 
 One thread writes. What several ask for at once is one transaction and one sync, so a promise costs its asker one sync's
 time and the others nothing. What nobody waits for is written with the next one, or a moment later: after a crash such
@@ -45,7 +46,10 @@ CREATE UNIQUE INDEX ids ON jobs (id);
 CREATE TABLE inputs (seq INTEGER, place INTEGER, content BLOB NOT NULL, PRIMARY KEY (seq, place));
 PRAGMA user_version = {VERSION};
 """
-_SINCE = "CREATE TABLE IF NOT EXISTS runs (seq INTEGER PRIMARY KEY, content BLOB NOT NULL)"
+_SINCE = (
+    "CREATE TABLE IF NOT EXISTS runs (seq INTEGER PRIMARY KEY, content BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS clients (seq INTEGER PRIMARY KEY, name TEXT NOT NULL)",
+)
 """What was added to the version without a change for who does not know it."""
 
 
@@ -60,6 +64,8 @@ class Row:
     record: dict[str, Any]
     """The job's record, as in job.json."""
     view: JobView
+    client: str = ""
+    """The name of whoever submitted it; "" for the owner of the service."""
 
 
 P = TypeVar("P", "Promise", None)
@@ -114,7 +120,8 @@ class Store:
             execute("INSERT INTO meta VALUES ('key', ?)", (secrets.token_bytes(32),))
         elif version != VERSION:
             raise UsageError(f"{path}: of version {version}, and this distprove reads {VERSION}")
-        execute(_SINCE)
+        for statement in _SINCE:
+            execute(statement)
 
     # -- reading, at the start --------------------------------------------------------------------------------------
 
@@ -125,10 +132,11 @@ class Store:
 
     def rows(self) -> list[Row]:
         """All jobs, oldest first."""
-        query = f"SELECT seq, digest, record, {', '.join(_COLUMNS)} FROM jobs ORDER BY seq"
+        columns = "seq, digest, record, name"
+        query = f"SELECT {columns}, {', '.join(_COLUMNS)} FROM jobs LEFT JOIN clients USING (seq) ORDER BY seq"
         return [
-            Row(seq, digest, json.loads(record), _view(dict(zip(_COLUMNS, values, strict=True))))
-            for seq, digest, record, *values in self._database.execute(query)
+            Row(seq, digest, json.loads(record), _view(dict(zip(_COLUMNS, values, strict=True))), name or "")
+            for seq, digest, record, name, *values in self._database.execute(query)
         ]
 
     def inputs(self, seq: int) -> list[bytes]:
@@ -162,6 +170,8 @@ class Store:
             ("INSERT INTO inputs VALUES (?, ?, ?)", (row.seq, n, content)) for n, content in enumerate(inputs)
         ]
         writes.append((f"INSERT INTO jobs (seq, digest, record, {', '.join(_COLUMNS)}) VALUES ({places})", values))
+        if row.client:
+            writes.append(("INSERT INTO clients VALUES (?, ?)", (row.seq, row.client)))
         self._submit(writes, Promise()).wait()
 
     def save(self, row: Row) -> None:
@@ -185,7 +195,9 @@ class Store:
     def forget(self, rows: Iterable[Row]) -> None:
         """Delete jobs."""
         numbers = [(row.seq,) for row in rows]
-        self._submit([(f"DELETE FROM {table} WHERE seq = ?", seq) for table in ("jobs", "runs") for seq in numbers])
+        self._submit(
+            [(f"DELETE FROM {table} WHERE seq = ?", seq) for table in ("jobs", "runs", "clients") for seq in numbers]
+        )
 
     def close(self) -> None:
         """Write what waits, and close the database, which removes its log."""

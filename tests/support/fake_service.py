@@ -26,6 +26,8 @@ class FakeService:
         self.listeners: list[Callable[[JobView], None]] = []
         self.requests: dict[str, JobRequest] = {}
         self.views: dict[str, JobView] = {}
+        self.clients: dict[str, str] = {}
+        """Names of those who submitted, by the job's id."""
         self.lines: list[str] = ["began", "proved p0", "ended"]
         self.accepting = True
         self.held = threading.Event()
@@ -33,7 +35,8 @@ class FakeService:
         self.held.set()
         self._lock = threading.Lock()
 
-    def submit(self, request: JobRequest) -> JobView:
+    def submit(self, request: JobRequest, client: str = "") -> JobView:
+        self.clients[request.id] = client
         with self._lock:
             known = self.requests.get(request.id)
             if known is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
+from cluster.service.http.access import OWNER
 from cluster.service.http.calls import WRITE_SECONDS, Call, NotYet, Refused, answer, send_file
 from cluster.service.http.events import Glance
 from cluster.service.http.routes import Query, Table
@@ -77,7 +78,8 @@ class Done:
 async def submit(call: Call) -> web.StreamResponse:
     """Submit a job. A job that is submitted again, with the same id and content, is the same job."""
     known = await call.ask(_known, call, call.body.id)
-    view = await call.ask(call.service.submit, call.body)
+    client = "" if call.who == OWNER else call.who
+    view = await call.ask(call.service.submit, call.body, client)
     return answer(view, 200 if known else 201)
 
 

@@ -118,6 +118,8 @@ class Call:
     request: web.Request
     query: dict[str, Any]
     body: Any
+    who: str
+    """The name of the request's token; "" where none is asked for."""
     require_access: Callable[[], str]
     """Raises AccessDenied when the request's token has stopped to count."""
 

@@ -212,6 +212,17 @@ def test_a_listener_whose_token_is_withdrawn_hears_no_more(here: Served) -> None
     assert ask(here, "GET", "/v1/overview", token="x" * 43).status == 200
 
 
+def test_a_job_is_that_of_whoever_shows_its_token(here: Served) -> None:
+    here.tokens.write_text(f"{here.tokens.read_text()}another {'x' * 43}\n")
+    deadline = time.monotonic() + 30
+    while ask(here, "GET", "/v1/overview", token="x" * 43).status != 200:  # within a second
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    ask(here, "POST", "/v1/jobs", {"id": "owned", "job": {"system": "toy"}})
+    ask(here, "POST", "/v1/jobs", {"id": "theirs", "job": {"system": "toy"}}, token="x" * 43)
+    assert here.service.clients == {"owned": "", "theirs": "another"}
+
+
 def test_the_end_of_the_service_is_asked_for_once_it_is_said_how(here: Served) -> None:
     assert ask(here, "POST", "/v1/shutdown", {"drain": False}).status == 202
     assert ask(here, "POST", "/v1/shutdown", {}).json == {"status": "draining"}

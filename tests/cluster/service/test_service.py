@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +120,13 @@ def reach(place: Place, count: int = 1) -> None:
         assert place.gate.reached.acquire(timeout=PATIENCE)
 
 
+def told_order(service: Service, ids: Sequence[str]) -> list[str]:
+    """Jobs by their place in the queue."""
+    places = {id: service.job(id).place for id in ids}
+    assert None not in places.values()
+    return sorted(places, key=lambda id: places[id] or 0)
+
+
 def system(place: Place, count: int) -> ToySystem:
     return ToySystem(count, Faults(place.folder))
 
@@ -217,6 +224,31 @@ def test_the_most_urgent_begins_first_and_needs_no_place_of_a_less_urgent_one(pl
     for id in "abcd":
         service.wait(id, PATIENCE)
     assert begun == ["first", "second", "now", "a", "b", "c", "d"]
+
+
+def test_one_job_of_each_client_begins_before_a_second_one_of_any(place: Place) -> None:
+    """Who submits many at once does not have those that come later wait for them all, nor after a new start."""
+    place.gate.closed_at = lambda job, name: job == "first"
+    service = place.open(Limits(running=1, allow_code=True))
+    service.submit(place.ask("first"))
+    reach(place)
+    fair = ["a0", "b0", "a1", "b1", "a2", "a3"]
+    for id in sorted(fair):
+        service.submit(place.ask(id), client=id[0])
+    service.submit(place.ask("soon", priority=Priority.HIGH), client="a")
+    assert service.job("soon").state is JobState.RUNNING
+    assert told_order(service, fair) == fair
+    place.end(service, drain=False)
+    place.gate.is_open.clear()
+    service = place.open(Limits(running=1, allow_code=True))
+    reach(place)
+    assert told_order(service, fair) == fair
+    service.cancel("b0")
+    service.submit(place.ask("c0"), client="c")  # begins where the others are
+    assert told_order(service, ["c0", *fair[2:]]) == ["c0", *fair[2:]]
+    place.gate.is_open.set()
+    began = {id: service.wait(id, PATIENCE).started or 0.0 for id in ("a0", "c0", *fair[2:])}
+    assert sorted(began, key=began.__getitem__) == ["a0", "c0", *fair[2:]]
 
 
 def test_a_full_queue_says_when_to_ask_again(place: Place) -> None:
