@@ -23,6 +23,7 @@ from cluster.record.packs import LEAST, MAX_FILE, Packs
 from cluster.record.run import Run, read_record
 from cluster.record.story import Story
 from cluster.record.trace import chrome_trace
+from distprove.circuits.builder import CircuitBuilder
 from distprove.cli.pages.run import run_page
 from distprove.cli.pages.sweep import sweep_page
 from distprove.cli.safe_console import SafeConsole
@@ -30,7 +31,10 @@ from distprove.cli.top import look, screen
 from distprove.errors import DistproveError, FormatError, UntrustedKey
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
-from distprove.groth16.r1cs import read_r1cs
+from distprove.groth16.key_check import check_key
+from distprove.groth16.params import read_params, read_vk
+from distprove.groth16.r1cs import R1cs, read_r1cs
+from distprove.groth16.setup import setup
 from distprove.groth16.snarkjs import (
     format_proof,
     format_public,
@@ -54,7 +58,7 @@ from distprove.stark.system import StarkSystem
 from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
 from kernels.cpu.backend import CpuBackend
-from kernels.maths.curves import BN254
+from kernels.maths.curves import BLS12_381, BN254
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
 from tests.support.chained_keys import chained
@@ -155,6 +159,25 @@ def use_snarkjs_key(data: bytes) -> None:
 def _is_seed(data: bytes, name: str, load: Callable[[bytes], Any]) -> bool:
     """Whether the change left the meaning alone: white space, or parts that two seeds have in common."""
     return any(load(data) == load(seed) for seed in TARGETS[name].seeds())
+
+
+@cache
+def _bellperson() -> tuple[R1cs, bytes, bytes]:
+    """A circuit, and a `.params` file and a `.vk` of it."""
+    b = CircuitBuilder(BLS12_381)
+    shown, hidden = b.public_input("shown", 1), b.private_input("hidden", 2)
+    b.output("product", b.multiply(hidden[0] * 3 - 5, shown[0] + hidden[1]))
+    r1cs = b.build().r1cs
+    path = _scratch()() / "key.params"
+    setup(r1cs, insecure_dev=True, backend=CpuBackend(threads=1), out=path)
+    return r1cs, path.read_bytes(), path.with_suffix(".vk").read_bytes()
+
+
+def use_params(data: bytes) -> None:
+    key = read_params(data, lambda: _bellperson()[0])
+    assert key.verification_key.n_public == key.n_public
+    with CpuBackend(threads=1) as backend:
+        check_key(key, backend)
 
 
 # -- proof.msgpack ----------------------------------------------------------------------------------------------------
@@ -547,6 +570,8 @@ TARGETS: dict[str, Target] = {
     "zkey": Target(lambda: _binary(zkey_bytes), use_zkey, _CONTAINERS, 500),
     "wtns": Target(lambda: _binary(wtns_bytes), read_wtns, _CONTAINERS, 500),
     "r1cs": Target(lambda: _binary(r1cs_bytes), read_r1cs, _CONTAINERS, 500),
+    "params": Target(lambda: (_bellperson()[1],), use_params, (other_bytes,), 200),
+    "vk": Target(lambda: (_bellperson()[2],), read_vk, (other_bytes,), 200),
     "ptau": Target(lambda: _binary(ptau_bytes), use_ptau, _CONTAINERS, 500),
     "circuit-input": Target(lambda: (INPUT,), use_input, _JSON, 1000),
     "large-input": Target(
