@@ -108,11 +108,15 @@ class StagedWitness:
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
-            w_a, w_b = (w if picked is None else self._scalars(picked) for picked in self._picked)
+            w_a, w_b = (w if each is None else self._scalars(each) for each in self._picked)
             a = backend.groups.msm(key.points_a, w_a)
             b2 = backend.groups.msm(key.points_b2, w_b)
             b1 = backend.groups.msm(key.points_b1, w_b)
             c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
+            del w, w_a, w_b  # some GiB of a large circuit, which the quotient needs
+            for picked in self._picked:
+                if picked is not None:
+                    picked.release()
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
         with times.step("quotient"):
