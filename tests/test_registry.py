@@ -25,7 +25,7 @@ OF_ONE_SYSTEM = (
     *(f"distprove/cli/{name}.py" for name in ("air", "bench", "demo", "programs", "security", "setup")),
     *(
         f"distprove/bench/{name}.py"
-        for name in ("filecoin", "goldilocks", "groth16", "render", "stark", "stark_limits", "versus")
+        for name in ("filecoin", "goldilocks", "groth16", "render", "resident", "stark", "stark_limits", "versus")
     ),
 )
 """What is about one proof system by its nature, and the table."""

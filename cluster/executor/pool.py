@@ -256,7 +256,12 @@ class Pool:
         if fleet is None or fleet.lost:
             return
         with self.changed:
-            new = [] if self._closed else fleet.grow()
+            if self._closed or self._fleet is not fleet:
+                return
+            with suppress(Exception):  # nobody's job or question fails for it; there is another look
+                fleet.grow()
+            # Those that it has placed are there, even if it failed afterwards.
+            new = [site for name, site in list(fleet.sites.items()) if name not in self.standing]
             self.standing |= {site.worker.id: _Standing(site.worker) for site in new}
             for key in self._keys.values() if new else ():
                 key.seat_newcomers()
@@ -391,12 +396,13 @@ class Pool:
     def lose(self, worker: str, reason: str) -> None:
         """Give up a worker for all."""
         with self.changed:
-            standing = self.standing[worker]
+            standing, fleet = self.standing[worker], self._fleet
             if standing.lost is not None:
                 return
             standing.lost = reason
             keys = list(self._keys.values())
-        self.fleet.retire(worker)
+        if fleet is not None:
+            fleet.retire(worker)
         for key in keys:
             key.lose(worker, reason)
 
@@ -718,7 +724,8 @@ class Client(Executor):
         self.verifying_threads = key.executor.verifying_threads
         usable = self.newcomers()
         if not usable:
-            raise ClusterError(f"no worker is left: {next(s.lost for s in self._pool.standing.values() if s.lost)}")
+            lost = (standing.lost for standing in self._pool.standing.values() if standing.lost)
+            raise ClusterError(f"no worker is left: {next(lost, 'none was started')}")
         return usable
 
     def newcomers(self) -> list[Worker]:

@@ -44,7 +44,7 @@ from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
 from cluster.governor import NodeGovernor, memory_for_keys
 from cluster.policy import policy_for
-from distprove.errors import ClusterError
+from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
@@ -167,6 +167,8 @@ class RayFleet(Fleet):
         self._nodes: list[Node] = []
         self._reach = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
+        self._membership = threading.RLock()
+        """Held by whoever changes `_nodes`, `_joined` or what keys take on them."""
         """Nodes that joined since, whose governors count us in, and that have no worker."""
         self._numbers = itertools.count(), itertools.count()
         """Numbers of provers and of synthesisers."""
@@ -229,7 +231,11 @@ class RayFleet(Fleet):
     def grow(self) -> list[Site]:
         if not self._joined:
             return []
-        joined, live = list(self._joined), [site.worker for site in self.sites.values()]
+        with self._membership:
+            return self._grown()
+
+    def _grown(self) -> list[Site]:
+        joined, live = self._joined, [site.worker for site in self.sites.values()]
         gpus = sum(self._asks[worker.id][2] for worker in live) if any(ask[2] for ask in self._asks.values()) else None
         makers = sum(len(worker.synthesisers) for worker in live)
         provers, synthesisers = place_more(joined, self.settings, gpus, makers)
@@ -237,15 +243,18 @@ class RayFleet(Fleet):
             return []
         used = {spot.node.id for spot in provers}
         new = [node for node in joined if node.id in used]
-        self._nodes += new  # first: whoever looks for nodes that joined must find it in one of the two
-        for node in new:
-            self._joined.remove(node)
+        self._nodes, self._joined = [*self._nodes, *new], [node for node in joined if node.id not in used]
         settled = self._settle(provers, synthesisers)
-        for key in self._keys.values():
-            predicted = self._predicted(key.system)
-            key.own |= {site.worker.id: predicted.own[site.worker.id] for site in settled}
-            key.resident |= {node.id: predicted.resident[node.id] for node in new}
+        for key in list(self._keys.values()):
+            with suppress(DistproveError):  # a file of it is gone: its loading says so
+                self._extend(key)
         return settled
+
+    def _extend(self, key: _KeptKey) -> None:
+        """Predict what a key takes on nodes that it does not know of. The lock of the nodes is held."""
+        if any(node.id not in key.resident for node in self._nodes):
+            predicted = self._predicted(key.system)
+            key.own, key.resident = {**predicted.own, **key.own}, {**predicted.resident, **key.resident}
 
     def left(self) -> list[str]:
         there = {node.id for node in self._nodes}
@@ -289,23 +298,28 @@ class RayFleet(Fleet):
         return opens
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
-        key, number = self._predicted(system), next(self._rooms)
+        number = next(self._rooms)
+        with self._membership:
+            key = self._predicted(system)
         try:
             self._lease(key, number, list(key.resident))
         except BaseException:
             self._release(key)
             raise
-        self._keys[number] = key
+        with self._membership:
+            self._extend(key)  # by nodes that joined meanwhile
+            self._keys[number] = key
         return lambda: self._release(self._keys.pop(number, None))
 
     def _lease(self, key: _KeptKey, number: int, nodes: list[str]) -> None:
         """Lease what the key takes on these nodes. Raises ClusterError where that does not fit."""
+        governors = self._governors
         asked = {
-            node: self._governors[node].keep.remote(
+            node: governors[node].keep.remote(
                 self._name, key.resident[node].memory, key.resident[node].pinned, str(number)
             )
             for node in nodes
-            if key.resident[node].memory and node in self._governors
+            if key.resident[node].memory and node in governors
         }
         try:
             for node, ref in asked.items():
@@ -327,8 +341,9 @@ class RayFleet(Fleet):
 
     def _release(self, key: _KeptKey | None) -> None:
         for node, ticket in key.tickets.items() if key is not None else ():
-            if node in self._governors:
-                self._governors[node].release.remote(ticket)
+            governor = self._governors.get(node)
+            if governor is not None:
+                governor.release.remote(ticket)
 
     def _predicted(self, system: ProofSystem) -> _KeptKey:
         """What a key will take, without a lease of it."""
@@ -346,7 +361,7 @@ class RayFleet(Fleet):
 
     def retire(self, worker: str) -> None:
         super().retire(worker)
-        for key in self._keys.values():
+        for key in list(self._keys.values()):
             node, own = key.own.pop(worker, ("", Residents(0)))
             governor = self._governors.get(node)
             if node in key.tickets and governor is not None:
@@ -419,27 +434,30 @@ class RayFleet(Fleet):
             with suppress(RayError):
                 for governor in self._governors.values():
                     governor.attend.options(max_task_retries=0).remote(self._name)
-            with suppress(RayError):
+            with suppress(Exception):  # whatever it met, the next look may find it gone
                 self._look_for_nodes()
 
     def _look_for_nodes(self) -> None:
         """Have the governors of nodes that joined count us in: then they are there for `grow`. Forget those that left,
         which come back as others, if they do."""
-        known = {node.id: node for node in (*self._nodes, *self._joined)}
         found = cluster_nodes()
-        for gone in known.keys() - {node.id for node in found}:
-            self._governors = {node: governor for node, governor in self._governors.items() if node != gone}
-            for listed in (self._nodes, self._joined):
-                if known[gone] in listed:
-                    listed.remove(known[gone])
+        there = {node.id for node in found}
+        with self._membership:
+            known = {node.id for node in (*self._nodes, *self._joined)}
+            # New lists and dictionaries: others read them without the lock.
+            self._nodes = [node for node in self._nodes if node.id in there]
+            self._joined = [node for node in self._joined if node.id in there]
+            gone = known - there
+            self._governors = {node: governor for node, governor in self._governors.items() if node not in gone}
         for node in found:
             if node.id in known:
                 continue
             governor = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
                 if ray.get(governor.attend.remote(self._name), timeout=BEAT):
-                    self._governors = {**self._governors, node.id: governor}
-                    self._joined.append(node)
+                    with self._membership:
+                        self._governors = {**self._governors, node.id: governor}
+                        self._joined = [*self._joined, node]
 
     def _leave(self) -> None:
         """End our part in the governors, and those that nobody else uses."""

@@ -138,10 +138,9 @@ class Groth16System(Groth16Verifier):
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
-        `SANDBOX_BYTES`, with a circuit as much again and `LANES_BYTES`. What the prover makes is not counted."""
+        `SANDBOX_BYTES`, with a circuit as much again and `LANES_BYTES`, wherever it is made: provers may do so in host
+        memory."""
         witness = 32 * int(self._facts["wires"])
-        if self.circuit is not None and self._facts["wires"] >= MADE_WHERE_PROVEN:
-            return SANDBOX_BYTES
         if self.circuit is not None:
             return 2 * witness + LANES_BYTES
         return witness if self.wasm_path is None else 4 * witness + SANDBOX_BYTES

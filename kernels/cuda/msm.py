@@ -137,6 +137,8 @@ class MsmProfile:
             raise SizeError(f"a radix pass takes 1 to {MAX_BIN_BITS} bits, not {self.bin_bits}")
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
+        if self.pairs_most is not None and self.pairs_most < self.pairs_fewest:
+            raise SizeError(f"a thread takes at least {self.pairs_fewest} pairs, not at most {self.pairs_most}")
 
     def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
         """Return the shapes of msm_add_pairs for one group."""

@@ -337,7 +337,7 @@ def test_a_small_job_goes_to_the_worker_with_the_least_to_do(
 
 
 class Growing(LocalFleet):
-    """Workers on threads, of which some join and leave as if they were on nodes of a cluster."""
+    """Workers on threads, of which some join, not smoothly, and leave as if they were on nodes of a cluster."""
 
     joining: list[str] = []  # noqa: RUF012 (the test fills it)
     leaving: list[str] = []  # noqa: RUF012
@@ -349,6 +349,8 @@ class Growing(LocalFleet):
             worker, host = Worker(name, "node", (f"maker-{name}",)), self._host(HostSpec(name, choice, 1))
             new.append(Site(worker, choice, 1, host))
         self.sites |= {site.worker.id: site for site in new}
+        if new:
+            raise ClusterError("something went wrong when the workers were there already")
         return new
 
     def left(self) -> list[str]:

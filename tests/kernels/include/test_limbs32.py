@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels.maths.curves import BLS12_381, BN254, Field
+from tests.support.emulated_device import SHIM
 
 INCLUDE = Path(__file__).resolve().parents[3] / "kernels" / "include"
 
@@ -25,6 +26,13 @@ template <class F> static void run(int op, u32* r, const u32* a, const u32* b) {
     case 2: rows::mul_wide<N>(r, a, b); break;
     case 3: rows::square_wide<N>(r, a); break;
     case 4: mont_reduce<typename F::Params, N>(r, a); break;
+    case 5: {
+      F x;
+      memcpy(&x, a, sizeof x);
+      x = x.inverse();
+      memcpy(r, &x, sizeof x);
+      break;
+    }
   }
 }
 template <class F> static void run2(int op, u32* r, const u32* a, const u32* b) {
@@ -60,7 +68,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source, out = folder / "limbs32.cpp", folder / "limbs32.so"
     source.write_text(SOURCE)
     subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-DDP_EMULATE", f"-I{INCLUDE}", "-shared", "-fPIC", "-o", out, source],
+        [
+            compiler,
+            "-std=c++17",
+            "-O1",
+            "-DDP_EMULATE",
+            f"-I{INCLUDE}",
+            "-include",
+            SHIM,
+            "-shared",
+            "-fPIC",
+            *("-o", out, source),
+        ],
         check=True,
     )
     return ctypes.CDLL(str(out))
@@ -119,3 +138,12 @@ def test_quadratic_extension(library: ctypes.CDLL, field: Field) -> None:
             product = ((a0 * b0 - a1 * b1) * r_inverse % p, (a0 * b1 + a1 * b0) * r_inverse % p)
             got = call(library, field, 0, a, b0 | b1 << shift, extension=True)
             assert got == product[0] | product[1] << shift
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
+def test_inverses(library: ctypes.CDLL, field: Field) -> None:
+    p, r = field.modulus, 1 << (64 * field.limbs)
+    assert call(library, field, 5, 0) == 0
+    for a in samples(field):
+        if a % p:
+            assert call(library, field, 5, a * r % p) == pow(a, -1, p) * r % p
