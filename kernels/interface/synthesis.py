@@ -85,7 +85,7 @@ class Synthesis(ABC):
     def __init__(self) -> None:
         self._loaded: WeakKeyDictionary[Program, Any] = WeakKeyDictionary()
         self._found: WeakKeyDictionary[Instances, tuple[Program, int, Any]] = WeakKeyDictionary()
-        """Of each Instances the program and the number of wires that it was checked for, and what the backend made."""
+        """For each Instances, the program and number of wires it was checked for, and what the backend made of it."""
 
     def run(self, program: Program, wires: Array, where: Instances) -> None:
         """Set the own wires of all instances. No instance may have own wires of another as inputs.

@@ -381,7 +381,7 @@ def test_a_circuit_that_agrees_in_all_but_its_entries_is_refused_when_they_are_r
 
 
 def test_a_job_from_a_params_file_is_proven_and_verified(made: Made, tmp_path: Path) -> None:
-    """From the command line; a truncated file, and one of another circuit, are told by name and section."""
+    """A command that is given a truncated .params file, or one of another circuit, names the file and the section."""
     key, circuit, other = tmp_path / "key.params", tmp_path / "c.r1cs", tmp_path / "other.r1cs"
     key.write_bytes(made.content)
     key.with_suffix(".vk").write_bytes(made.vk)
