@@ -19,7 +19,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from kernels.cuda.large_blocks import LargeBlocks
+from kernels.cuda.large_blocks import LargeBlocks, Loan
 from kernels.cuda.pinned import RING, STAGING_SLOT, STAGING_SLOTS
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
@@ -145,22 +145,23 @@ class Arena:
 
     def _take_large(self, nbytes: int) -> Any:
         size, stream = -(-nbytes // GRANULE) * GRANULE, cupy.cuda.get_current_stream().ptr
-        loan = self._blocks.reuse(size, stream)
+        loan = self._take_block(size, stream)
         if loan is None:
-            while self._held() + size > self.budget and self._blocks.drop_oldest():
-                pass
-            if self._held() + size > self.budget:
-                self._pool.free_all_blocks()
-            if self._held() + size > self.budget:
-                raise cupy.cuda.memory.OutOfMemoryError(size, self._held(), self.budget)
-            try:
-                loan = self._blocks.make(size, stream)
-            except cupy.cuda.memory.OutOfMemoryError:  # other processes use the device as well
-                self._give_back()
-                loan = self._blocks.make(size, stream)
-            self._limit_pool()
-        owned = cupy.cuda.UnownedMemory(loan.memory.ptr, size, loan, cupy.cuda.device.get_device_id())
+            self._pool.free_all_blocks()
+            loan = self._take_block(size, stream)
+        if loan is None:
+            raise cupy.cuda.memory.OutOfMemoryError(size, self._held(), self.budget)
+        self._limit_pool()
+        owned = cupy.cuda.UnownedMemory(loan.memory.ptr, loan.size, loan, cupy.cuda.device.get_device_id())
         return cupy.cuda.MemoryPointer(owned, 0)
+
+    def _take_block(self, size: int, stream: int) -> Loan[Any] | None:
+        room = self.budget - int(self._pool.total_bytes()) - self._held_apart()
+        try:
+            return self._blocks.take(size, stream, room)
+        except cupy.cuda.memory.OutOfMemoryError:  # other processes use the device as well
+            self._give_back()
+            return self._blocks.take(size, stream, room)
 
     def _held(self) -> int:
         """Bytes allocated from the driver."""

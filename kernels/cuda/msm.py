@@ -107,6 +107,8 @@ class MsmProfile:
     what remains; None chooses by the number of entries for each bucket."""
     slice_entries: int = 1 << 26
     """Most entries that go through the affine rounds at a time; fewer on a small device."""
+    counted_entries: int = 1 << 26
+    """Fewest entries that a chunk could have for which the host waits to learn how many there are."""
     pairs_block: int = 128
     pairs_blocks: int | None = None
     """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
@@ -377,7 +379,7 @@ class CudaSums:
             return
         scalars = device.zeros((count, table.curve.fr.limbs))
         self._sum(table, scalars, start)  # loads the kernels, which a recording must find there
-        recording, total = device.record([scalars], lambda: self._sum(table, scalars, start))
+        recording, total = device.record([scalars], lambda: self._sum(table, scalars, start, host_waits=False))
         table.recorded[count, start] = recording, total
 
     def _msm(self, table: CudaPointTable, scalars: Array, start: int) -> PendingPoint:
@@ -389,8 +391,8 @@ class CudaSums:
             fetch = self.device.fetch(total, recording.replay([scalars]))
         return FetchedPoint(table.curve, table.group, fetch)
 
-    def _sum(self, table: CudaPointTable, scalars: Array, start: int) -> Array:
-        """The XYZZ sum of the MSM, (sum_limbs,)."""
+    def _sum(self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True) -> Array:
+        """The XYZZ sum of the MSM, (sum_limbs,). `host_waits`: whether the host may wait for the number of entries."""
         device, plan = self.device, table.plan
         n = scalars.shape[0]
         cut = self._cut(table.curve, table.group, plan, n)
@@ -400,7 +402,8 @@ class CudaSums:
             buckets = device.zeros((sets * plan.buckets_per_set, sums.shape[1]))
             for begin in range(0, n, cut.points):
                 chunk = scalars[begin : begin + cut.points]
-                self._add_chunk(table, cut, chunk, start + begin, range(first_set, first_set + sets), buckets)
+                in_sets = range(first_set, first_set + sets)
+                self._add_chunk(table, cut, chunk, start + begin, in_sets, buckets, host_waits)
             self._weighted_sums(table, buckets, sums[first_set : first_set + sets])
             del buckets  # before the next ones are taken
         if plan.sets == 1:
@@ -414,19 +417,36 @@ class CudaSums:
         return Cut.of(curve, group, plan, n, self.profile, self.device.info().memory_budget)
 
     def _add_chunk(
-        self, table: CudaPointTable, cut: Cut, scalars: Array, start: int, sets: range, buckets: Array
+        self,
+        table: CudaPointTable,
+        cut: Cut,
+        scalars: Array,
+        start: int,
+        sets: range,
+        buckets: Array,
+        host_waits: bool,
     ) -> None:
-        """Add the points of some scalars, and of their digits in these sets, to the buckets of these sets."""
+        """Add the points of some scalars, and of their digits in these sets, to the buckets of these sets.
+
+        Of a large chunk the host waits for the number of its entries: where most scalars are 0 or 1 they are a small
+        part of what there could be, and want fewer rounds of fewer slices.
+        """
         entries, entry_count = self.sorted_entries(table, scalars, start, sets)
-        if not cut.rounds:
-            self._accumulate(table, table.points, entries, entry_count, len(entries), buckets)
+        count, rounds = len(entries), cut.rounds
+        if host_waits and rounds and count >= self.profile.counted_entries:
+            count = int(self.device.fetch(entry_count).result()[0])
+            if count == 0:
+                return
+            rounds = min(rounds, self.profile.rounds_for(table.curve, table.group, count, cut.buckets))
+        if not rounds:
+            self._accumulate(table, table.points, entries, entry_count, count, buckets)
             return
-        for first in range(0, len(entries), cut.slice_entries):
-            some = min(cut.slice_entries, len(entries) - first)
+        for first in range(0, count, cut.slice_entries):
+            some = min(cut.slice_entries, count - first)
             points, left, left_count, most = self._pair_round(
                 table, cut, table.points, entries, entry_count, first, some
             )
-            for _ in range(1, cut.rounds):
+            for _ in range(1, rounds):
                 points, left, left_count, most = self._pair_round(table, cut, points, left, left_count, 0, most)
             self._accumulate(table, points, left, left_count, most, buckets)
             del points, left, left_count  # before the next slice takes its own

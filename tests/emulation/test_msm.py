@@ -214,6 +214,16 @@ def test_affine_rounds_over_cuts_of_sets_and_points(rounds: int) -> None:
     check(curve, Group.G1, profile, scalars, memory=memory, start=20)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_chunks_whose_entries_are_counted(share: float) -> None:
+    """The host learns how many scalars are not zero, and makes as many rounds and slices as these want."""
+    rng, curve, n = random.Random(7), BN254, 64
+    profile = replace(SMALL, affine_rounds=None, chunk_entries=400, slice_entries=90, counted_entries=1)
+    scalars = [rng.randrange(1, curve.fr.modulus) if rng.random() < share else 0 for _ in range(n)]
+    check(curve, Group.G1, profile, scalars, memory=8 * n * 8 * curve.point_limbs(Group.G1))
+    check(curve, Group.G1, replace(profile, affine_rounds=2), scalars)
+
+
 def test_turns_of_a_thread() -> None:
     """Few threads, so that each takes several turns in a round, each with an inversion of its own."""
     rng, curve = random.Random(9), BN254
