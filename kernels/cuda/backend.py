@@ -87,8 +87,8 @@ class CudaBackend(Backend):
     def to_device(self, host: HostArray) -> Array:
         return self.device.upload(host)
 
-    def stage(self, host: HostArray) -> Staged:
-        return self.device.stage(host)
+    def stage(self, host: HostArray, *, ahead: bool = True) -> Staged:
+        return self.device.stage(host) if ahead else super().stage(host)
 
     def to_host(self, array: Array) -> HostArray:
         return self.device.download(array)
@@ -98,6 +98,12 @@ class CudaBackend(Backend):
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         return self.device.zeros(shape, dtype)
+
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        return self.device.empty_host(shape, dtype)
+
+    def memory_free(self) -> int:
+        return self.device.memory_free()
 
     def synchronize(self) -> None:
         self.device.synchronize()
