@@ -93,6 +93,9 @@ class SplitBackend(Backend):
         repeated: Callable[..., Array] = self._device.repeated(work, shapes)
         return repeated
 
+    def records(self, nbytes: int, free: int) -> bool:
+        return self._device.records(nbytes, free)
+
     def watch_memory(self) -> None:
         self._device.watch_memory()
 

@@ -187,6 +187,7 @@ def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: 
     made = step("products", products)
     kept.clear()
     kept["h"] = step("quotient", lambda: key.quotient(*made))  # of other vectors the second time, at the same cost
+    made.clear()
     step("H", lambda: groups.msm(key.points_h, kept["h"][: key.points_h.n]).result())
     return seconds
 

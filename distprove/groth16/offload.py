@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from distprove.groth16.key import ProvingKey
-from distprove.groth16.memory import KeyShape, proof_stages
+from distprove.groth16.memory import KeyShape, resident_memory
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
@@ -44,8 +44,7 @@ def choose_offload(zkey: ProvingKey, device: Backend, host: Backend) -> tuple[Of
 
 def missing(zkey: ProvingKey, offload: Offload, device: Backend, budget: int) -> int:
     """Predicted bytes that `budget` lacks for key, proofs in flight and scratch on the device; 0 if all fits."""
-    _, stages = proof_stages(KeyShape.of(zkey), device, offload=offload)
-    return max(0, max(stages.values()) - budget)
+    return max(0, resident_memory(KeyShape.of(zkey), device, offload) - budget)
 
 
 def faster(

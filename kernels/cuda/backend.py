@@ -111,7 +111,7 @@ class CudaBackend(Backend):
     def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
         """Record `work`, where its inputs take little of what is free: a call then costs the host one launch."""
         device = self.device
-        if 8 * sum(math.prod(shape) for shape in shapes) > device.memory_free() // RECORDED_SHARE:
+        if not self.records(8 * sum(math.prod(shape) for shape in shapes), device.memory_free()):
             return work
         inputs = [device.zeros(shape) for shape in shapes]
         work(*inputs)  # loads the kernels and makes the tables, which a recording must find there
@@ -122,6 +122,9 @@ class CudaBackend(Backend):
             return result
 
         return replayed
+
+    def records(self, nbytes: int, free: int) -> bool:
+        return nbytes <= free // RECORDED_SHARE
 
     def watch_memory(self) -> None:
         self.device.watch_memory()

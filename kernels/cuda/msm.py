@@ -423,7 +423,8 @@ class CudaSums:
         device = self.device
         if isinstance(table, StreamedPoints):
             return
-        if self.msm_scratch(table.curve, table.group, count) > device.memory_free() // RECORDED_SHARE:
+        scratch = self.msm_scratch(table.curve, table.group, count, memory=table.nbytes)
+        if scratch > device.memory_free() // RECORDED_SHARE:
             return
         scalars = device.zeros((count, table.curve.fr.limbs))
         self._sum(table, scalars, start)  # loads the kernels, which a recording must find there

@@ -136,6 +136,11 @@ class Backend(ABC):
         until the next call. A device may keep memory for it. Nothing else may be under way on the backend."""
         return work
 
+    def records(self, nbytes: int, free: int) -> bool:
+        """Whether `repeated` and `Groups.repeat` keep memory for work that takes `nbytes` of it, where `free` bytes are
+        free. `repeated` counts the vectors that the work is given."""
+        return False
+
     # -- life -------------------------------------------------------------------------------------------------------
 
     @abstractmethod

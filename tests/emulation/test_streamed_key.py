@@ -57,7 +57,7 @@ def fixed(_: int) -> Blinding:
 
 @pytest.mark.parametrize(
     ("budget", "streamed", "witnesses"),
-    [(420 << 10, {"h", "matrices"}, WITNESSES), (310 << 10, {"a", "b1", "c", "h"}, 1)],
+    [(445 << 10, {"h", "matrices"}, WITNESSES), (330 << 10, {"a", "b1", "c", "h"}, 1)],
     ids=["some", "most"],
 )
 def test_a_key_that_does_not_fit_gives_the_same_proof(

@@ -59,7 +59,7 @@ class SmallDevice(CpuBackend):
     """Says that it is a device whose memory holds the vectors of a proof, and not all points of its key."""
 
     def __init__(self, free: int) -> None:
-        super().__init__(threads=2)
+        super().__init__(threads=2, budget=free)
         self.groups = SizedGroups(self.pool, np.empty)
         self.free, self.made = free, 0
 

@@ -26,7 +26,7 @@ class CountingBackend(CpuBackend):
     points are loaded, or an MSM may be recorded."""
 
     def __init__(self, budget: int = 1 << 40) -> None:
-        super().__init__()
+        super().__init__(budget=budget)
         self.groups = WatchedGroups(self)
         self.budget = budget
         self.held = 0
